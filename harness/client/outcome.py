@@ -1,0 +1,55 @@
+"""What a client may say of an operation: it happened, it certainly did not, or nobody knows.
+
+The table that turns answers into these words is in `harness.client.classify`.
+"""
+
+from typing import Any, Protocol
+
+import msgspec
+
+from histories.op import Op
+
+
+class Ok(msgspec.Struct, frozen=True):
+    """The operation took effect exactly as `value` says, between invocation and completion."""
+
+    value: Any = None
+    ext: dict[str, Any] | None = None
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The operation did not take effect and never will; `error` names the proof."""
+
+    error: Any
+    ext: dict[str, Any] | None = None
+
+
+class Info(msgspec.Struct, frozen=True):
+    """Nothing is known: it may have happened, may happen later, or never. Retires the process.
+
+    `value` may enrich the invocation's value; None keeps it.
+    """
+
+    error: Any
+    value: Any = None
+    ext: dict[str, Any] | None = None
+
+
+Outcome = Ok | Fail | Info
+
+
+class Client(Protocol):
+    """One process's view of the cluster, or the nemesis. Retries nothing inside an operation."""
+
+    async def open(self) -> None:
+        """Get ready for the first operation. An error here makes each operation `fail`
+        with ``no-client``, because nothing was attempted."""
+        ...
+
+    async def invoke(self, op: Op) -> Outcome:
+        """Perform an invocation. An exception means `info`, error ``indeterminate: …``."""
+        ...
+
+    async def close(self) -> None:
+        """Give up connections. Called once, also after an `info`."""
+        ...

@@ -1,0 +1,129 @@
+"""What every environment offers: machines that outlive their processes, and dialers.
+
+A machine is a simulated host, a network namespace, a container or an ssh host. Faults are written
+once on the verbs of `Machine`; what an environment cannot do is missing from its `capabilities`
+and refused by name, never skipped in silence. Nothing outside the run's own networks is ever
+reached. Paths are absolute inside the machine; units are seconds and bytes.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from reference.rpc import Dial
+
+
+class Capability(Enum):
+    """Something that only some environments can do."""
+
+    KILL = "kill"  # end a process as SIGKILL does, and see it gone
+    RESTART = "restart"  # start a process again on the same store
+
+
+class MissingCapability(Exception):
+    """A run asks for what this environment cannot do; names both."""
+
+
+class EnvironmentUnavailable(Exception):
+    """This machine cannot host the environment; the message says what is missing and what helps."""
+
+
+class Role(Enum):
+    """What a machine runs."""
+
+    NAMESRV = "namesrv"
+    CONTROLLER = "controller"
+    BROKER = "broker"
+
+
+class MachineSpec(msgspec.Struct, frozen=True):
+    """A machine to make: `name` is unique in the run, such as ``b0-1``."""
+
+    name: str
+
+
+class ProcessStatus(msgspec.Struct, frozen=True):
+    """A process of a machine: its id there, and how it ended (None while it lives).
+
+    `code` is the exit code, or minus the signal that ended it.
+    """
+
+    pid: int
+    code: int | None
+
+
+class Machine(Protocol):
+    """One host of the cluster. It lives from `Environment.up` to `Environment.down`."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def address(self) -> str:
+        """Its IPv4 address now."""
+        ...
+
+    @property
+    def data_dir(self) -> str:
+        """A folder of its own, absolute, that outlives its processes."""
+        ...
+
+    async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
+        """Start a process; its output is appended to the machine's log file `log`."""
+        ...
+
+    async def signal(self, pid: int, signal: int) -> None:
+        """Send a signal to a process that `spawn` started. An ended process is no error."""
+        ...
+
+    async def status(self, pid: int) -> ProcessStatus:
+        """How a process that `spawn` started is doing."""
+        ...
+
+    async def put(self, path: str, data: bytes) -> None:
+        """Write a file, with its folders."""
+        ...
+
+    async def get(self, path: str) -> bytes | None:
+        """Read a file; None if it is absent."""
+        ...
+
+    async def files(self, folder: str) -> list[str]:
+        """Paths of all files below `folder`, relative to it, sorted."""
+        ...
+
+
+class Environment(Protocol):
+    """A set of machines and the ways to reach them."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def capabilities(self) -> frozenset[Capability]: ...
+
+    async def up(self, machines: Sequence[MachineSpec]) -> None:
+        """Make the machines and their network.
+
+        Raises:
+            EnvironmentUnavailable: this host cannot.
+        """
+        ...
+
+    def machine(self, name: str) -> Machine: ...
+
+    @property
+    def dial(self) -> Dial:
+        """How clients reach nodes."""
+        ...
+
+    @property
+    def observer_dial(self) -> Dial:
+        """How observers and probes reach nodes: from an address of their own."""
+        ...
+
+    async def down(self) -> None:
+        """Remove everything `up` made. Safe to call twice, and after a failed `up`."""
+        ...

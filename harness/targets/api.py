@@ -1,0 +1,85 @@
+"""What a target is: how to configure and start each role of one system under test.
+
+Both targets, our reference and Apache RocketMQ, take the same configuration keys, RocketMQ's own;
+a target only adds what its own processes need.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from harness.environments.api import Machine, Role
+
+Timing = Literal["fast", "stock"]
+Profile = Literal["P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"]
+NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of what. Names of machines follow: ``n0``, ``c0``, ``b0-0`` (set 0, replica 0)."""
+
+    namesrvs: int = 1
+    controllers: int = 1
+    broker_sets: int = 3
+    replicas: int = 1
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the cluster: what it is and where it runs.
+
+    `broker_set` is RocketMQ's brokerName, empty for what is no broker.
+    """
+
+    name: str  # also the name of its machine
+    role: Role
+    port: int
+    broker_set: str = ""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for a whole cluster."""
+
+    topology: Topology
+    profile: Profile = "P-ALL"
+    timing: Timing = "fast"
+    cluster: str = "maxq"
+    seed: int = 0
+    mutant: str = ""
+
+
+class Target(Protocol):
+    """Configures and starts nodes."""
+
+    @property
+    def name(self) -> str: ...
+
+    def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
+        """The node's properties file. `addresses` maps machine names to IPv4 addresses; `data` is
+        the node's folder on its machine."""
+        ...
+
+    def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
+        """The command that runs the node in the foreground."""
+        ...
+
+    async def install(self, machine: Machine) -> None:
+        """Put on the machine what `argv` needs beside the configuration."""
+        ...
+
+
+def plan(topology: Topology) -> tuple[Node, ...]:
+    """Lay out the nodes of a topology in the order in which they start."""
+    nodes = [
+        Node(name=f"n{i}", role=Role.NAMESRV, port=NAMESRV_PORT) for i in range(topology.namesrvs)
+    ]
+    nodes += [
+        Node(name=f"c{i}", role=Role.CONTROLLER, port=CONTROLLER_PORT)
+        for i in range(topology.controllers)
+    ]
+    nodes += [
+        Node(name=f"b{s}-{r}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"b{s}")
+        for s in range(topology.broker_sets)
+        for r in range(topology.replicas)
+    ]
+    return tuple(nodes)

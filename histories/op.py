@@ -1,0 +1,39 @@
+"""The operation: one event of a history, and the words it is made of.
+
+A history is a totally ordered list of operations. Each logical operation appears twice, as an
+invocation and as a completion; the order of the list is the only order checkers may rely on.
+`fail` needs proof that nothing happened; whatever is unsure is `info`.
+
+Field semantics follow Jepsen's (jepsen-io/history), so that its checkers read our histories.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+OpType = Literal["invoke", "ok", "fail", "info"]
+Process = int | str  # an integer is a client or observer; "nemesis" is the fault injector
+NEMESIS = "nemesis"
+
+
+class Op(msgspec.Struct, frozen=True, omit_defaults=False):
+    """One event.
+
+    `index` is dense from 0; -1 until recorded. `time` is nanoseconds since the start of the run on
+    the harness's monotonic clock; -1 if unknown. `value` is the argument on invocation and the
+    result on completion, in the shape its workload documents; it holds None, bool, int, float,
+    str, list, dict and nothing else (dict keys may be int). `ext` holds every other key.
+    """
+
+    type: OpType
+    process: Process
+    f: str
+    value: Any = None
+    error: Any = None
+    index: int = -1
+    time: int = -1
+    ext: dict[str, Any] | None = None
+
+    @property
+    def is_client(self) -> bool:
+        return isinstance(self.process, int)

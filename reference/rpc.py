@@ -1,0 +1,332 @@
+"""Calls, one-way messages and servers over remoting frames: the only user of connections.
+
+Nodes and the harness's client share this module. A connection carries requests in both directions
+at once: each side numbers its own requests (`opaque`), and only the response flag tells an answer
+from a request. Nothing here retries.
+
+What a caller can learn from a failure decides between `fail` and `info`, so it is kept apart:
+
+* `NotSent`: no byte of the request left this process; certainly nothing happened.
+* `ConnectionLost`, `TimeoutError`: the request may have been executed, or may be later.
+
+A connection is closed after a call on it has timed out: its peer may be paused, and an answer that
+comes after the caller gave up must not be taken for anything. Units: seconds.
+
+Source: RocketMQ ``NettyRemotingAbstract``; answers to unknown codes and failed handlers as there.
+"""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import msgspec
+
+from reference.records import InvariantViolation, RemoteProtocolError
+from reference.wire.frame import INT32_MAX, ONEWAY_FLAG, Decoder, Frame, encode
+
+CONNECT_TIMEOUT_S = 3.0
+IN_FLIGHT_MAX = 4096  # requests of one peer that may wait at the same time
+SYSTEM_ERROR, SYSTEM_BUSY, NOT_SUPPORTED = 1, 2, 3
+
+
+class NotSent(ConnectionError):
+    """Refused before the first byte left: certainly nothing happened."""
+
+
+class ConnectionLost(ConnectionError):
+    """The connection ended after the request was handed to it: the outcome is unknown."""
+
+
+Reply = Frame | None
+Handler = Callable[[Frame, "Connection"], Reply | Awaitable[Reply]]
+Wired = tuple[asyncio.BaseTransport, asyncio.BaseProtocol]
+
+
+class Dial(Protocol):
+    """Opens a connection; the environment's dialer, or the running loop's own."""
+
+    def __call__(
+        self, factory: Callable[[], asyncio.Protocol], host: str, port: int
+    ) -> Awaitable[Wired]: ...
+
+
+def loop_dial(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Awaitable[Wired]:
+    """Dial through the running loop."""
+    return asyncio.get_running_loop().create_connection(factory, host, port)
+
+
+def refuse(request: Frame, connection: "Connection") -> Reply:
+    """Answer that the request code is not served here."""
+    return request.answer(NOT_SUPPORTED, f" request type {request.code} not supported")
+
+
+class Connection(asyncio.Protocol):
+    """One connection, open or lost. Made by `connect` and `serve`."""
+
+    def __init__(self, group: asyncio.TaskGroup, handler: Handler) -> None:
+        self._group = group
+        self._handler = handler
+        self._decoder = Decoder()
+        self._transport: asyncio.Transport | None = None
+        self._waiting: dict[int, asyncio.Future[Frame]] = {}
+        self._last_opaque = 0
+        self._in_flight = 0
+        self._on_close: list[Callable[[Connection], None]] = []
+        self.remote = ""  # "ip:port" of the peer
+        self.local = ""
+
+    @property
+    def closed(self) -> bool:
+        return self._transport is None or self._transport.is_closing()
+
+    def on_close(self, callback: Callable[["Connection"], None]) -> None:
+        """Call `callback` once, when the connection has ended for whatever reason."""
+        self._on_close.append(callback)
+
+    async def call(self, request: Frame, *, timeout_s: float) -> Frame:
+        """Send a request and wait for its answer.
+
+        Raises:
+            NotSent: the connection had ended before.
+            ConnectionLost: it ended while waiting.
+            TimeoutError: no answer in time; the connection is closed.
+        """
+        future: asyncio.Future[Frame] = asyncio.get_running_loop().create_future()
+        opaque = self._write(request, future)
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await future
+        except TimeoutError:
+            self.close()
+            raise
+        finally:
+            self._waiting.pop(opaque, None)
+
+    def oneway(self, request: Frame) -> None:
+        """Send a request that must not be answered.
+
+        Raises:
+            NotSent: the connection had ended before.
+        """
+        self._write(msgspec.structs.replace(request, flag=request.flag | ONEWAY_FLAG), None)
+
+    def close(self) -> None:
+        """End the connection after what is already written."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _write(self, request: Frame, future: asyncio.Future[Frame] | None) -> int:
+        if self._transport is None or self._transport.is_closing():
+            raise NotSent(f"connection to {self.remote or 'nobody'} is closed")
+        opaque = self._last_opaque = self._last_opaque % INT32_MAX + 1
+        # Encoding comes first: what cannot be written must not be waited for.
+        data = encode(msgspec.structs.replace(request, opaque=opaque))
+        if future is not None:
+            self._waiting[opaque] = future
+        self._transport.write(data)
+        return opaque
+
+    # The rest is called by the event loop.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert_transport(transport)
+        self._transport = transport  # type: ignore[assignment] # checked just above
+        self.remote = address_text(transport.get_extra_info("peername"))
+        self.local = address_text(transport.get_extra_info("sockname"))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            frames = self._decoder.feed(data)
+        except RemoteProtocolError:
+            self.close()  # RocketMQ closes without a word; so do we
+            return
+        for frame in frames:
+            if frame.is_response:
+                waiting = self._waiting.pop(frame.opaque, None)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(frame)
+            else:
+                self._serve(frame)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(ConnectionLost(f"connection to {self.remote} lost: {exc}"))
+        callbacks, self._on_close = self._on_close, []
+        for callback in callbacks:
+            callback(self)
+
+    def pause_writing(self) -> None:
+        # A peer that does not read its answers gets no more requests served.
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def _serve(self, request: Frame) -> None:
+        if self._in_flight >= IN_FLIGHT_MAX:
+            self._reply(request, request.answer(SYSTEM_BUSY, "[OVERLOAD]too many requests"))
+            return
+        try:
+            result = self._handler(request, self)
+        except InvariantViolation:
+            raise
+        except Exception as error:  # the protocol's own answer to a failed handler
+            result = request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        if inspect.isawaitable(result):
+            self._in_flight += 1
+            self._group.create_task(self._finish(request, result))
+        else:
+            self._reply(request, result)
+
+    async def _finish(self, request: Frame, result: Awaitable[Reply]) -> None:
+        try:
+            reply = await result
+        except InvariantViolation:
+            raise  # our bug: the task group dies with it, and so does the node
+        except Exception as error:
+            reply = request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        finally:
+            self._in_flight -= 1
+        self._reply(request, reply)
+
+    def _reply(self, request: Frame, reply: Reply) -> None:
+        if reply is None or request.is_oneway or self.closed or self._transport is None:
+            return
+        self._transport.write(encode(reply))
+
+
+def assert_transport(transport: asyncio.BaseTransport) -> None:
+    """Refuse transports that cannot carry a stream."""
+    if not hasattr(transport, "write"):
+        raise InvariantViolation(f"not a stream transport: {transport!r}")
+
+
+def address_text(name: object) -> str:
+    """Write a socket name as ``ip:port``."""
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) and len(name) >= 2 else str(name)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Read ``host:port``.
+
+    Raises:
+        ValueError: there is no port, or it is no port number.
+    """
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"not an address (host:port): {address!r}")
+    return host, int(port)
+
+
+async def connect(
+    address: str,
+    *,
+    group: asyncio.TaskGroup,
+    handler: Handler = refuse,
+    dial: Dial = loop_dial,
+    timeout_s: float = CONNECT_TIMEOUT_S,
+) -> Connection:
+    """Open a connection to ``host:port``.
+
+    Raises:
+        NotSent: refused, unreachable, or not connected in time.
+    """
+    host, port = split_address(address)
+    connection = Connection(group, handler)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await dial(lambda: connection, host, port)
+    except (OSError, TimeoutError) as error:
+        connection.close()
+        raise NotSent(f"cannot connect to {address}: {error or type(error).__name__}") from None
+    return connection
+
+
+class Server:
+    """A listening address and its connections."""
+
+    def __init__(self) -> None:
+        self.connections: dict[Connection, None] = {}  # a dict keeps the order of arrival
+        self._listener: asyncio.AbstractServer | None = None
+
+    def close(self) -> None:
+        """Stop listening and close every connection."""
+        if self._listener is not None:
+            self._listener.close()
+        for connection in list(self.connections):
+            connection.close()
+
+
+async def serve(host: str, port: int, handler: Handler, *, group: asyncio.TaskGroup) -> Server:
+    """Listen on ``host:port`` and answer requests with `handler`.
+
+    Raises:
+        OSError: the address is taken or not this machine's.
+    """
+    server = Server()
+
+    def accept() -> Connection:
+        connection = Connection(group, handler)
+        server.connections[connection] = None
+        connection.on_close(lambda c: server.connections.pop(c, None) and None)
+        return connection
+
+    server._listener = await asyncio.get_running_loop().create_server(accept, host, port)
+    return server
+
+
+class Pool:
+    """At most one open connection an address, dialled when first needed."""
+
+    def __init__(
+        self, group: asyncio.TaskGroup, *, handler: Handler = refuse, dial: Dial = loop_dial
+    ) -> None:
+        self._group = group
+        self._handler = handler
+        self._dial = dial
+        self._open: dict[str, Connection] = {}
+        self._dialling: dict[str, asyncio.Future[Connection]] = {}
+
+    async def get(self, address: str) -> Connection:
+        """Return the open connection to `address`, or make it. Raises NotSent."""
+        known = self._open.get(address)
+        if known is not None and not known.closed:
+            return known
+        if address in self._dialling:
+            return await asyncio.shield(self._dialling[address])
+        waiters: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
+        self._dialling[address] = waiters
+        try:
+            made = await connect(address, group=self._group, handler=self._handler, dial=self._dial)
+        except BaseException as error:
+            # Whoever waited on this attempt shares its failure, never its cancellation.
+            shared = error if isinstance(error, NotSent) else NotSent(f"dial given up: {address}")
+            waiters.set_exception(shared)
+            waiters.exception()  # there may be nobody waiting
+            raise
+        finally:
+            del self._dialling[address]
+        self._open[address] = made
+        waiters.set_result(made)
+        return made
+
+    async def call(self, address: str, request: Frame, *, timeout_s: float) -> Frame:
+        """Call over the pooled connection; errors as `Connection.call`."""
+        connection = await self.get(address)
+        return await connection.call(request, timeout_s=timeout_s)
+
+    async def oneway(self, address: str, request: Frame) -> None:
+        """Send a one-way request over the pooled connection. Raises NotSent."""
+        (await self.get(address)).oneway(request)
+
+    def close(self) -> None:
+        """Close every connection."""
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
