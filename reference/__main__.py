@@ -1,0 +1,106 @@
+"""Run one node: ``python -m reference {namesrv,controller,broker} --config FILE``.
+
+FILE is a properties file with RocketMQ's own keys. SIGTERM and SIGINT stop the node cleanly: it
+says goodbye and syncs. Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments or settings.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+from pathlib import Path
+
+from reference import mutants
+from reference.broker.server import Broker
+from reference.config import (
+    ROLES,
+    BrokerConfig,
+    ConfigError,
+    ControllerConfig,
+    NamesrvConfig,
+    NodeConfig,
+    parse_config,
+)
+from reference.controller.server import Controller
+from reference.host import Host, RealHost
+from reference.namesrv.server import Namesrv
+from reference.node import Node
+from reference.records import InvariantViolation
+
+
+def make_node(config: NodeConfig, host: Host, *, mutant: str = "") -> Node:
+    """Make the node that a configuration describes. Raises ConfigError."""
+    match config:
+        case NamesrvConfig():
+            return Namesrv(config, host)
+        case ControllerConfig():
+            return Controller(config, host)
+        case BrokerConfig():
+            return Broker(config, host, mutant=mutant)
+    raise TypeError(f"no node for {type(config).__name__}")
+
+
+def parse_arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m reference", description=__doc__)
+    parser.add_argument("role", choices=sorted(ROLES))
+    parser.add_argument("--config", required=True, metavar="FILE", help="properties file")
+    parser.add_argument("--seed", type=int, help="seed of the node's randomness")
+    parser.add_argument("--mutant", default="", help="run a seeded bug (for testing checkers)")
+    return parser.parse_args(argv)
+
+
+async def run_until_signal(node: Node, host: Host) -> None:
+    """Run a node until SIGTERM or SIGINT, or until it fails."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(node.run(lambda: None))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    broken: list[BaseException] = []
+
+    def on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+        # A callback failed: nobody awaits it, so the node would limp on with a broken state.
+        error = context.get("exception")
+        broken.append(error if isinstance(error, BaseException) else RuntimeError(str(context)))
+        task.cancel()
+
+    loop.set_exception_handler(on_failure)
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    if broken:
+        raise broken[0]
+    host.log("node.stopped")
+
+
+def main(argv: list[str]) -> int:
+    args = parse_arguments(argv)
+    host = RealHost(seed=args.seed)
+    try:
+        config, warnings = parse_config(
+            ROLES[args.role], Path(args.config).read_bytes(), args.config
+        )
+        mutant = mutants.load(args.mutant) if args.mutant else contextlib.nullcontext()
+        with mutant:
+            for warning in warnings:
+                host.log("config.ignored", warning=warning)
+            asyncio.run(run_until_signal(make_node(config, host, mutant=args.mutant), host))
+    except (ConfigError, ValueError, FileNotFoundError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except InvariantViolation:
+        raise  # a bug of ours: die with the whole story
+    except BaseException as error:
+        print(f"error: {describe(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def describe(error: BaseException) -> str:
+    """One line for an error, also for one inside a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(e) for e in error.exceptions)
+    return f"{type(error).__name__}: {error}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

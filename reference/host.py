@@ -118,7 +118,7 @@ class Host(Protocol):
         """A random stream for one component; the same name gives the same stream."""
         ...
 
-    def log(self, name: str, **fields: object) -> None:
+    def log(self, trace: str, /, **fields: object) -> None:
         """Write a named fact (`broker.recovered`) with its values to the node's log."""
         ...
 
@@ -275,13 +275,13 @@ class RealHost:
     def rng(self, name: str) -> random.Random:
         return random.Random(f"{self._seed}/{name}")
 
-    def log(self, name: str, **fields: object) -> None:
-        write_log(time.monotonic_ns(), name, fields)
+    def log(self, trace: str, /, **fields: object) -> None:
+        write_log(time.monotonic_ns(), trace, fields)
 
 
-def write_log(at_ns: int, name: str, fields: dict[str, object]) -> None:
+def write_log(at_ns: int, trace: str, fields: dict[str, object]) -> None:
     """Write one JSON line to standard error, stamped with the machine's monotonic clock."""
-    line = msgspec.json.encode({"at_ns": at_ns, "trace": name, **fields}, enc_hook=str)
+    line = msgspec.json.encode({"at_ns": at_ns, "trace": trace, **fields}, enc_hook=str)
     os.write(2, line + b"\n")
 
 

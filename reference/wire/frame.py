@@ -3,13 +3,14 @@
 A frame is ``length i32 | type i8, header length i24 | header | body``; `length` counts what
 follows it. The header is JSON (type 0) or binary (type 1); both sides must look at the type of
 each frame. Everything is big-endian. The decoder is incremental and bounded: it accepts bytes in
-any split and raises `RemoteProtocolError` at the first byte that cannot belong to a frame.
+any split and raises `RemoteProtocolError` at a length out of bounds or a header it cannot read.
 
 Source: RocketMQ remoting protocol, ``RemotingCommand`` and ``RocketMQSerializable``; seen in
 captures of 5.1.1, 5.3.3 and 5.5.0.
 """
 
 from enum import IntEnum
+from typing import Annotated
 
 import msgspec
 
@@ -85,9 +86,13 @@ def encode(frame: Frame) -> bytes:
     Raises:
         LocalProtocolError: a number does not fit, or the frame is longer than the bound.
     """
-    if not INT32_MIN <= frame.opaque <= INT32_MAX:
-        raise LocalProtocolError(f"opaque does not fit 32 bits: {frame.opaque}")
-    header = _json_header(frame) if frame.serialize is Serialize.JSON else _binary_header(frame)
+    for number in (frame.code, frame.flag, frame.opaque, frame.version):
+        if not INT32_MIN <= number <= INT32_MAX:
+            raise LocalProtocolError(f"does not fit 32 bits: {number}")
+    try:
+        header = _json_header(frame) if frame.serialize is Serialize.JSON else _binary_header(frame)
+    except UnicodeEncodeError as error:
+        raise LocalProtocolError(f"header is not text: {error}") from None
     body = frame.body or b""
     total = 4 + len(header) + len(body)
     if total + 4 > FRAME_BYTES_MAX:
@@ -113,9 +118,10 @@ def _json_header(frame: Frame) -> bytes:
 
 
 def _binary_header(frame: Frame) -> bytes:
-    if not -(2**15) <= frame.code < 2**15:
-        # Java wraps such codes (the POP family) into garbage; we refuse.
-        raise LocalProtocolError(f"code does not fit the binary header: {frame.code}")
+    for number in (frame.code, frame.version):
+        if not -(2**15) <= number < 2**15:
+            # Java wraps such codes (the POP family) into garbage; we refuse.
+            raise LocalProtocolError(f"does not fit the binary header: {number}")
     remark = (frame.remark or "").encode()
     ext = b"".join(_binary_entry(k, v) for k, v in (frame.ext or {}).items())
     language = frame.language if frame.language in LANGUAGES else "OTHER"
@@ -155,7 +161,8 @@ class Decoder:
         """Take more bytes; return the frames they complete, in order.
 
         Raises:
-            RemoteProtocolError: the bytes are no frame, or one longer than the bound.
+            RemoteProtocolError: the bytes are no frame, or one longer than the bound. Frames that
+                the same call completed before are lost with the connection.
         """
         self._buffer += data
         frames: list[Frame] = []
@@ -191,14 +198,17 @@ def decode(content: bytes) -> Frame:
     raise RemoteProtocolError(f"unknown header serialization: {kind}")
 
 
+_Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
+
+
 class _JsonHeader(msgspec.Struct):
-    code: int = 0
+    code: _Int32 = 0
     extFields: dict[str, object] | None = None  # noqa: N815 - the wire's own name
-    flag: int = 0
+    flag: _Int32 = 0
     language: str | int | None = "JAVA"  # Java's default where the key is missing
-    opaque: int = 0
+    opaque: _Int32 = 0
     remark: str | None = None
-    version: int = 0
+    version: _Int32 = 0
 
 
 _header_decoder = msgspec.json.Decoder(_JsonHeader, strict=False)
@@ -209,8 +219,6 @@ def _from_json(header: bytes, body: bytes | None) -> Frame:
         h = _header_decoder.decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RemoteProtocolError(f"header is not a command: {error}") from None
-    if not INT32_MIN <= h.opaque <= INT32_MAX:
-        raise RemoteProtocolError(f"opaque does not fit 32 bits: {h.opaque}")
     if isinstance(h.language, int):
         known = 0 <= h.language < len(LANGUAGES)
         h.language = LANGUAGES[h.language] if known else None

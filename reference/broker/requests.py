@@ -1,0 +1,363 @@
+"""What producers and consumers ask of a broker: send, pull, offsets, heartbeats."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from reference.broker import pull, send
+from reference.broker.clients import Clients
+from reference.broker.membership import Membership
+from reference.broker.store import Store
+from reference.broker.topics import RETRY_PREFIX, Tables
+from reference.config import BrokerConfig
+from reference.host import Host
+from reference.node import now_ns
+from reference.records import QueueOffset
+from reference.rpc import Connection, Handler, NotSent, Reply, split_address
+from reference.wire import headers
+from reference.wire import property as props
+from reference.wire.bodies import (
+    ConsumerList,
+    HeartbeatBody,
+    SubscriptionGroupConfig,
+)
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, from_short_ext, to_ext
+from reference.wire.message import Message, QueueUnit, decode, host, offset_msg_id
+from reference.wire.route import TopicConfig
+
+Answer = Reply | Awaitable[Reply]
+
+
+class Requests:
+    """Handlers of client requests."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node: Host,
+        store: Store,
+        tables: Tables,
+        membership: Membership,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self._config = config
+        self._node = node
+        self._store = store
+        self._tables = tables
+        self._membership = membership
+        self._group = group
+        self._clients = Clients()
+        self._rng = node.rng("broker.queue")
+        self._uniq = node.rng("broker.uniq")
+        self._store_host = host(*split_address(membership.address))
+        self._watched: dict[Connection, None] = {}
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.SEND_MESSAGE: self._send,
+            RequestCode.SEND_MESSAGE_V2: self._send,
+            RequestCode.SEND_BATCH_MESSAGE: self._send,
+            RequestCode.PULL_MESSAGE: self._pull,
+            RequestCode.LITE_PULL_MESSAGE: self._pull,
+            RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._update_offset,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self._search_offset,
+            RequestCode.GET_MAX_OFFSET: self._max_offset,
+            RequestCode.GET_MIN_OFFSET: self._min_offset,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self._earliest_time,
+            RequestCode.HEART_BEAT: self._heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self._unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._consumer_list,
+        }
+
+    # Sending.
+
+    def _send(self, request: Frame, connection: Connection) -> Answer:
+        long = request.code == RequestCode.SEND_MESSAGE
+        h = from_ext(headers.SendRequest, request.ext) if long else from_short_ext(request.ext)
+        refusal = send.role_fault(self._situation()) or send.topic_fault(h.topic)
+        if refusal is not None:
+            return self._refused(request, refusal)
+        topic = self._tables.topics.get(h.topic)
+        if topic is None:
+            return self._send_first(request, connection, h)
+        return self._store_sent(request, connection, h, topic)
+
+    async def _send_first(
+        self, request: Frame, connection: Connection, h: headers.SendRequest
+    ) -> Reply:
+        topic = send.created_topic(h, self._tables.topics)
+        if topic is None:
+            why = f"topic[{h.topic}] not exist, apply first please!"
+            return self._refused(
+                request, send.Refusal(code=ResponseCode.TOPIC_NOT_EXIST, remark=why)
+            )
+        await self._tables.put_topic(topic)
+        self._group.create_task(self._membership.register_everywhere())
+        answer = self._store_sent(request, connection, h, topic)
+        return answer if isinstance(answer, Frame | None) else await answer
+
+    def _store_sent(
+        self, request: Frame, connection: Connection, h: headers.SendRequest, topic: TopicConfig
+    ) -> Answer:
+        queue_id = h.queue_id
+        if queue_id < 0:
+            queue_id = self._rng.randrange(max(1, topic.write_queue_nums))
+        accepted = send.accept(
+            h,
+            request.body or b"",
+            topic,
+            self._situation(),
+            queue_id=queue_id,
+            additions=self._additions(),
+            born_host=host(*split_address(connection.remote)),
+            store_host=self._store_host,
+        )
+        if isinstance(accepted, send.Refusal):
+            return self._refused(request, accepted)
+        try:
+            stored = self._store.put(accepted.messages)
+        except ValueError as error:
+            refusal = send.Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
+            return self._refused(request, refusal)
+        answer = headers.SendResponse(
+            msg_id=",".join(offset_msg_id(self._store_host, s.physical_offset) for s in stored),
+            queue_id=queue_id,
+            queue_offset=stored[0].queue_offset,
+            transaction_id=accepted.transaction_id,
+            **self._region(),
+        )
+        if self._config.flush_disk_type == "SYNC_FLUSH" and _waits(accepted.messages):
+            return self._flushed(request, answer)
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
+
+    async def _flushed(self, request: Frame, answer: headers.SendResponse) -> Reply:
+        try:
+            async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
+                await self._store.sync()
+        except TimeoutError:
+            return request.answer(ResponseCode.FLUSH_DISK_TIMEOUT, ext=to_ext(answer))
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
+
+    def _situation(self) -> send.Situation:
+        return send.Situation(
+            role=self._membership.role,
+            configured_slave=self._config.broker_role == "SLAVE",
+            in_sync_count=1,  # replication comes next; a master is in sync with itself
+            in_sync_count_min=self._config.min_in_sync_replicas,
+            body_bytes_max=self._config.max_message_size,
+        )
+
+    def _additions(self) -> dict[str, str]:
+        return {
+            props.UNIQ_KEY: f"{self._uniq.getrandbits(128):032X}",
+            props.MSG_REGION: self._config.region_id,
+            props.TRACE_ON: "true" if self._config.trace_on else "false",
+            props.CLUSTER: self._config.broker_cluster_name,
+        }
+
+    def _region(self) -> dict[str, str]:
+        trace = "true" if self._config.trace_on else "false"
+        return {"msg_region": self._config.region_id, "trace_on": trace}
+
+    def _refused(self, request: Frame, refusal: send.Refusal) -> Reply:
+        trace = {"MSG_REGION": self._config.region_id, "TRACE_ON": self._region()["trace_on"]}
+        return request.answer(refusal.code, refusal.remark, ext=trace)
+
+    # Pulling.
+
+    def _pull(self, request: Frame, connection: Connection) -> Answer:
+        h = from_ext(headers.PullRequest, request.ext)
+        unreadable = self._membership.role == "slave" or (
+            self._membership.role == "fenced" and self._config.broker_role == "SLAVE"
+        )
+        if unreadable and not self._config.slave_read_enable:
+            why = "[REJECTREQUEST]system busy, start flow control for a while"
+            return request.answer(ResponseCode.SYSTEM_BUSY, why)
+        topic = self._tables.topics.get(h.topic)
+        if topic is None:
+            why = f"topic[{h.topic}] not exist, apply first please!"
+            return request.answer(ResponseCode.TOPIC_NOT_EXIST, why)
+        if not 0 <= h.queue_id < topic.read_queue_nums:
+            why = f"queueId[{h.queue_id}] is illegal, topic {h.topic}"
+            return request.answer(ResponseCode.INVALID_PARAMETER, why)
+        if (h.expression_type or "TAG") != "TAG" or h.sys_flag & pull.CLASS_FILTER:
+            why = f"The broker does not support consumer to filter message by {h.expression_type}"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        wanted = h.subscription
+        if not h.sys_flag & pull.SUBSCRIPTION:
+            known = self._clients.subscription(h.consumer_group, h.topic)
+            if known is None:
+                why = "the consumer's subscription not exist"
+                return request.answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, why)
+            if known.sub_version < h.sub_version:
+                why = "the consumer's subscription not latest"
+                return request.answer(ResponseCode.SUBSCRIPTION_NOT_LATEST, why)
+            wanted = known.sub_string
+        if h.sys_flag & pull.COMMIT_OFFSET and self._membership.role == "master":
+            self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
+        found = self._find(h, wanted)
+        hold = h.sys_flag & pull.SUSPEND and self._config.long_polling_enable
+        if found.code == ResponseCode.PULL_NOT_FOUND and hold:
+            return self._hold(request, h, wanted)
+        return self._found(request, h, found)
+
+    def _find(self, h: headers.PullRequest, wanted: str | None) -> pull.Found:
+        return pull.find(
+            h.queue_offset,
+            self._store.bounds(h.topic, h.queue_id),
+            self._store.units(h.topic, h.queue_id, QueueOffset(h.queue_offset)),
+            count_max=h.max_msg_nums,
+            codes=pull.wanted_codes(wanted),
+        )
+
+    async def _hold(self, request: Frame, h: headers.PullRequest, wanted: str | None) -> Reply:
+        """Long polling: answer when a wanted message comes, or when the client's time is up."""
+        found = self._find(h, wanted)
+        try:
+            async with asyncio.timeout(max(h.suspend_timeout_millis, 0) / 1000):
+                while found.code == ResponseCode.PULL_NOT_FOUND:
+                    await self._store.wait(h.topic, h.queue_id)
+                    found = self._find(h, wanted)
+        except TimeoutError:
+            pass
+        return self._found(request, h, found)
+
+    def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
+        first, end = self._store.bounds(h.topic, h.queue_id)
+        code, next_offset = found.code, found.next_offset
+        if self._membership.role == "slave" and code != ResponseCode.SUCCESS:
+            # A readable slave never says that nothing is there: its master may know more.
+            code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
+        answer = headers.PullResponse(
+            suggest_which_broker_id=0,
+            next_begin_offset=next_offset,
+            min_offset=first,
+            max_offset=end,
+        )
+        body = b"".join(self._store.record(unit) for unit in found.units)
+        return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)
+
+    # Offsets.
+
+    def _query_offset(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.QueryConsumerOffsetRequest, request.ext)
+        offset = self._tables.offset(h.topic, h.consumer_group, h.queue_id)
+        if offset is None and h.set_zero_if_not_found is not False:
+            first, _ = self._store.bounds(h.topic, h.queue_id)
+            offset = 0 if first <= 0 else None
+        if offset is None:
+            why = "Not found, maybe this group consumer boot first"
+            return request.answer(ResponseCode.QUERY_NOT_FOUND, why)
+        return _offset(request, offset)
+
+    def _update_offset(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.UpdateConsumerOffsetRequest, request.ext)
+        if h.topic not in self._tables.topics:
+            return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"topic[{h.topic}] not exist")
+        self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
+        return request.answer(ResponseCode.SUCCESS)
+
+    def _search_offset(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.SearchOffsetRequest, request.ext)
+        found = self._store.search(h.topic, h.queue_id, _stored_at, h.timestamp)
+        if (h.boundary_type or "lower").lower() == "upper":
+            # The last record stored at `timestamp` or before it.
+            after = self._store.search(h.topic, h.queue_id, _stored_at, h.timestamp + 1)
+            found = QueueOffset(max(found, after - 1))
+        return _offset(request, found)
+
+    def _max_offset(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.MaxOffsetRequest, request.ext)
+        return _offset(request, self._store.bounds(h.topic, h.queue_id)[1])
+
+    def _min_offset(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.QueueRequest, request.ext)
+        return _offset(request, self._store.bounds(h.topic, h.queue_id)[0])
+
+    def _earliest_time(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.QueueRequest, request.ext)
+        units: list[tuple[QueueOffset, QueueUnit]] = []
+        first, end = self._store.bounds(h.topic, h.queue_id)
+        if first < end:
+            units.append(next(iter(self._store.units(h.topic, h.queue_id, first))))
+        time = _stored_at(self._store.record(units[0][1])) if units else -1
+        return request.answer(
+            ResponseCode.SUCCESS, ext=to_ext(headers.TimestampResponse(timestamp=time))
+        )
+
+    # Clients.
+
+    async def _heartbeat(self, request: Frame, connection: Connection) -> Reply:
+        body = HeartbeatBody.from_json(request.body)
+        changed = self._clients.on_heartbeat(now_ns(), connection, body)
+        if connection not in self._watched:
+            self._watched[connection] = None
+            connection.on_close(self._lost)
+        for consumer in body.consumer_data_set:
+            await self._know_group(consumer.group_name or "")
+        self._notify(changed)
+        reply = headers.HeartbeatResponse(
+            is_support_heart_beat_v2=False, is_sub_change=bool(changed)
+        )
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(reply))
+
+    async def _know_group(self, group: str) -> None:
+        """A consumer group brings its retry topic along."""
+        if group not in self._tables.groups and self._config.auto_create_subscription_group:
+            await self._tables.put_group(SubscriptionGroupConfig(group_name=group))
+        retry = RETRY_PREFIX + group
+        if retry not in self._tables.topics:
+            await self._tables.put_topic(
+                TopicConfig(topic_name=retry, read_queue_nums=1, write_queue_nums=1)
+            )
+            self._group.create_task(self._membership.register_everywhere())
+
+    def _unregister(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.UnregisterClientRequest, request.ext)
+        if h.consumer_group:
+            self._notify(self._clients.on_leave(h.client_id, h.consumer_group))
+        return request.answer(ResponseCode.SUCCESS)
+
+    def _consumer_list(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(headers.ConsumerGroupRequest, request.ext)
+        members = self._clients.members(h.consumer_group)
+        if not members:
+            why = f"no consumer for this group, {h.consumer_group}"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        ids = ConsumerList(consumer_id_list=tuple(sorted(members)))
+        return request.answer(ResponseCode.SUCCESS, body=ids.to_json())
+
+    def expire_clients(self) -> None:
+        """Forget clients that fell silent."""
+        self._notify(self._clients.expire(now_ns()))
+
+    def _lost(self, connection: Connection) -> None:
+        self._watched.pop(connection, None)
+        self._notify(self._clients.on_close(connection))
+
+    def _notify(self, groups: list[str]) -> None:
+        """Tell the members of changed groups, so that they rebalance."""
+        for group in groups:
+            ext = to_ext(headers.ConsumerGroupRequest(consumer_group=group))
+            notice = Frame(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext=ext)
+            for member in self._clients.members(group).values():
+                if isinstance(member.channel, Connection):
+                    try:
+                        member.channel.oneway(notice)
+                    except NotSent:
+                        continue  # its end will be seen, and notified, on its own
+
+
+def _offset(request: Frame, offset: int) -> Reply:
+    return request.answer(ResponseCode.SUCCESS, ext=to_ext(headers.OffsetResponse(offset=offset)))
+
+
+def _stored_at(record: bytes) -> int:
+    return decode(record)[0].store_timestamp
+
+
+def _waits(messages: tuple[Message, ...]) -> bool:
+    """Whether the sender asked to wait for the disk; it does unless it says no."""
+    return any(m.property_map().get(props.WAIT) != "false" for m in messages)

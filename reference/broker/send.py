@@ -1,0 +1,191 @@
+"""Sends: what a broker checks before it stores, what it stores, and what it answers.
+
+The checks are pure and in RocketMQ's order, because the code of a refusal tells a client whether
+anything was stored: every refusal here comes before the append. After the append the only answers
+are SUCCESS and FLUSH_DISK_TIMEOUT, which says that the message is stored but maybe not on disk.
+
+Source: RocketMQ ``AbstractSendMessageProcessor``, ``SendMessageProcessor``, ``HookUtils``.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from reference.broker.topics import DEFAULT_TOPIC, FORBIDDEN_TOPICS, RETRY_PREFIX, name_fault
+from reference.records import LocalProtocolError, Record
+from reference.wire import property as props
+from reference.wire.codes import ResponseCode
+from reference.wire.headers import SendRequest
+from reference.wire.message import TRANSACTION_MASK, Message, decode_batch
+from reference.wire.route import PERM_INHERIT, TopicConfig
+
+TIMER_PROPERTIES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+
+
+class Refusal(Record):
+    """Nothing was stored, and why."""
+
+    code: ResponseCode
+    remark: str
+
+
+class Accepted(Record):
+    """Messages of one queue, to be stored together."""
+
+    messages: tuple[Message, ...]
+    topic: TopicConfig
+    transaction_id: str | None  # RocketMQ's name for the UNIQ_KEY in an answer
+
+
+class Situation(Record):
+    """What the checks know of the broker."""
+
+    role: str  # fenced, master, slave
+    configured_slave: bool
+    in_sync_count: int
+    in_sync_count_min: int
+    body_bytes_max: int
+
+
+def role_fault(s: Situation) -> Refusal | None:
+    """Why a broker in this role takes no message now."""
+    if s.role == "slave" or (s.role == "fenced" and s.configured_slave):
+        return Refusal(
+            code=ResponseCode.SYSTEM_BUSY,
+            remark="[REJECTREQUEST]system busy, start flow control for a while",
+        )
+    if s.role == "fenced":
+        return Refusal(
+            code=ResponseCode.SERVICE_NOT_AVAILABLE,
+            remark="service not available now. It may be caused by the broker being fenced",
+        )
+    return None
+
+
+def topic_fault(topic: str) -> Refusal | None:
+    """Why nobody may send to a topic of this name."""
+    fault = name_fault(topic)
+    if fault is not None:
+        return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=fault)
+    if topic in FORBIDDEN_TOPICS:
+        why = f"Sending message to topic[{topic}] is forbidden."
+        return Refusal(code=ResponseCode.NO_PERMISSION, remark=why)
+    return None
+
+
+def created_topic(h: SendRequest, topics: Mapping[str, TopicConfig]) -> TopicConfig | None:
+    """The topic that a first send brings into being; None where that is not allowed."""
+    template = topics.get(h.default_topic)
+    if template is None or h.default_topic != DEFAULT_TOPIC:
+        return None
+    if not template.perm & PERM_INHERIT:
+        return None
+    queues = max(1, min(h.default_topic_queue_nums, template.write_queue_nums))
+    return TopicConfig(
+        topic_name=h.topic,
+        perm=template.perm & ~PERM_INHERIT,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+    )
+
+
+def accept(
+    h: SendRequest,
+    body: bytes,
+    topic: TopicConfig,
+    s: Situation,
+    *,
+    queue_id: int,
+    additions: Mapping[str, str],
+    born_host: bytes,
+    store_host: bytes,
+) -> Accepted | Refusal:
+    """Check a send to an existing topic and build what is stored.
+
+    Args:
+        h: the request.
+        body: its body.
+        topic: the topic's settings.
+        s: the broker's situation.
+        queue_id: the chosen queue.
+        additions: properties that the broker sets on every message.
+        born_host: where the request came from, as records carry it.
+        store_host: this broker, as records carry it.
+    """
+    queues = max(topic.read_queue_nums, topic.write_queue_nums)
+    if not 0 <= queue_id < queues:
+        why = f"request queueId[{queue_id}] is illegal, topic {h.topic} has {queues} queues"
+        return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=why)
+    raw = props.decode((h.properties or "").encode())
+    fault = _content_fault(h, body, raw, s)
+    if fault is not None:
+        return fault
+    if raw.get(props.WAIT) != "false" and s.in_sync_count < s.in_sync_count_min:
+        why = f"in-sync replicas not enough: {s.in_sync_count} < {s.in_sync_count_min}"
+        return Refusal(code=ResponseCode.SYSTEM_ERROR, remark=why)
+    template = Message(
+        topic=h.topic,
+        body=body,
+        queue_id=queue_id,
+        flag=h.flag,
+        sys_flag=h.sys_flag,
+        born_timestamp=h.born_timestamp,
+        born_host=born_host,
+        store_host=store_host,
+        reconsume_times=h.reconsume_times or 0,
+    )
+    try:
+        if h.batch:
+            messages = _unpack(template, body)
+        else:
+            raw.pop(props.POP_CK, None)
+            own = props.encode({**additions, **raw, **_forced(additions)})
+            messages = [_with(template, body, own, h.flag)]
+    except LocalProtocolError as error:
+        return Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=f"the message is illegal: {error}")
+    transaction_id = raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY))
+    return Accepted(messages=tuple(messages), topic=topic, transaction_id=transaction_id)
+
+
+def _content_fault(
+    h: SendRequest, body: bytes, raw: Mapping[str, str], s: Situation
+) -> Refusal | None:
+    why = ""
+    if not body:
+        why = "message body is empty"
+    elif len(body) > s.body_bytes_max:
+        why = f"message body of {len(body)} bytes, at most {s.body_bytes_max}"
+    elif raw.get(props.DELAY, "0").strip("0"):
+        why = "delayed delivery is not supported"
+    elif any(p in raw for p in TIMER_PROPERTIES):
+        why = "timer messages are not supported"
+    elif raw.get(props.TRAN_MSG) == "true" or h.sys_flag & TRANSACTION_MASK:
+        why = "transactions are not supported"
+    elif h.batch and h.topic.startswith(RETRY_PREFIX):
+        why = "a batch to a retry topic"
+    if not why:
+        return None
+    return Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=f"the message is illegal: {why}")
+
+
+def _forced(additions: Mapping[str, str]) -> dict[str, str]:
+    """What a client cannot override; the UNIQ_KEY is its own if it sent one."""
+    return {k: v for k, v in additions.items() if k != props.UNIQ_KEY}
+
+
+def _unpack(template: Message, body: bytes) -> Sequence[Message]:
+    """The messages of a batch, each with its own properties, as 5.4.0 and later store them."""
+    return [_with(template, e.body, e.properties, e.flag) for e in decode_batch(body)]
+
+
+def _with(m: Message, body: bytes, properties: bytes, flag: int) -> Message:
+    return Message(
+        topic=m.topic,
+        body=body,
+        properties=properties,
+        queue_id=m.queue_id,
+        flag=flag,
+        sys_flag=m.sys_flag,
+        born_timestamp=m.born_timestamp,
+        born_host=m.born_host,
+        store_host=m.store_host,
+        reconsume_times=m.reconsume_times,
+    )

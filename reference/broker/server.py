@@ -1,0 +1,104 @@
+"""The broker: one process that stores messages and answers clients, and its way through life.
+
+This module owns the start, the ports, the periodic work and the stop; the requests themselves are
+in `reference.broker.requests` (clients) and `reference.broker.admin` (operators).
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from reference import rpc
+from reference.broker.admin import Admin
+from reference.broker.membership import Membership
+from reference.broker.requests import Requests
+from reference.broker.store import Store
+from reference.broker.topics import Tables
+from reference.config import BrokerConfig
+from reference.host import Host
+from reference.node import dispatcher, every
+from reference.wire.codes import RequestCode
+
+STOP_TIMEOUT_S = 5.0
+# What the fast port (P-2) does not serve, as in RocketMQ.
+SLOW_CODES = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+
+
+class Broker:
+    """One broker node."""
+
+    def __init__(self, config: BrokerConfig, host: Host, *, mutant: str = "") -> None:
+        self._config = config
+        self._host = host
+        self._mutant = mutant
+        self._store = Store(
+            host,
+            root=config.store_path_root_dir,
+            log_path=config.commit_log_path,
+            log_file_size=config.mapped_file_size_commit_log,
+            queue_file_size=config.mapped_file_size_consume_queue,
+        )
+        self._tables = Tables(
+            host,
+            f"{config.store_path_root_dir}/config",
+            cluster=config.broker_cluster_name,
+            broker_name=config.broker_name,
+            auto_create=config.auto_create_topic_enable,
+            default_queues=config.default_topic_queue_nums,
+        )
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until cancelled; then say goodbye and sync.
+
+        Raises:
+            CorruptLog, CorruptTable, IdentityError: files that must not be used.
+            BlockingIOError: another broker uses the store.
+        """
+        self._store.recover()
+        self._tables.load()
+        self._host.log("broker.recovered", end=self._store.end)
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._serve(group, ready)
+        finally:
+            self._store.close()
+
+    async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
+        pool = rpc.Pool(group)
+        membership = Membership(
+            self._config, self._host, self._tables, pool, lambda: self._store.end
+        )
+        requests = Requests(self._config, self._host, self._store, self._tables, membership, group)
+        admin = Admin(
+            self._config, self._host, self._store, self._tables, membership, mutant=self._mutant
+        )
+        handlers = {**requests.handlers(), **admin.handlers()}
+        fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
+        bind, port = self._config.bind_address, self._config.listen_port
+        servers = [
+            await rpc.serve(bind, port, dispatcher(handlers), group=group),
+            await rpc.serve(bind, port - 2, dispatcher(fast), group=group),
+        ]
+        group.create_task(every(self._config.flush_interval_commit_log / 1000, self._flush))
+        group.create_task(
+            every(self._config.flush_consumer_offset_interval / 1000, self._tables.save_offsets)
+        )
+        group.create_task(every(10.0, requests.expire_clients))
+        self._host.log("broker.started", name=self._config.broker_name, port=port)
+        ready()
+        try:
+            await membership.run(group)
+        finally:
+            for server in servers:
+                server.close()
+            await self._goodbye(membership)
+            pool.close()
+
+    async def _goodbye(self, membership: Membership) -> None:
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await membership.unregister()
+            await self._tables.save_offsets()
+            await self._flush()
+
+    async def _flush(self) -> None:
+        await self._store.sync()
+        self._store.flush_queues()

@@ -1,0 +1,180 @@
+"""What controllers agree on: broker ids, masters, epochs and SyncStateSets of every broker set.
+
+State changes in one place, `Registry.apply`. Whoever proposes a command looked at an older state,
+so `apply` validates everything again. A command carries what was seen of the world when it was
+proposed (who is alive); `apply` looks at nothing but the command and the state, so that every
+controller that applies the same commands has the same state.
+
+Where Java's rules lose a promise this follows the design text instead: ids are handed out strictly
+in order and never twice, and a first election takes only a registered, living broker.
+Claims: S1, S2, S3, S5. Source: ``ReplicasInfoManager``; docs "persistent unique broker id".
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+from reference.controller import election
+from reference.records import BrokerId, MasterEpoch, Record, invariant
+from reference.wire.codes import ResponseCode
+
+
+class ApplyBrokerId(Record):
+    """Claim an id for a broker that has none; `check_code` proves a repeated claim is its own."""
+
+    cluster: str
+    broker_set: str
+    broker_id: BrokerId
+    check_code: str
+    address: str
+
+
+class RegisterBroker(Record):
+    """A broker that owns an id is now at `address`."""
+
+    cluster: str
+    broker_set: str
+    broker_id: BrokerId
+    address: str
+
+
+class ElectMaster(Record):
+    """Choose a master. `preferred` is a broker that wants to be it, or None for any; `designate`
+    is an operator's word that it must be that one. `alive` was seen by the proposer."""
+
+    broker_set: str
+    preferred: BrokerId | None
+    designate: bool
+    alive: tuple[election.Candidate, ...]
+
+
+Command = ApplyBrokerId | RegisterBroker | ElectMaster
+
+
+class Result(Record):
+    """How a command ended: a response code and, for what went wrong, a remark."""
+
+    code: ResponseCode
+    remark: str = ""
+
+
+OK = Result(code=ResponseCode.SUCCESS)
+
+
+class Replica(msgspec.Struct):
+    """One registered broker."""
+
+    address: str
+    check_code: str
+
+
+@dataclass(slots=True)
+class BrokerSet:
+    """Everything known of one broker set."""
+
+    cluster: str
+    name: str
+    next_broker_id: int = 1  # never decreases: an id is handed out once
+    replicas: dict[int, Replica] = field(default_factory=dict)
+    master: int | None = None
+    master_epoch: int = 0
+    sync_state_set: tuple[int, ...] = ()  # ascending
+    sync_state_set_epoch: int = 0
+
+    @property
+    def master_address(self) -> str | None:
+        replica = None if self.master is None else self.replicas.get(self.master)
+        return None if replica is None else replica.address
+
+
+class Registry:
+    """All broker sets by name. Cluster names are carried, not part of the key, as in RocketMQ."""
+
+    def __init__(self, sets: dict[str, BrokerSet] | None = None) -> None:
+        self.sets = {} if sets is None else sets
+
+    def next_broker_id(self, broker_set: str) -> int:
+        """The id that the next new broker of a set should claim; 1 for an unknown set."""
+        known = self.sets.get(broker_set)
+        return 1 if known is None else known.next_broker_id
+
+    def apply(self, command: Command, *, unclean: bool = False) -> Result:
+        """Change the state by one command, or say why not. The only way to change it."""
+        match command:
+            case ApplyBrokerId():
+                return self._apply_broker_id(command)
+            case RegisterBroker():
+                return self._register(command)
+            case ElectMaster():
+                return self._elect(command, unclean=unclean)
+
+    def _apply_broker_id(self, c: ApplyBrokerId) -> Result:
+        known = self.sets.get(c.broker_set)
+        owner = None if known is None else known.replicas.get(c.broker_id)
+        if owner is not None and owner.check_code == c.check_code:
+            return OK  # the answer to its first claim was lost
+        if owner is not None or c.broker_id != self.next_broker_id(c.broker_set):
+            why = f"broker id {c.broker_id} is not the next id of {c.broker_set}"
+            return Result(code=ResponseCode.CONTROLLER_BROKER_ID_INVALID, remark=why)
+        if known is None:
+            known = self.sets[c.broker_set] = BrokerSet(c.cluster, c.broker_set)
+        known.replicas[c.broker_id] = Replica(c.address, c.check_code)
+        known.next_broker_id = c.broker_id + 1
+        return OK
+
+    def _register(self, c: RegisterBroker) -> Result:
+        known = self.sets.get(c.broker_set)
+        if known is None or c.broker_id not in known.replicas:
+            why = f"broker {c.broker_set}:{c.broker_id} must apply for an id first"
+            return Result(code=ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark=why)
+        known.replicas[c.broker_id].address = c.address
+        return OK
+
+    def _elect(self, c: ElectMaster, *, unclean: bool) -> Result:
+        known = self.sets.get(c.broker_set)
+        if known is None:
+            return Result(
+                code=ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
+                remark=f"unknown broker set {c.broker_set}",
+            )
+        chosen = election.choose(
+            registered=tuple(sorted(known.replicas)),
+            # Before the first election there is no SyncStateSet: any registered broker may win.
+            sync_state_set=known.sync_state_set if known.master_epoch else None,
+            alive=c.alive,
+            old_master=known.master,
+            preferred=c.preferred,
+            designate=c.designate,
+            unclean=unclean,
+        )
+        if chosen is None:
+            return Result(
+                code=ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
+                remark=f"no replica of {c.broker_set} may be master now",
+            )
+        if chosen == known.master:
+            return Result(
+                code=ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
+                remark=f"master of {c.broker_set} is {chosen} already",
+            )
+        invariant(chosen in known.replicas, "S5: a master is registered", chosen=chosen)
+        known.master = chosen
+        known.master_epoch = MasterEpoch(known.master_epoch + 1)
+        known.sync_state_set = (chosen,)
+        known.sync_state_set_epoch += 1
+        return OK
+
+
+class _Snapshot(msgspec.Struct):
+    version: int
+    sets: dict[str, BrokerSet]
+
+
+def to_bytes(registry: Registry) -> bytes:
+    """Write the whole state."""
+    return msgspec.json.encode(_Snapshot(1, registry.sets))
+
+
+def from_bytes(data: bytes) -> Registry:
+    """Read the whole state. Raises msgspec.DecodeError on anything `to_bytes` did not write."""
+    return Registry(msgspec.json.decode(data, type=_Snapshot).sets)

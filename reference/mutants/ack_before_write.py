@@ -1,0 +1,42 @@
+"""A broker that acknowledges at once and writes a second later.
+
+Stands for every store that answers from memory it has not handed to the kernel (RocketMQ's
+transient store pool without a flush does). A kill within that second loses acknowledged messages
+and gives their offsets out again. Breaks S6, S11.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from reference.broker.store import Store, Stored
+from reference.mutants import replaced
+from reference.records import PhyOffset, QueueOffset
+from reference.wire.message import Message, encoded_size
+
+DELAY_S = 1.0
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Delay every write, not its acknowledgement."""
+    honest = Store.put
+    promised: dict[tuple[int, str, int], int] = {}  # store, topic, queue -> next offset
+
+    def put(self: Store, messages: Sequence[Message]) -> list[Stored]:
+        key = (id(self), messages[0].topic, messages[0].queue_id)
+        _, visible = self.bounds(*key[1:])
+        first = max(promised.get(key, 0), visible)
+        promised[key] = first + len(messages)
+        asyncio.get_running_loop().call_later(DELAY_S, honest, self, messages)
+        return [
+            Stored(
+                queue_offset=QueueOffset(first + at),
+                physical_offset=self.end,
+                end=PhyOffset(self.end + encoded_size(message)),
+            )
+            for at, message in enumerate(messages)
+        ]
+
+    with replaced(Store, "put", put):
+        yield

@@ -1,0 +1,45 @@
+"""What every node's shell shares: a table of request handlers, periodic work, and a clean stop.
+
+Node code is ordinary asyncio code that reaches the world through the running loop and its `Host`.
+Of asyncio it uses what the simulated loop offers: time, timers, futures, tasks in groups,
+timeouts, connections and servers.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from reference.rpc import Connection, Handler, Reply, refuse
+from reference.wire.frame import Frame
+
+
+class Node(Protocol):
+    """A namesrv, controller or broker."""
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until cancelled; `ready` is called once requests are answered."""
+        ...
+
+
+def now_ns() -> int:
+    """This node's monotonic clock."""
+    return round(asyncio.get_running_loop().time() * 1e9)
+
+
+def dispatcher(handlers: Mapping[int, Handler]) -> Handler:
+    """Answer each request by its code; what is not in the table is refused by the protocol's own
+    code. A header that cannot be read becomes a SYSTEM_ERROR, as every failure of a handler."""
+
+    def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
+        return handlers.get(request.code, refuse)(request, connection)
+
+    return handle
+
+
+async def every(period_s: float, work: Callable[[], Awaitable[None] | None]) -> None:
+    """Do `work` now and then every `period_s` seconds, until cancelled. A failure ends it."""
+    while True:
+        done = work()
+        if done is not None:
+            await done
+        await asyncio.sleep(period_s)
