@@ -16,13 +16,18 @@ Process = int | str  # an integer is a client or observer; "nemesis" is the faul
 NEMESIS = "nemesis"
 
 
+class HistoryError(ValueError):
+    """A stored history that cannot be trusted: damaged, or not a history at all."""
+
+
 class Op(msgspec.Struct, frozen=True, omit_defaults=False):
     """One event.
 
     `index` is dense from 0; -1 until recorded. `time` is nanoseconds since the start of the run on
     the harness's monotonic clock; -1 if unknown. `value` is the argument on invocation and the
     result on completion, in the shape its workload documents; it holds None, bool, int, float,
-    str, list, dict and nothing else (dict keys may be int). `ext` holds every other key.
+    str, list, dict and nothing else (dict keys may be int), and a frozenset where an imported
+    history has a set. `ext` holds every other key; an empty one and None mean the same.
     """
 
     type: OpType

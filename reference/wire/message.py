@@ -214,28 +214,17 @@ def decode(
         _, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp,
         born_host, store_timestamp, store_host, reconsume_times, prepared, body_size,
     ) = head.unpack_from(data, at)  # fmt: skip
-    body_at = at + head.size
-    topic_at = body_at + body_size + (2 if magic == MAGIC_V2 else 1)
-    if body_size < 0 or topic_at + 2 > end:
+    body_end = at + head.size + body_size
+    if body_size < 0 or body_end > end:
         raise Bad(f"body of {body_size} bytes in a record of {size}")
-    body = bytes(data[body_at : body_at + body_size])
-    topic_size = int.from_bytes(data[body_at + body_size : topic_at], "big", signed=True)
-    properties_at = topic_at + topic_size + 2
-    if topic_size < 0 or properties_at > end:
-        raise Bad(f"topic of {topic_size} bytes in a record of {size}")
-    properties_size = int.from_bytes(data[properties_at - 2 : properties_at], "big", signed=True)
-    if properties_size < 0 or properties_at + properties_size != end:
-        raise Bad(f"properties of {properties_size} bytes do not end a record of {size}")
+    body = bytes(data[body_end - body_size : body_end])
     if check_crc and body_size and zlib.crc32(body) & 0x7FFFFFFF != crc:
         raise Bad(f"body does not fit its crc {crc}")
-    try:
-        topic = str(data[topic_at : topic_at + topic_size], "utf-8")
-    except UnicodeDecodeError as error:
-        raise Bad(f"topic is not UTF-8: {error}") from None
+    topic, properties = _topic_and_properties(data[body_end:end], 2 if magic == MAGIC_V2 else 1)
     message = Message(
         topic=topic,
         body=body,
-        properties=bytes(data[properties_at:end]),
+        properties=properties,
         queue_id=queue_id,
         flag=flag,
         queue_offset=queue_offset,
@@ -250,6 +239,22 @@ def decode(
         magic=magic,
     )
     return message, end
+
+
+def _topic_and_properties(rest: bytes | bytearray | memoryview, width: int) -> tuple[str, bytes]:
+    """Read what follows the body; the topic's length has `width` bytes."""
+    topic_size = int.from_bytes(rest[:width], "big", signed=True)
+    properties_at = width + topic_size + 2
+    if topic_size < 0 or properties_at > len(rest):
+        raise Bad(f"topic of {topic_size} bytes in the last {len(rest)} of a record")
+    properties_size = int.from_bytes(rest[properties_at - 2 : properties_at], "big", signed=True)
+    if properties_size < 0 or properties_at + properties_size != len(rest):
+        raise Bad(f"properties of {properties_size} bytes do not end their record")
+    try:
+        topic = str(rest[width : width + topic_size], "utf-8")
+    except UnicodeDecodeError as error:
+        raise Bad(f"topic is not UTF-8: {error}") from None
+    return topic, bytes(rest[properties_at:])
 
 
 def _head_of(v6: int) -> struct.Struct:

@@ -1,0 +1,98 @@
+"""Did every fault really happen? A run whose faults were not felt proves nothing.
+
+Each action of the nemesis is a pair of `info` operations: begun, and completed once a probe saw it
+take effect (or, for a heal, end). The completion's value is a map from node to what was done there,
+with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
+does not hold on each, is a fault without proof, and the verdict is `unknown`.
+
+Source: design "Nemesis package", history-format 5.
+"""
+
+from typing import Any
+
+import msgspec
+
+from checkers.api import Context, Verdict
+from histories.history import History
+from histories.op import Op
+
+HOLDS = "holds"
+NAMED_MAX = 5  # faults without proof that the reason names
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One action of the nemesis, for reports. Indices and times (ns) of its two operations."""
+
+    f: str
+    process: str
+    begun: int
+    ended: int | None
+    begun_ns: int
+    ended_ns: int | None
+    nodes: tuple[str, ...]
+    request: Any
+    result: Any
+    holds: bool
+
+
+def faults(history: History) -> list[Fault]:
+    """Every action of the nemesis, in order."""
+    found: list[Fault] = []
+    for op in history.nemesis:
+        done = history.completion(op)
+        if done is None or done.index > op.index:
+            found.append(_fault(op, done))
+    return found
+
+
+def _fault(begun: Op, done: Op | None) -> Fault:
+    result = None if done is None else done.value
+    nodes = tuple(sorted(map(str, result))) if isinstance(result, dict) else ()
+    return Fault(
+        f=begun.f,
+        process=str(begun.process),
+        begun=begun.index,
+        ended=None if done is None else done.index,
+        begun_ns=begun.time,
+        ended_ns=None if done is None else done.time,
+        nodes=nodes,
+        request=begun.value,
+        result=result,
+        holds=isinstance(result, dict) and bool(result) and all(map(_held, result.values())),
+    )
+
+
+def _held(done: Any) -> bool:
+    return isinstance(done, dict) and done.get(HOLDS) is True
+
+
+class FaultProof:
+    """The checker. A run without a nemesis has nothing to prove."""
+
+    name = "faults"
+    claims: tuple[str, ...] = ()
+
+    def check(self, history: History, context: Context) -> Verdict:
+        found = faults(history)
+        unproved = [fault for fault in found if not fault.holds]
+        counts = {"faults": len(found), "without-proof": len(unproved)}
+        if not unproved:
+            return Verdict(checker=self.name, claims=self.claims, valid=True, counts=counts)
+        named = [f"{fault.f} at op {fault.begun}{_why(fault)}" for fault in unproved[:NAMED_MAX]]
+        more = f" and {len(unproved) - NAMED_MAX} more" if len(unproved) > NAMED_MAX else ""
+        return Verdict(
+            checker=self.name,
+            claims=self.claims,
+            valid="unknown",
+            counts=counts,
+            reason=f"a fault without proof: {'; '.join(named)}{more}",
+        )
+
+
+def _why(fault: Fault) -> str:
+    if fault.ended is None:
+        return " never completed"
+    if not isinstance(fault.result, dict) or not fault.result:
+        return " names no node"
+    missing = sorted(str(node) for node, done in fault.result.items() if not _held(done))
+    return f" does not hold on {', '.join(missing)}"

@@ -1,0 +1,145 @@
+"""Tells what happened in words: one paragraph that a person understands without the code.
+
+Everything said comes from the history: who answered, when, in which epoch, at which offset, and
+which fault came before and after. Times are seconds since the start of the run.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from typing import Any
+
+from checkers.log_key import Finding
+from histories.history import History
+from histories.op import Op
+from histories.tables import epoch_of, node_of
+
+TEXT_MAX = 160  # characters of a value quoted from the history
+
+_ALREADY = {
+    "lost-write": "and no ok poll ever returned it, although reading went on past its place",
+    "lost-tail": "and it is not in the log that was read to its confirmed end afterwards",
+    "hidden-loss": "and every reader has passed its first copy; only a later one could deliver it",
+}
+
+
+class Storyteller:
+    """Knows the faults of one history."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        pairs = ((history.completion(op), op) for op in history.nemesis)
+        self._faults = [op for other, op in pairs if other is not None and other.index < op.index]
+        self._at = [op.index for op in self._faults]
+
+    def fault_before(self, index: int) -> Op | None:
+        """The last completed nemesis operation before this index."""
+        at = bisect_left(self._at, index)
+        return self._faults[at - 1] if at else None
+
+    def fault_after(self, index: int) -> Op | None:
+        """The first nemesis operation that completed after this index."""
+        at = bisect_right(self._at, index)
+        return self._faults[at] if at < len(self._at) else None
+
+    def evidence(self, finding: Finding) -> tuple[int, ...]:
+        """The operations that prove a finding, with the fault that came before the first."""
+        before = self.fault_before(finding.ops[0])
+        return finding.ops if before is None else tuple(sorted({before.index, *finding.ops}))
+
+    def tell(self, finding: Finding) -> str:
+        """The paragraph."""
+        d = finding.detail
+        if finding.name in _ALREADY:
+            text = self._loss(finding)
+        else:
+            text = f"Queue {finding.key}: {_SAID[finding.name](d)}."
+            text += "".join(f" {self._op(index)}." for index in finding.ops[:4])
+        return f"{text} {self._around(finding.ops[0])}"
+
+    def _loss(self, finding: Finding) -> str:
+        d = finding.detail
+        sent = self._history[d["writer"]]
+        verb = "acknowledged" if sent.type == "ok" else "stored"
+        text = (
+            f"{_who(sent)} {verb} value {d['value']} of queue {finding.key} at {_offset(d)}, "
+            f"{_when(sent)} (op {sent.index}), {_ALREADY[finding.name]}."
+        )
+        return text + "".join(f" {self._op(i)}." for i in finding.ops if i != sent.index)
+
+    def _op(self, index: int) -> str:
+        op = self._history[index]
+        return f"Op {index}: {op.type} {op.f} by process {op.process}, {_when(op)}, {_by(op)}"
+
+    def _around(self, index: int) -> str:
+        before, after = self.fault_before(index), self.fault_after(index)
+        if before is None and after is None:
+            return "There was no fault."
+        said = [f"the last fault before was {_fault(before)}" if before else "no fault before"]
+        said.append(f"the next one {_fault(after)}" if after else "none after")
+        return f"Of op {index}: {', '.join(said)}."
+
+
+def _skip(d: dict[str, Any]) -> str:
+    a, b = d["values"]
+    return f"value {b} came right after {a}, past {_short(d['skipped'])}"
+
+
+def _back(d: dict[str, Any]) -> str:
+    a, b = d["values"]
+    return f"value {b} came after {a}, but its place in the log is not behind ({d['delta']:+d})"
+
+
+def _truncated(d: dict[str, Any]) -> str:
+    shown = f"a consumer was shown value {d['value']} at {_offset(d)}"
+    if "instead" in d:
+        return f"{shown}, and later value {d['instead']} stood there"
+    return f"{shown}, and a later reading to the end of the log at {d['end']} had it no more"
+
+
+_SAID: dict[str, Callable[[dict[str, Any]], str]] = {
+    "inconsistent-offsets": lambda d: f"offset {d['offset']} held values {_short(d['values'])}",
+    "duplicate": lambda d: f"value {d['value']} is at offsets {_short(d['offsets'])}",
+    "phantom": lambda d: f"value {d['value']} was polled at {_offset(d)}, and nobody ever sent it",
+    "G1a": lambda d: f"value {d['value']} was polled at {_offset(d)}, but its send had failed",
+    "precommitted-read": lambda d: f"an operation polled value {d['value']}, which it sent itself",
+    "truncation": _truncated,
+    "poll-skip": _skip,
+    "int-poll-skip": _skip,
+    "nonmonotonic-poll": _back,
+    "int-nonmonotonic-poll": _back,
+    "nonmonotonic-send": _back,
+    "int-nonmonotonic-send": _back,
+    "unseen": lambda d: (
+        f"{d['unseen']} acknowledged messages were never polled: {_short(d['messages'])}"
+    ),
+}
+
+
+def _when(op: Op) -> str:
+    return f"at {op.time / 1e9:.3f} s" if op.time >= 0 else "at an unknown time"
+
+
+def _offset(d: dict[str, Any]) -> str:
+    return "an unknown offset" if d["offset"] is None else f"offset {d['offset']}"
+
+
+def _who(op: Op) -> str:
+    ext = op.ext or {}
+    known = (("epoch", epoch_of(ext)), ("grade", ext.get("ack")))
+    more = ", ".join(f"{name} {value}" for name, value in known if value is not None)
+    node = node_of(ext) or "A broker"
+    return f"{node} ({more})" if more else node
+
+
+def _by(op: Op) -> str:
+    node = node_of(op.ext or {})
+    return f"answered by {_who(op)}" if node is not None else "no node noted"
+
+
+def _fault(op: Op) -> str:
+    return f"{op.f} {_short(op.value)} {_when(op)} (op {op.index})"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}…"

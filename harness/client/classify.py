@@ -1,0 +1,66 @@
+"""The outcome table: which answers to a send prove that nothing was stored.
+
+A response code alone does not tell: code 1 covers refusals before the append and failures after
+it, and only the remark separates them. What is not listed here is `info`. A weak status (stored on
+the master, but not flushed or not replicated in time) is `info`, never `ok`.
+
+Source: remoting protocol, section 6.2, from RocketMQ 5.x ``SendMessageProcessor``, ``HookUtils``,
+``CommitLog``; each row says where the refusal happens.
+"""
+
+from typing import Literal
+
+from reference.wire.codes import ResponseCode, response_name
+
+Kind = Literal["ok", "fail", "info"]
+
+# Decided before any write, whatever the remark says.
+REFUSALS = frozenset(
+    {
+        ResponseCode.REQUEST_CODE_NOT_SUPPORTED,  # no such processor
+        ResponseCode.MESSAGE_ILLEGAL,  # checked before the append
+        ResponseCode.SERVICE_NOT_AVAILABLE,  # role, fencing, shutdown, full disk: before it
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        ResponseCode.INVALID_PARAMETER,  # bad queue id or topic name
+        ResponseCode.NOT_LEADER_FOR_QUEUE,  # we use no static topics
+        ResponseCode.GO_AWAY,  # "not processed" by contract
+    }
+)
+
+# Codes that refuse only with these remarks.
+REFUSING_REMARKS: dict[int, tuple[str, ...]] = {
+    ResponseCode.SYSTEM_ERROR: (
+        "in-sync replicas not enough",  # checked before the append in controller mode
+        "create mapped file failed, server is busy or broken",
+        "broker unable to service, until",
+        "timer message is under flow control",
+        "accurate timer message is not enabled",
+        "topic[",  # "topic[x] not exist" of the retry path
+        "request queueId[",  # before 5.3.2
+        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]",
+    ),
+    ResponseCode.SYSTEM_BUSY: (
+        "[REJECTREQUEST]",  # the processor was not entered
+        "[OVERLOAD]",  # the pool's queue was full
+        "[TIMEOUT_CLEAN_QUEUE]",  # taken from the queue before it ran
+        "[PCBUSY_CLEAN_QUEUE]",
+        "[PC_SYNCHRONIZED]",  # a hook before the append
+    ),
+}
+
+
+def classify_send(code: int, remark: str | None) -> Kind:
+    """Say what an answer to a send (10, 310, 320) proves."""
+    if code == ResponseCode.SUCCESS:
+        return "ok"
+    if code in REFUSALS:
+        return "fail"
+    prefixes = REFUSING_REMARKS.get(code, ())
+    return "fail" if (remark or "").startswith(prefixes) and prefixes else "info"
+
+
+def error_of(code: int, remark: str | None) -> list[str]:
+    """An operation's `error` for an answer: the code's name and its remark."""
+    return [response_name(code), (remark or "")[:200]]

@@ -1,0 +1,225 @@
+"""A client's session with a cluster: where queues live now, and single calls to their brokers.
+
+A session retries nothing: one operation is one attempt, or the history would hide the others.
+Routes are re-read once a second and after every answer that is not good, by a task of their own,
+outside of operations. Units: seconds; offsets are message indices.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.client.classify import classify_send, error_of
+from harness.client.outcome import Fail, Info, Ok, Outcome
+from reference.records import RemoteProtocolError
+from reference.rpc import ConnectionLost, Dial, NotSent, Pool
+from reference.wire import headers
+from reference.wire import property as props
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext, to_short_ext
+from reference.wire.message import decode_all
+from reference.wire.node_headers import TopicRequest
+from reference.wire.route import MASTER_ID, TopicRouteData
+
+SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so their answers arrive
+PULL_TIMEOUT_S = 3.0
+ROUTE_TIMEOUT_S = 2.0
+REFRESH_S = 1.0
+PULL_BATCH = 32
+SUBSCRIPTION_FLAG = 4  # the request brings its own subscription, so no heartbeat is needed
+
+
+class QueueName(msgspec.Struct, frozen=True):
+    """One queue of one topic on one broker set."""
+
+    topic: str
+    broker_set: str
+    queue_id: int
+
+
+class Polled(msgspec.Struct, frozen=True):
+    """What a pull found: (offset, body) pairs, where to go on, and the queue's bounds then."""
+
+    messages: tuple[tuple[int, bytes], ...]
+    next_offset: int
+    min_offset: int
+    max_offset: int
+
+
+class RouteBook:
+    """Where the masters are, as the name servers say. Shared by all clients of a run.
+
+    Args:
+        topics: the topics to know.
+        namesrvs: addresses of name servers.
+        dial: how to reach them.
+        group: the run's tasks.
+    """
+
+    def __init__(
+        self, topics: Sequence[str], namesrvs: Sequence[str], dial: Dial, group: asyncio.TaskGroup
+    ) -> None:
+        self._topics = tuple(topics)
+        self._namesrvs = tuple(namesrvs)
+        self._pool = Pool(group, dial=dial)
+        self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
+        self._nudge: asyncio.Future[None] | None = None
+
+    def master(self, topic: str, broker_set: str) -> str | None:
+        """Address of the master that serves a topic on a broker set."""
+        return self._masters.get((topic, broker_set))
+
+    def nudge(self) -> None:
+        """Read the routes again soon: something did not answer well."""
+        if self._nudge is not None and not self._nudge.done():
+            self._nudge.set_result(None)
+
+    async def run(self) -> None:
+        """Keep the book fresh until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self.refresh()
+            self._nudge = loop.create_future()
+            timer = loop.call_later(REFRESH_S, self.nudge)
+            await self._nudge
+            timer.cancel()
+            await asyncio.sleep(REFRESH_S / 10)  # a burst of nudges reads the routes once
+
+    async def refresh(self) -> None:
+        """Read all routes once; what cannot be read stays as it was."""
+        for topic in self._topics:
+            route = await self._read(topic)
+            if route is not None:
+                known = {(t, b): a for (t, b), a in self._masters.items() if t != topic}
+                for data in route.broker_datas:
+                    if MASTER_ID in data.broker_addrs:
+                        known[topic, data.broker_name] = data.broker_addrs[MASTER_ID]
+                self._masters = known
+
+    async def _read(self, topic: str) -> TopicRouteData | None:
+        request = Frame(
+            code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
+        )
+        for namesrv in self._namesrvs:
+            try:
+                answer = await self._pool.call(namesrv, request, timeout_s=ROUTE_TIMEOUT_S)
+                if answer.code == ResponseCode.SUCCESS:
+                    return TopicRouteData.from_json(answer.body)
+            except (OSError, RemoteProtocolError):
+                continue
+        return None
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class Session:
+    """One client's connections and its single-attempt operations."""
+
+    def __init__(self, routes: RouteBook, dial: Dial, group: asyncio.TaskGroup) -> None:
+        self._routes = routes
+        self._pool = Pool(group, dial=dial)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
+        """Send one message; an `ok` carries its queue offset as value."""
+        broker = self._routes.master(queue.topic, queue.broker_set)
+        if broker is None:
+            self._routes.nudge()
+            return Fail("no-route")
+        header = headers.SendRequest(
+            topic=queue.topic,
+            producer_group="maxq",
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=queue.queue_id,
+            sys_flag=0,
+            born_timestamp=born_ms,
+            flag=0,
+            properties=props.encode({props.WAIT: "true"}).decode(),
+            bname=queue.broker_set,
+        )
+        request = Frame(code=RequestCode.SEND_MESSAGE_V2, ext=to_short_ext(header), body=body)
+        outcome = await self._send(broker, request)
+        if isinstance(outcome, Ok):
+            return Ok(outcome.value, ext={"node": queue.broker_set, "broker": broker})
+        self._routes.nudge()
+        return outcome
+
+    async def _send(self, broker: str, request: Frame) -> Outcome:
+        try:
+            answer = await self._pool.call(broker, request, timeout_s=SEND_TIMEOUT_S)
+        except NotSent as error:
+            return Fail(["not-sent", str(error)])
+        except TimeoutError:
+            return Info("timeout")
+        except ConnectionLost:
+            return Info("connection-lost")
+        kind = classify_send(answer.code, answer.remark)
+        if kind == "fail":
+            return Fail(error_of(answer.code, answer.remark))
+        if kind == "info":
+            return Info(error_of(answer.code, answer.remark))
+        try:
+            sent = from_ext(headers.SendResponse, answer.ext)
+        except RemoteProtocolError as error:
+            return Info(["bad-answer", str(error)])
+        return Ok(sent.queue_offset)
+
+    async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
+        """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
+        `fail`."""
+        broker = self._routes.master(queue.topic, queue.broker_set)
+        if broker is None:
+            self._routes.nudge()
+            return Fail("no-route")
+        header = headers.PullRequest(
+            topic=queue.topic,
+            consumer_group="maxq",
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=PULL_BATCH,
+            sys_flag=SUBSCRIPTION_FLAG,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            sub_version=0,
+            subscription="*",
+            expression_type="TAG",
+            bname=queue.broker_set,
+        )
+        try:
+            answer = await self._pool.call(
+                broker,
+                Frame(code=RequestCode.PULL_MESSAGE, ext=to_ext(header)),
+                timeout_s=PULL_TIMEOUT_S,
+            )
+            if answer.code not in _PULLED:
+                self._routes.nudge()
+                return Fail(error_of(answer.code, answer.remark))
+            found = from_ext(headers.PullResponse, answer.ext)
+            messages = decode_all(answer.body or b"")
+        except RemoteProtocolError as error:
+            return Fail(["bad-answer", str(error)])
+        except OSError as error:  # not sent, lost, or no answer in time
+            self._routes.nudge()
+            return Fail([type(error).__name__, str(error)])
+        return Polled(
+            messages=tuple((m.queue_offset, m.body) for m in messages),
+            next_offset=found.next_begin_offset,
+            min_offset=found.min_offset,
+            max_offset=found.max_offset,
+        )
+
+
+_PULLED = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.PULL_NOT_FOUND,
+        ResponseCode.PULL_RETRY_IMMEDIATELY,
+        ResponseCode.PULL_OFFSET_MOVED,
+    }
+)

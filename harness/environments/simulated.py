@@ -1,0 +1,163 @@
+"""Environment simulated: machines of a `World`; a process is a loop object of its own.
+
+Takes the same commands as every environment and knows one program, ``-m reference ROLE``, which it
+runs on the simulated loop of the machine. Capacity of a machine's disk and all timing are virtual.
+"""
+
+import asyncio
+import contextlib
+import json
+import signal as signals
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from harness.environments.api import Capability, MachineSpec, ProcessStatus
+from harness.simulation.loop import SimLoop
+from harness.simulation.world import SimHost, SimMachine, World
+from reference import mutants
+from reference.__main__ import describe, make_node, parse_arguments
+from reference.config import ROLES, parse_config
+from reference.rpc import Dial, Wired
+
+NETWORK = "198.18"
+BLOCK = 16  # addresses that a machine owns
+CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
+
+
+class _Process:
+    """A simulated process: its loop, and how it ended."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        self.loop = loop
+        self.code: int | None = None
+        self.task: asyncio.Task[int] | None = None
+
+
+class SimulatedMachine:
+    """A machine of the world, under the contract of all environments."""
+
+    def __init__(self, world: World, machine: SimMachine) -> None:
+        self._world = world
+        self._machine = machine
+        self._processes: list[_Process] = []
+
+    @property
+    def name(self) -> str:
+        return self._machine.name
+
+    @property
+    def address(self) -> str:
+        return self._machine.address
+
+    @property
+    def data_dir(self) -> str:
+        return f"/{self._machine.name}"
+
+    async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
+        loop, host = self._world.process(self._machine)
+        process = _Process(loop)
+        self._processes.append(process)
+        arguments = list(argv[argv.index("reference") + 1 :])
+        process.task = loop.create_task(self._main(process, host, arguments))
+        return ProcessStatus(pid=len(self._processes), code=None)
+
+    async def _main(self, process: _Process, host: SimHost, arguments: list[str]) -> int:
+        """What ``reference.__main__.main`` does, without a process around it."""
+        args = parse_arguments(arguments)
+        try:
+            content = self._machine.disk.open(args.config)
+            config, _ = parse_config(
+                ROLES[args.role], content.pread(content.size(), 0), args.config
+            )
+            with contextlib.suppress(asyncio.CancelledError):
+                await make_node(config, host, mutant=args.mutant).run(lambda: None)
+            process.code = 0
+        except Exception as error:
+            host.log("node.failed", why=describe(error))
+            process.code = 1
+        self._world.network.process_died(process.loop)
+        return process.code
+
+    async def signal(self, pid: int, signal: int) -> None:
+        process = self._processes[pid - 1]
+        if process.code is not None:
+            return
+        if signal == signals.SIGKILL:
+            process.loop.kill()
+            process.code = -signal
+        elif signal == signals.SIGTERM and process.task is not None:
+            process.loop.call_soon(process.task.cancel)
+
+    async def status(self, pid: int) -> ProcessStatus:
+        return ProcessStatus(pid=pid, code=self._processes[pid - 1].code)
+
+    async def put(self, path: str, data: bytes) -> None:
+        file = self._machine.disk.open(path, create=True)
+        file.truncate(0)
+        file.pwrite(data, 0)
+
+    async def get(self, path: str) -> bytes | None:
+        if path == f"{self.data_dir}/node.log":
+            return self._log_text()
+        data = self._machine.disk.files.get(path)
+        return None if data is None else bytes(data)
+
+    async def files(self, folder: str) -> list[str]:
+        prefix = folder.rstrip("/") + "/"
+        return sorted(p[len(prefix) :] for p in self._machine.disk.files if p.startswith(prefix))
+
+    def _log_text(self) -> bytes:
+        lines: list[dict[str, Any]] = [
+            {"at_ns": at, "trace": trace, **fields} for at, trace, fields in self._machine.log
+        ]
+        return "".join(json.dumps(line, default=str) + "\n" for line in lines).encode()
+
+
+class SimulatedEnvironment:
+    """A world of machines.
+
+    Args:
+        world: where they live; its scheduler runs the harness as well.
+        mutant: a seeded bug that every node of the world has, or empty.
+    """
+
+    name = "simulated"
+    capabilities = frozenset({Capability.KILL, Capability.RESTART})
+
+    def __init__(self, world: World, *, mutant: str = "") -> None:
+        self._world = world
+        self._machines: dict[str, SimulatedMachine] = {}
+        self._mutant = contextlib.ExitStack()
+        if mutant:
+            self._mutant.enter_context(mutants.load(mutant))
+
+    async def up(self, machines: Sequence[MachineSpec]) -> None:
+        for number, spec in enumerate(machines, start=1):
+            block = number * BLOCK
+            address = f"{NETWORK}.{block // 256}.{block % 256}"
+            made = self._world.add_machine(spec.name, address)
+            self._machines[spec.name] = SimulatedMachine(self._world, made)
+
+    def machine(self, name: str) -> SimulatedMachine:
+        return self._machines[name]
+
+    @property
+    def dial(self) -> Dial:
+        return _dial
+
+    @property
+    def observer_dial(self) -> Dial:
+        return _dial
+
+    async def down(self) -> None:
+        """End the nodes; the world itself ends with its scheduler."""
+        for machine in self._machines.values():
+            for process in machine._processes:
+                if process.code is None:
+                    process.loop.kill()
+        self._mutant.close()
+
+
+def _dial(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Awaitable[Wired]:
+    """The harness's own loop is a machine of the world, so it dials by itself."""
+    return asyncio.get_running_loop().create_connection(factory, host, port)

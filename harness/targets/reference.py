@@ -1,0 +1,115 @@
+"""Target reference: our own nodes, ``python -m reference ROLE``, configured by RocketMQ's keys."""
+
+import sys
+from collections.abc import Sequence
+
+from harness.environments.api import Machine, Role
+from harness.targets.api import (
+    BROKER_PORT,
+    CONTROLLER_PORT,
+    NAMESRV_PORT,
+    Node,
+    Settings,
+    plan,
+)
+
+LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
+QUEUE_FILE_BYTES = 600_000
+
+# Milliseconds, by RocketMQ's keys. `stock` is what RocketMQ ships.
+TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
+    "fast": {
+        Role.NAMESRV: {"scanNotActiveBrokerInterval": 1000},
+        Role.CONTROLLER: {"scanNotActiveBrokerInterval": 1000, "scanInactiveMasterInterval": 1000},
+        Role.BROKER: {
+            "controllerHeartBeatTimeoutMills": 3000,
+            "syncBrokerMetadataPeriod": 1000,
+            "syncControllerMetadataPeriod": 1000,
+            "checkSyncStateSetPeriod": 1000,
+            "haMaxTimeSlaveNotCatchup": 3000,
+            "registerNameServerPeriod": 10_000,
+        },
+    },
+    "stock": {Role.NAMESRV: {}, Role.CONTROLLER: {}, Role.BROKER: {}},
+}
+
+PROFILES: dict[str, dict[str, str]] = {
+    "P-SAFE": {"allAckInSyncStateSet": "true", "minInSyncReplicas": "2"},
+    "P-ALL": {"allAckInSyncStateSet": "true", "minInSyncReplicas": "1"},
+    "P-NUM": {"allAckInSyncStateSet": "false", "inSyncReplicas": "2"},
+    "P-DEFAULT": {},
+    "P-UNCLEAN": {"allAckInSyncStateSet": "true"},
+}
+
+
+def properties(
+    node: Node, settings: Settings, addresses: dict[str, str], data: str
+) -> dict[str, str]:
+    """The settings of a node that both targets share, by RocketMQ's keys."""
+    nodes = plan(settings.topology)
+    own = addresses[node.name]
+    timing = {k: str(v) for k, v in TIMINGS[settings.timing][node.role].items()}
+    match node.role:
+        case Role.NAMESRV:
+            return {"listenPort": str(NAMESRV_PORT), "bindAddress": own, **timing}
+        case Role.CONTROLLER:
+            peers = [n for n in nodes if n.role is Role.CONTROLLER]
+            unclean = str(settings.profile == "P-UNCLEAN").lower()
+            return {
+                "controllerDLegerGroup": settings.cluster,
+                "controllerDLegerPeers": ";".join(
+                    f"{n.name}-{addresses[n.name]}:{CONTROLLER_PORT}" for n in peers
+                ),
+                "controllerDLegerSelfId": node.name,
+                "controllerStorePath": f"{data}/store",
+                "bindAddress": own,
+                "mappedFileSize": str(LOG_FILE_BYTES),
+                "enableElectUncleanMaster": unclean,
+                **timing,
+            }
+        case Role.BROKER:
+            return {
+                "brokerClusterName": settings.cluster,
+                "brokerName": node.broker_set,
+                "brokerId": "-1",
+                "brokerRole": "SLAVE",  # until the controller says otherwise
+                "listenPort": str(BROKER_PORT),
+                "bindAddress": own,
+                "brokerIP1": own,
+                "brokerIP2": own,
+                "namesrvAddr": _joined(nodes, Role.NAMESRV, NAMESRV_PORT, addresses),
+                "controllerAddr": _joined(nodes, Role.CONTROLLER, CONTROLLER_PORT, addresses),
+                "enableControllerMode": "true",
+                "totalReplicas": str(settings.topology.replicas),
+                "storePathRootDir": f"{data}/store",
+                "storePathCommitLog": f"{data}/store/commitlog",
+                "mappedFileSizeCommitLog": str(LOG_FILE_BYTES),
+                "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
+                "autoCreateTopicEnable": "false",
+                "slaveReadEnable": "true",
+                **PROFILES[settings.profile],
+                **timing,
+            }
+
+
+def _joined(nodes: Sequence[Node], role: Role, port: int, addresses: dict[str, str]) -> str:
+    return ";".join(f"{addresses[n.name]}:{port}" for n in nodes if n.role is role)
+
+
+class ReferenceTarget:
+    """Runs the nodes of this package with this interpreter."""
+
+    name = "reference"
+
+    def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
+        lines = properties(node, settings, addresses, data)
+        return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+    def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
+        command = [sys.executable, "-m", "reference", node.role.value, "--config", config_path]
+        if settings.mutant and node.role is Role.BROKER:
+            command += ["--mutant", settings.mutant]
+        return command
+
+    async def install(self, machine: Machine) -> None:
+        """Nothing: the nodes run where this program runs."""

@@ -1,0 +1,171 @@
+"""An operation as one JSON object, and back: the text of the journal and of the events table.
+
+JSON has no sets and no keys but strings, so those are written as escapes: a map with other keys is
+``{"$map": [[k, v], …]}``, a set is ``{"$set": […]}``, a keyword is ``{"$kw": "name"}``. An object
+with exactly one key that starts with ``$`` is always an escape; a literal one uses ``$map``.
+
+We have no type for keywords. A keyword is a plain string whose *position* says what it is (`type`,
+`f`, a process that is no integer, the names of keys, and what the workload's schema says inside
+`value`). So nothing here writes ``$kw``, and one that is read becomes a plain string.
+
+Integers are exact at any size. NaN and infinities are refused in both directions.
+
+Source: history-format 9.2.
+"""
+
+import math
+from collections.abc import Iterable
+from typing import Any, get_args
+
+import msgspec
+
+from histories.op import HistoryError, Op, OpType
+
+FIXED = ("index", "time", "type", "process", "f", "value")
+RESERVED = frozenset((*FIXED, "error"))
+TYPES: tuple[str, ...] = get_args(OpType)
+
+_ATOMS = frozenset((type(None), bool, int, str))
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder()
+
+
+def encode_value(value: Any) -> bytes:
+    """The JSON text of any value an operation may hold.
+
+    Raises:
+        ValueError: it holds what no history may: a NaN, an object, a lone surrogate.
+    """
+    return _ENCODER.encode(escape(value))
+
+
+def decode_value(text: bytes | str) -> Any:
+    """The value that `encode_value` wrote.
+
+    Raises:
+        HistoryError: the text is not JSON, or holds an unknown escape.
+    """
+    try:
+        return unescape(_DECODER.decode(text))
+    except (msgspec.MsgspecError, RecursionError) as e:
+        raise HistoryError(f"not a value: {e}") from None
+
+
+def encode_op(op: Op) -> bytes:
+    """One line of the journal, without its end of line."""
+    fields: dict[str, Any] = {
+        "index": op.index,
+        "time": op.time,
+        "type": op.type,
+        "process": op.process,
+        "f": op.f,
+        "value": escape(op.value),
+    }
+    rest = op.ext
+    if op.error is not None:
+        rest = {"error": op.error} if rest is None else {**rest, "error": op.error}
+    if rest:
+        if op.ext and not RESERVED.isdisjoint(op.ext):
+            raise ValueError(f"ext redefines a key of the operation: {sorted(op.ext)}")
+        for key in sorted(rest):
+            fields[key] = escape(rest[key])
+    return _ENCODER.encode(fields)
+
+
+def decode_fields(line: bytes) -> dict[str, Any]:
+    """The JSON object of one line, still escaped."""
+    try:
+        fields = _DECODER.decode(line)
+    except (msgspec.MsgspecError, RecursionError) as e:
+        raise HistoryError(f"not JSON: {e}") from None
+    if type(fields) is not dict:
+        raise HistoryError(f"not an object: {type(fields).__name__}")
+    return fields
+
+
+def op_of_fields(fields: dict[str, Any]) -> Op:
+    """Build an operation from a decoded line; takes the dict over."""
+    try:
+        index, time, op_type, process, f, value = (fields.pop(key) for key in FIXED)
+    except KeyError as e:
+        raise HistoryError(f"no key {e.args[0]!r}") from None
+    if type(index) is not int or type(time) is not int:
+        raise HistoryError(f"index and time must be integers: {index!r}, {time!r}")
+    if op_type not in TYPES:
+        raise HistoryError(f"unknown type: {op_type!r}")
+    if type(process) is not int and type(process) is not str:
+        raise HistoryError(f"process is neither an integer nor a name: {process!r}")
+    if type(f) is not str:
+        raise HistoryError(f"f is not a name: {f!r}")
+    error = unescape(fields.pop("error", None))
+    ext = {key: unescape(v) for key, v in fields.items()} if fields else None
+    return Op(op_type, process, f, unescape(value), error, index, time, ext)
+
+
+def escape(value: Any) -> Any:
+    """Turn a value into what JSON can hold."""
+    kind = type(value)
+    if kind in _ATOMS:
+        return value
+    if kind is list or kind is tuple:
+        return [v if type(v) in _ATOMS else escape(v) for v in value]
+    if kind is dict:
+        return _escape_map(value)
+    if kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"not a finite number: {value}")
+        return value
+    if kind is frozenset or kind is set:
+        return {"$set": sorted((escape(v) for v in value), key=_ENCODER.encode)}
+    # An enumeration's member, a NewType's subclass: written as the plain value it stands for.
+    for plain in (int, str):
+        if isinstance(value, plain):
+            return plain(value)
+    raise ValueError(f"a history cannot hold a {kind.__name__}: {value!r:.100}")
+
+
+def _escape_map(value: dict[Any, Any]) -> dict[str, Any]:
+    literal = all(type(key) is str for key in value)
+    if literal and not (len(value) == 1 and next(iter(value)).startswith("$")):
+        return {key: escape(v) for key, v in value.items()}
+    return {"$map": [[escape(key), escape(v)] for key, v in value.items()]}
+
+
+def unescape(value: Any) -> Any:
+    """Undo `escape` on decoded JSON."""
+    kind = type(value)
+    if kind is list:
+        return [unescape(v) if type(v) is list or type(v) is dict else v for v in value]
+    if kind is not dict:
+        return value
+    if len(value) == 1:
+        ((key, held),) = value.items()
+        if key.startswith("$"):
+            return _unescape_tagged(key, held)
+    return {key: unescape(v) for key, v in value.items()}
+
+
+def _unescape_tagged(tag: str, held: Any) -> Any:
+    if tag == "$kw" and type(held) is str:
+        return held
+    if tag == "$set" and type(held) is list:
+        return frozenset(_hashable(held, "a set's member"))
+    if tag == "$map" and type(held) is list:
+        if not all(type(pair) is list and len(pair) == 2 for pair in held):
+            raise HistoryError("a $map holds something that is not a pair")
+        keys = _hashable((k for k, _ in held), "a map's key")
+        return {k: unescape(v) for k, (_, v) in zip(keys, held, strict=True)}
+    raise HistoryError(f"unknown escape: {tag}")
+
+
+def _hashable(members: Iterable[Any], what: str) -> list[Any]:
+    # A list would not hash; equal lists are equal tuples, and are written alike again.
+    return [_frozen(unescape(m), what) for m in members]
+
+
+def _frozen(value: Any, what: str) -> Any:
+    if type(value) is list:
+        return tuple(_frozen(v, what) for v in value)
+    if type(value) is dict:
+        raise HistoryError(f"{what} is a map: not supported")
+    return value

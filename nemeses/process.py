@@ -1,0 +1,80 @@
+"""Fault kill: ends a node's process as SIGKILL does, and starts it again on its store.
+
+The victim is chosen when the fault strikes, among the nodes that run: one of the roles asked for.
+`kill` completes when its process is gone and its port refuses; `start` when process and port are
+back. Names follow Jepsen's package: kill, start.
+"""
+
+from collections.abc import Sequence
+from random import Random
+
+from harness.client.outcome import Fail, Ok, Outcome
+from harness.cluster import ClusterView, FaultPackage, Proof
+from harness.environments.api import Capability, Role
+from harness.generators import concat, cycle, once, sleep
+from histories.op import Op
+
+QUIET_NS = 2_000_000_000  # before each kill
+DOWN_NS = 1_500_000_000  # how long the victim stays dead
+
+
+class KillNemesis:
+    """Performs `kill` and `start`."""
+
+    def __init__(self, cluster: ClusterView, rng: Random, roles: Sequence[Role]) -> None:
+        self._cluster = cluster
+        self._rng = rng
+        self._roles = tuple(roles)
+        self._killed: dict[str, None] = {}
+
+    async def open(self) -> None:
+        """Nothing to prepare."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        if op.f == "kill":
+            return await self._kill()
+        return await self._start()
+
+    async def _kill(self) -> Outcome:
+        role = self._rng.choice(self._roles)
+        running = [n.name for n in self._cluster.by_role(role) if self._cluster.running(n.name)]
+        if not running:
+            return Fail(["nobody-to-kill", role.value])
+        victim = self._rng.choice(running)
+        self._killed[victim] = None
+        return Ok({victim: _told(await self._cluster.kill(victim), role=role.value)})
+
+    async def _start(self) -> Outcome:
+        dead = [n.name for n in self._cluster.nodes if not self._cluster.running(n.name)]
+        seen = {node: _told(await self._cluster.start(node)) for node in dead}
+        if not seen:
+            return Ok({"nobody": {"holds": True, "reason": "every node was running"}})
+        return Ok(seen)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _told(proof: Proof, **more: object) -> dict[str, object]:
+    return {"holds": proof.holds, **more, **proof.seen}
+
+
+def kill_package(cluster: ClusterView, rng: Random, roles: Sequence[Role]) -> FaultPackage:
+    """Kill one node of a random role, wait, start it again, and so on.
+
+    Args:
+        cluster: whose nodes.
+        rng: the fault's own stream.
+        roles: what may be killed; a role named twice is chosen twice as often.
+    """
+    begin = {"f": "kill", "value": "one"}
+    end = {"f": "start", "value": None}
+    return FaultPackage(
+        name="kill",
+        needs=frozenset({Capability.KILL, Capability.RESTART}),
+        generator=cycle(concat(sleep(QUIET_NS), once(begin), sleep(DOWN_NS), once(end))),
+        final_generator=once(end),
+        nemesis=KillNemesis(cluster, rng, roles),
+        color="#E9A4A0",
+        fs=frozenset({"kill", "start"}),
+    )

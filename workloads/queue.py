@@ -1,0 +1,202 @@
+"""Workload queue: unique messages to every queue, and readers that follow them to the end.
+
+A key is one queue of one topic on one broker set. Writers send a message of its own to a random
+key; readers own keys, keep their positions throughout and read on; at the end, when all faults are
+healed, every reader begins again at the first offset and reads its keys to the end that the broker
+confirms. Operations are those of a log (history-format 13) with vectors of one:
+
+    send    [["send", k, v]]      ok: [["send", k, [offset, v]]]
+    assign  [k …]                 what this reader reads; "seek-to-beginning?" where it does
+    poll    [["poll"]]            ok: [["poll", {k: [[offset, v] …]}]]
+
+A poll that reached the end of a key has ``"end": {k: max offset}``; the last one of a final read
+has ``"drained": true``. Claims: S6, S10, S11.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.client.outcome import Client, Fail, Ok, Outcome
+from harness.client.session import QueueName, RouteBook, Session
+from harness.cluster import ClusterView, Workload
+from harness.generator import PENDING, Context, Generator, Step
+from harness.generators import each_thread, repeat, reserve, stagger, time_limit
+from histories.op import Op
+from workloads import payload
+
+TOPIC = "maxq-queue"
+QUEUES = 2  # of each broker set
+READER_SHARE = 3  # one thread of so many reads
+FINAL_POLL_GAP_NS = 20_000_000
+SEEK = "seek-to-beginning?"
+
+
+class Sends(msgspec.Struct, frozen=True):
+    """Sends to random keys; `value` is the next unique number."""
+
+    keys: int
+    value: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        key = ctx.rng.randrange(self.keys)
+        op = Op("invoke", process, "send", [["send", key, self.value]], time=ctx.time)
+        return op, Sends(self.keys, self.value + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """One reader's final read: begin anew, then poll until its client says that all is read."""
+
+    begun: bool = False
+    done: bool = False
+    next_ns: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        if self.done:
+            return None
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        time = max(ctx.time, self.next_ns)
+        if not self.begun:
+            op = Op("invoke", process, "assign", None, time=time, ext={SEEK: True})
+            return op, Drain(begun=True)
+        op = Op("invoke", process, "poll", [["poll"]], time=time)
+        return op, msgspec.structs.replace(self, next_ns=time + FINAL_POLL_GAP_NS)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.f == "poll" and event.type == "ok" and (event.ext or {}).get("drained"):
+            return msgspec.structs.replace(self, done=True)
+        return self
+
+
+class Writer:
+    """Sends one message an operation."""
+
+    def __init__(self, session: Session, keys: Sequence[QueueName], wall_ms: Callable[[], int]):
+        self._session = session
+        self._keys = keys
+        self._wall_ms = wall_ms
+
+    async def open(self) -> None:
+        """Connections are made when first needed."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        [[_, key, value]] = op.value
+        process = op.process if isinstance(op.process, int) else -1
+        body = payload.encode(key, process, value)
+        outcome = await self._session.send(self._keys[key], body, born_ms=self._wall_ms())
+        if isinstance(outcome, Ok):
+            return Ok([["send", key, [outcome.value, value]]], ext=outcome.ext)
+        return outcome
+
+    async def close(self) -> None:
+        self._session.close()
+
+
+class Reader:
+    """Reads its keys in turn, and remembers how far it is in each."""
+
+    def __init__(self, session: Session, keys: Sequence[QueueName], mine: Sequence[int]) -> None:
+        self._session = session
+        self._keys = keys
+        self._mine = list(mine)
+        self._positions: dict[int, int] = {}
+        self._turn = 0
+        self._final = False
+        self._ended: dict[int, int] = {}
+
+    async def open(self) -> None:
+        """Connections are made when first needed."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        if op.f == "assign":
+            return self._assign(op)
+        if not self._positions:
+            return Fail("nothing-assigned")
+        return await self._poll()
+
+    def _assign(self, op: Op) -> Outcome:
+        self._final = bool((op.ext or {}).get(SEEK))
+        self._ended = {}
+        self._positions = {
+            key: 0 if self._final else self._positions.get(key, 0) for key in self._mine
+        }
+        return Ok(list(self._mine))
+
+    async def _poll(self) -> Outcome:
+        left = [k for k in self._mine if k not in self._ended] or self._mine
+        key = left[self._turn % len(left)]
+        self._turn += 1
+        offset = self._positions[key]
+        found = await self._session.poll(self._keys[key], offset)
+        if isinstance(found, Fail):
+            return found
+        ext: dict[str, Any] = {"node": self._keys[key].broker_set}
+        if found.next_offset < offset:
+            ext["moved"] = {key: [offset, found.next_offset]}  # the log ends before what was read
+        self._positions[key] = found.next_offset
+        if found.next_offset >= found.max_offset and not found.messages:
+            ext["end"] = {key: found.max_offset}
+            if self._final:
+                self._ended[key] = found.max_offset
+        if self._final and len(self._ended) == len(self._mine):
+            ext["drained"] = True
+        messages = [[at, payload.decode(key, body)] for at, body in found.messages]
+        return Ok([["poll", {key: messages}]], ext=ext)
+
+    async def close(self) -> None:
+        self._session.close()
+
+
+def queue_workload(
+    cluster: ClusterView,
+    routes: RouteBook,
+    group: asyncio.TaskGroup,
+    *,
+    concurrency: int,
+    rate: float,
+    drain_ns_max: int,
+    wall_ms: Callable[[], int],
+) -> Workload:
+    """Make the workload.
+
+    Args:
+        cluster: where it runs.
+        routes: where its queues live.
+        group: the run's tasks.
+        concurrency: client threads; a third of them, but at least one, read.
+        rate: operations a second, half of them sends.
+        drain_ns_max: how long the final read may take.
+        wall_ms: the harness's wall clock, for message time stamps.
+    """
+    sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set})
+    keys = [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
+    readers = min(max(1, concurrency // READER_SHARE), len(keys))
+    gap_ns = round(2e9 / rate)
+
+    def client(thread: int) -> Client:
+        session = Session(routes, cluster.dial, group)
+        if thread < readers:
+            return Reader(session, keys, range(thread, len(keys), readers))
+        return Writer(session, keys, wall_ms)
+
+    assign = {"f": "assign", "value": None}
+    follow = each_thread([assign, repeat({"f": "poll", "value": [["poll"]]})])
+    return Workload(
+        name="queue",
+        generator=reserve(
+            (readers, stagger(gap_ns, follow)), default=stagger(gap_ns, Sends(len(keys)))
+        ),
+        final_generator=time_limit(drain_ns_max, reserve((readers, each_thread(Drain())))),
+        client=client,
+        topics={TOPIC: QUEUES},
+    )
