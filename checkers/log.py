@@ -214,12 +214,14 @@ class _Sorter:
 
 
 def assigned_keys(op: LogOp) -> list[int]:
-    """The keys of an assignment.
+    """The keys of an assignment; none where nobody knows, so that everything is forgotten.
 
     Raises:
         MalformedError: the value is no list of keys.
     """
     keys = op.op.value
+    if keys is None and op.type == "info":
+        return []
     if type(keys) is not list and type(keys) is not tuple:
         raise MalformedError(f"W9: value of {op.at} is no list of keys: {keys!r:.100}")
     if not all(type(key) is int for key in keys):

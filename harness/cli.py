@@ -7,15 +7,18 @@ invalid, 2 unknown, 254 bad arguments, 255 our own failure.
 import re
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
+from checkers.api import Anomaly
 from checkers.faults import faults
 from checkers.runner import Results
 from harness import doctor, runs
+from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentUnavailable, MissingCapability
 from harness.lifecycle import FAULTS, WORKLOADS, Options, judge_stored
 from histories.op import HistoryError
@@ -23,9 +26,9 @@ from histories.store import open_run
 from reference import mutants
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
+SHOWN_MAX = 3  # findings of one name that are told on the terminal
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-SEED_BITS = 32
 
 
 class Duration(click.ParamType[int]):
@@ -40,10 +43,6 @@ class Duration(click.ParamType[int]):
         if found is None or float(found[1]) == 0:
             self.fail(f"{value!r} is no duration; write a number and a unit: 500ms, 30s, 2m", param)
         return round(float(found[1]) * _UNITS[found[2]])
-
-
-class Fault(click.Choice[str]):
-    """Names of faults, or `all`."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -175,17 +174,23 @@ def show(path: Path, results: Results, options: Options, *, as_json: bool) -> No
         click.echo(f"{verdict.checker}: {word(verdict.valid)}  {counts}")
         if verdict.reason:
             click.echo(f"  {verdict.reason}")
-    for anomaly in anomalies[:SHOWN_MAX]:
-        click.echo(f"\n{anomaly.claim} {anomaly.name} (ops {', '.join(map(str, anomaly.ops))})")
-        click.echo(f"  {anomaly.story}")
-    if len(anomalies) > SHOWN_MAX:
-        click.echo(f"\n… and {len(anomalies) - SHOWN_MAX} more anomalies in results.json")
+    show_anomalies(anomalies)
     click.echo(f"\nverdict: {word(results.valid)}")
     click.echo(f"run:     {path}")
     click.echo(f"repeat:  {options.command()}")
 
 
-SHOWN_MAX = 5
+def show_anomalies(anomalies: Sequence[Anomaly]) -> None:
+    """Tell the first few findings of each name, worst names first."""
+    by_name: dict[str, list[Anomaly]] = {}
+    for anomaly in anomalies:
+        by_name.setdefault(anomaly.name, []).append(anomaly)
+    for name, found in sorted(by_name.items(), key=lambda e: (not e[0].startswith("lost"), e[0])):
+        for anomaly in found[:SHOWN_MAX]:
+            ops = ", ".join(map(str, anomaly.ops))
+            click.echo(f"\n{anomaly.claim} {name} (operations {ops})\n  {anomaly.story}")
+        if len(found) > SHOWN_MAX:
+            click.echo(f"\n… and {len(found) - SHOWN_MAX} more {name}, in results.json")
 
 
 def word(valid: object) -> str:
@@ -210,11 +215,14 @@ def run_cli(argv: list[str]) -> int:
     except (HistoryError, MissingCapability) as error:
         click.echo(f"error: {error}", err=True)
         return EXIT_USAGE
-    except EnvironmentUnavailable as error:
+    except (EnvironmentUnavailable, SetupFailed) as error:
         click.echo(f"error: {error}", err=True)
         return EXIT_CRASH
     except (KeyboardInterrupt, click.Abort):
         click.echo("interrupted; what was recorded can be judged by `maxq check`", err=True)
+        return EXIT_CRASH
+    except OSError as error:
+        click.echo(f"error: {error}; what was recorded can be judged by `maxq check`", err=True)
         return EXIT_CRASH
     except Exception:
         traceback.print_exc()

@@ -259,7 +259,7 @@ async def _drive(
 ) -> Mapping[str, str]:
     """Run workload and faults on a cluster that is up; returns the brokers' mutants."""
     async with asyncio.TaskGroup() as group:
-        routes = RouteBook(["maxq-queue"], cluster.namesrvs(), cluster.dial, group)
+        routes = RouteBook(cluster.namesrvs(), cluster.dial, group)
         workload = queue_workload(
             cluster,
             routes,
@@ -269,6 +269,7 @@ async def _drive(
             drain_ns_max=round(DRAIN_S * 1e9),
             wall_ms=wall_ms,
         )
+        routes.watch(workload.topics)
         await cluster.create_topics(workload.topics)
         mutants = await cluster.mutants()
         await routes.refresh()

@@ -143,15 +143,14 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Something new begins."""
-        self._console.print(text, highlight=False, markup=False)
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def update(self, now_ns: int, op: Op | None) -> None:
         """An operation, or a moment without one."""
         if op is not None:
             self._counts["faults" if not op.is_client else op.type] += 1
-            if not op.is_client:
-                self.say(f"{now_ns / 1e9:7.2f}s  {op.f}  {op.value}" + (
-                    f"  {op.error}" if op.error else ""))  # fmt: skip
+            if not op.is_client and (op.error or isinstance(op.value, dict)):
+                self.say(f"{now_ns / 1e9:7.2f} s  {op.f}: {told(op)}")
         if self._first_ns is None:
             self._first_ns = now_ns
         if self._status is not None and now_ns - self._shown_ns > 200_000_000:
@@ -163,3 +162,13 @@ class Progress:
                 if left
                 else f"healing and reading everything  ok {c['ok']}"
             )
+
+
+def told(op: Op) -> str:
+    """A completed fault in a line: which nodes, and whether it was seen to take effect."""
+    if not isinstance(op.value, dict):
+        return f"not done: {op.error}"
+    return ", ".join(
+        f"{node} {'proven' if seen.get('holds') else f'NOT PROVEN {seen}'}"
+        for node, seen in op.value.items()
+    )

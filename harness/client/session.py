@@ -6,7 +6,7 @@ outside of operations. Units: seconds; offsets are message indices.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -52,16 +52,13 @@ class RouteBook:
     """Where the masters are, as the name servers say. Shared by all clients of a run.
 
     Args:
-        topics: the topics to know.
         namesrvs: addresses of name servers.
         dial: how to reach them.
         group: the run's tasks.
     """
 
-    def __init__(
-        self, topics: Sequence[str], namesrvs: Sequence[str], dial: Dial, group: asyncio.TaskGroup
-    ) -> None:
-        self._topics = tuple(topics)
+    def __init__(self, namesrvs: Sequence[str], dial: Dial, group: asyncio.TaskGroup) -> None:
+        self._topics: tuple[str, ...] = ()
         self._namesrvs = tuple(namesrvs)
         self._pool = Pool(group, dial=dial)
         self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
@@ -70,6 +67,10 @@ class RouteBook:
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
         return self._masters.get((topic, broker_set))
+
+    def watch(self, topics: Iterable[str]) -> None:
+        """Know these topics, from the next refresh on."""
+        self._topics = tuple(topics)
 
     def nudge(self) -> None:
         """Read the routes again soon: something did not answer well."""

@@ -241,6 +241,15 @@ def test_an_uncertain_seek_proves_nothing() -> None:
     assert _judge(r).valid == "unknown"
 
 
+def test_an_unanswered_assignment_of_unknown_keys_forgets_everything() -> None:
+    r = _three()
+    r.poll(1, (0, 10), (1, 11), (2, 12))
+    r.op("info", 1, "assign", None, None)
+    r.poll(1, (0, 10))
+
+    assert _judge(r).valid is True
+
+
 def test_an_open_send_may_have_happened() -> None:
     r = Recorder()
     r.begin(0, "send", [["send", 0, 10]])
