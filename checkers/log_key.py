@@ -58,6 +58,8 @@ class Order(NamedTuple):
 
 
 class KeyJudgement(NamedTuple):
+    """What the messages of one key say by themselves."""
+
     order: Order
     findings: list[Finding]
     unseen: int  # acknowledged, never read by an ok poll, and not proved lost

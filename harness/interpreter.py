@@ -111,14 +111,9 @@ async def run(
         Exception: whatever the generator or the recorder raises.
     """
 
-    def the_nemesis() -> Client:
-        if nemesis is None:
-            raise LookupError("this run has no nemesis")
-        return nemesis
-
     ctx = start_context(concurrency, rng)
     workers = [Worker(thread, partial(client, thread), say) for thread in range(concurrency)]
-    workers.append(Worker(NEMESIS, the_nemesis, say))
+    workers.append(Worker(NEMESIS, partial(given, nemesis), say))
     scheduler = Scheduler(source, ctx, workers, recorder, now_ns, answer_ns_max, ops_max)
     failure: Exception | None = None
     async with asyncio.TaskGroup() as group:
@@ -136,6 +131,13 @@ async def run(
                 worker.give(None)
     if failure is not None:
         raise failure
+
+
+def given(nemesis: Client | None) -> Client:
+    """The nemesis, if there is one."""
+    if nemesis is None:
+        raise LookupError("this run has no nemesis")
+    return nemesis
 
 
 Job = Op | Special
@@ -376,6 +378,7 @@ class Scheduler:
 
 
 def expire(wake: asyncio.Future[None]) -> None:
+    """Wake whoever waits, if nothing else did."""
     if not wake.done():
         wake.set_result(None)
 
@@ -416,4 +419,5 @@ def crash(error: Exception) -> Info:
 
 
 def described(error: BaseException) -> str:
+    """An error in a line: its kind and what it says."""
     return f"{type(error).__name__}: {error}"

@@ -42,6 +42,7 @@ def make_node(config: NodeConfig, host: Host, *, mutant: str = "") -> Node:
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
+    """Read a node's command line; exits with 2 on a wrong one."""
     parser = argparse.ArgumentParser(prog="python -m reference", description=__doc__)
     parser.add_argument("role", choices=sorted(ROLES))
     parser.add_argument("--config", required=True, metavar="FILE", help="properties file")

@@ -254,6 +254,7 @@ def any_of(*sources: Source) -> Generator:
 
 
 def times(count: int | None) -> int:
+    """A number of repetitions; -1 for without end."""
     if count is None:
         return -1
     if count < 0:

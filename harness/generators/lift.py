@@ -213,6 +213,7 @@ def lift(source: Source) -> Generator:
 
 
 def is_generator(source: object) -> TypeGuard[Generator]:
+    """Whether `source` answers a generator's two questions by itself."""
     return callable(getattr(source, "op", None)) and callable(getattr(source, "update", None))
 
 

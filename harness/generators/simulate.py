@@ -118,6 +118,7 @@ def simulate(
 
 
 def ended_at(done: Op | Special) -> int:
+    """When (ns) its thread is free again."""
     match done:
         case Sleep():
             return done.time + done.duration_ns

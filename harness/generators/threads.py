@@ -236,8 +236,10 @@ def then(first: Source, second: Source) -> Generator:
 
 
 def is_client(thread: Thread) -> bool:
+    """Whether a thread runs clients."""
     return isinstance(thread, int)
 
 
 def is_nemesis(thread: Thread) -> bool:
+    """Whether a thread is the nemesis."""
     return thread == NEMESIS

@@ -108,6 +108,7 @@ def time_limit(limit_ns: int, source: Source) -> Generator:
 
 
 def duration(given_ns: int) -> int:
+    """Check a duration. Raises ValueError if it is negative."""
     if given_ns < 0:
         raise ValueError(f"negative duration: {given_ns} ns")
     return given_ns

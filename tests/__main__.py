@@ -1,0 +1,39 @@
+"""Runs every check of the project: format, lint, types, import rules, tests.
+
+One command, the same here and in CI: ``python -m tests``. Arguments go to pytest.
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+
+CHECKS: tuple[tuple[str, ...], ...] = (
+    ("ruff", "format", "--check", "--quiet", "."),
+    ("ruff", "check", "--output-format", "concise", "."),
+    ("mypy",),
+    ("lint-imports",),
+    ("pytest", "--numprocesses", "2", "--dist", "loadfile", "--durations", "5"),
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Run all checks, also after one has failed; returns 1 if any has."""
+    failed = []
+    for check in CHECKS:
+        more = arguments if check[0] == "pytest" else []
+        print(f"== {' '.join((*check, *more))}", flush=True)
+        begun = time.monotonic()
+        code = subprocess.call([BIN / check[0], *check[1:], *more], cwd=ROOT)
+        print(f"-- {check[0]}: exit {code} after {time.monotonic() - begun:.0f} s", flush=True)
+        if code:
+            failed.append(" ".join(check[:2]))
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
