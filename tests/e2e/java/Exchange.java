@@ -1,6 +1,5 @@
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
-import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
@@ -38,6 +37,7 @@ public final class Exchange {
         System.exit(0); // some client threads are no daemons, and none has work left
     }
 
+    @SuppressWarnings("deprecation") // createTopic; its heir is in the admin tools
     static void produce(String namesrv, String cluster) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("exchange-producer");
         producer.setNamesrvAddr(namesrv);
@@ -77,11 +77,7 @@ public final class Exchange {
         DefaultLitePullConsumer consumer = consumer(namesrv, "exchange-assign");
         consumer.setAutoCommit(false);
         consumer.start();
-        Collection<MessageQueue> queues = consumer.fetchMessageQueues(TOPIC);
-        consumer.assign(queues);
-        for (MessageQueue queue : queues) {
-            consumer.seekToBegin(queue);
-        }
+        consumer.assign(consumer.fetchMessageQueues(TOPIC));
         drain(consumer, "assigned", SENDS + BATCH + 1);
         consumer.commit();
         consumer.shutdown(); // takes the committed offsets to the brokers
@@ -101,7 +97,6 @@ public final class Exchange {
     /** Another group, which shares the queues out among its members and wants one tag only. */
     static void subscribe(String namesrv) throws Exception {
         DefaultLitePullConsumer consumer = consumer(namesrv, "exchange-subscribe");
-        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(TOPIC, "even");
         consumer.start();
         drain(consumer, "subscribed", (SENDS + BATCH + 2) / 2);
@@ -111,6 +106,7 @@ public final class Exchange {
     static DefaultLitePullConsumer consumer(String namesrv, String group) {
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(group);
         consumer.setNamesrvAddr(namesrv);
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         return consumer;
     }
 
