@@ -1,0 +1,400 @@
+"""A Raft node's shell: its tasks, its disk in order, its messages over the node's own port.
+
+Effects are performed in order; those that need the disk go through one queue, so that writes reach
+it in the order in which the core decided, and each takes along the messages that may leave only
+after it. Several writes that wait together become one record and one sync.
+
+A proposal ends in one of three ways: applied, refused because this node does not lead, or unknown,
+when leadership was lost while it was on its way. Units: seconds and ns.
+"""
+
+import asyncio
+from typing import Any, Protocol
+
+from reference.host import Host
+from reference.node import now_ns
+from reference.raft import message as wire
+from reference.raft.core import (
+    Accepted,
+    Apply,
+    Compacted,
+    Core,
+    Effect,
+    Event,
+    NotLeading,
+    Persist,
+    Persisted,
+    Propose,
+    Read,
+    ReadReady,
+    Received,
+    Restore,
+    Send,
+    SendSnapshot,
+    Timeout,
+    Timing,
+    Trace,
+)
+from reference.raft.message import Entry, Install
+from reference.raft.storage import Snapshot, Storage
+from reference.records import invariant, some
+from reference.rpc import Connection, Pool, Reply
+from reference.wire.frame import Frame
+
+RAFT_CODE = 92_001  # ours: no RocketMQ node sends or answers it
+COMPACT_BYTES = 1 << 20  # of log file
+WAIT_S = 5.0
+
+
+class NotLeader(Exception):
+    """This node cannot serve it; `leader` is the id of who could, if known."""
+
+    def __init__(self, leader: str | None) -> None:
+        super().__init__(f"leader is {leader or 'not known'}")
+        self.leader = leader
+
+
+class OutcomeUnknown(Exception):
+    """Leadership was lost, or time ran out, while a proposal was on its way."""
+
+
+class StateMachine(Protocol):
+    """What is replicated."""
+
+    def apply(self, index: int, command: bytes) -> object:
+        """Change the state by a committed command; the same on every node."""
+        ...
+
+    def snapshot(self) -> bytes: ...
+
+    def restore(self, data: bytes) -> None: ...
+
+
+class Raft:
+    """One node of a Raft group.
+
+    Args:
+        host: disk, randomness, log.
+        folder: of the Raft files.
+        me: this node's id.
+        peers: id -> ``host:port`` of all nodes, this one included.
+        machine: the replicated state.
+        pool: connections to peers.
+        timing: of elections.
+        compact_bytes: size of the log file at which a snapshot is taken.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        folder: str,
+        *,
+        me: str,
+        peers: dict[str, str],
+        machine: StateMachine,
+        pool: Pool,
+        timing: Timing | None = None,
+        compact_bytes: int = COMPACT_BYTES,
+    ) -> None:
+        self._host = host
+        self._me = me
+        self._peers = dict(peers)
+        self._machine = machine
+        self._pool = pool
+        self._timing = timing or Timing()
+        self._compact_bytes = compact_bytes
+        self._storage = Storage(host.disk, folder)
+        self._core: Core | None = None
+        self._applied = 0
+        self._writes: list[Persist | Restore] = []
+        self._wake_writer: asyncio.Future[None] | None = None
+        self._wake_timer: asyncio.Future[None] | None = None
+        self._proposals: dict[int, tuple[int, asyncio.Future[object]]] = {}  # index -> term
+        self._tickets: dict[int, asyncio.Future[int]] = {}
+        self._last_ticket = 0
+        self._appliers: list[tuple[int, asyncio.Future[None]]] = []  # wait for an applied index
+
+    # What the node asks.
+
+    @property
+    def core(self) -> Core:
+        return some(self._core, "raft is loaded before it is used")
+
+    @property
+    def ready(self) -> bool:
+        """Whether this node leads and knows what is committed."""
+        return self._core is not None and self.core.ready and self._applied >= self._led_since()
+
+    def _led_since(self) -> int:
+        return self.core.led_since_index
+
+    @property
+    def leader(self) -> str | None:
+        """Id of the leader as far as this node knows."""
+        return None if self._core is None else self.core.leader
+
+    async def load(self) -> None:
+        """Read the files. Raises CorruptRaftLog."""
+        term, vote, log, snapshot = await self._storage.load()
+        if snapshot is not None:
+            self._machine.restore(snapshot.data)
+        self._applied = log.snapshot_index
+        self._core = Core(
+            me=self._me,
+            peers=tuple(sorted(self._peers)),
+            rng=self._host.rng("raft"),
+            timing=self._timing,
+            log=log,
+            term=term,
+            vote=vote,
+        )
+
+    async def run(self) -> None:
+        """Take part until cancelled."""
+        self.core.start(now_ns())
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._write_forever())
+            group.create_task(self._tick_forever())
+
+    async def propose(self, command: bytes) -> object:
+        """Replicate a command; returns what applying it returned.
+
+        Raises:
+            NotLeader: certainly not replicated.
+            OutcomeUnknown: it may be applied, now, later or never.
+        """
+        accepted: list[Accepted] = []
+        for effect in self._step(Propose(data=command)):
+            if isinstance(effect, NotLeading):
+                raise NotLeader(effect.leader)
+            if isinstance(effect, Accepted):
+                accepted.append(effect)
+        place = accepted[0]
+        future = self._proposals.get(place.index, (0, _future()))[1]
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await future
+        except TimeoutError:
+            raise OutcomeUnknown("not committed in time") from None
+        finally:
+            self._proposals.pop(place.index, None)
+
+    async def read(self) -> None:
+        """Return when this node's state is at least as new as any answer given before the call.
+
+        Raises:
+            NotLeader: it does not lead, or cannot prove that it does.
+        """
+        self._last_ticket += 1
+        ticket = self._last_ticket
+        future: asyncio.Future[int] = _future()
+        self._tickets[ticket] = future
+        try:
+            self._step(Read(ticket=ticket))
+            async with asyncio.timeout(WAIT_S):
+                await self._until_applied(await future)
+        except TimeoutError:
+            raise NotLeader(None) from None
+        finally:
+            self._tickets.pop(ticket, None)
+
+    def handle(self, request: Frame, connection: Connection) -> Reply:
+        """Take a peer's message (request `RAFT_CODE`, one-way)."""
+        received = wire.decode(request.body or b"")
+        if _sender(received) in self._peers:
+            self._step(Received(message=received))
+        return None
+
+    def close(self) -> None:
+        """Release the files."""
+        self._storage.close()
+
+    # The core and its effects.
+
+    def _step(self, event: Event) -> list[Effect]:
+        before = self.core.next_deadline_ns()
+        effects = self.core.step(now_ns(), event)
+        for effect in effects:
+            self._perform(effect)
+        if self.core.next_deadline_ns() < before:
+            _wake(self._wake_timer)
+        if self.core.role != "leader":
+            self._give_up_proposals()
+        return effects
+
+    def _give_up_proposals(self) -> None:
+        """Leadership is lost: what was on its way may be committed by the next leader, or not."""
+        for _, waiting in self._proposals.values():
+            if not waiting.done():
+                waiting.set_exception(OutcomeUnknown("leadership was lost"))
+
+    def _perform(self, effect: Effect) -> None:
+        match effect:
+            case Send():
+                self._send(effect.to, effect.message)
+            case SendSnapshot():
+                self._send_snapshot(effect)
+            case Persist() | Restore():
+                if isinstance(effect, Restore):
+                    self._restore(effect)
+                self._writes.append(effect)
+                _wake(self._wake_writer)
+            case Apply():
+                self._apply(effect.entries)
+            case Accepted():
+                self._proposals[effect.index] = (effect.term, _future())
+            case NotLeading():
+                self._refuse_read(effect)
+            case ReadReady():
+                waiting = self._tickets.get(effect.ticket)
+                if waiting is not None and not waiting.done():
+                    waiting.set_result(effect.index)
+            case Trace():
+                self._host.log(effect.name, why=effect.why, term=self.core.term)
+
+    def _refuse_read(self, effect: NotLeading) -> None:
+        waiting = self._tickets.get(effect.ticket or 0)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(NotLeader(effect.leader))
+
+    def _send(self, to: str, message: wire.Message) -> None:
+        frame = Frame(code=RAFT_CODE, body=wire.encode(message))
+        self._pool.post(self._peers[to], frame)
+
+    def _send_snapshot(self, effect: SendSnapshot) -> None:
+        snapshot = self._storage.read_snapshot()
+        if snapshot is not None:
+            install = Install(
+                term=effect.term,
+                leader=self._me,
+                index=snapshot.index,
+                index_term=snapshot.term,
+                data=snapshot.data,
+                round=effect.round,
+            )
+            self._send(effect.to, install)
+
+    def _restore(self, effect: Restore) -> None:
+        self._machine.restore(effect.snapshot.data)
+        self._applied = effect.snapshot.index
+        self._applied_to()
+
+    def _apply(self, entries: tuple[Entry, ...]) -> None:
+        for entry in entries:
+            invariant(entry.index == self._applied + 1, "entries are applied in order",
+                      entry=entry.index, applied=self._applied)  # fmt: skip
+            result = self._machine.apply(entry.index, entry.data) if entry.data else None
+            self._applied = entry.index
+            term, waiting = self._proposals.get(entry.index, (0, None))
+            if waiting is None or waiting.done():
+                continue
+            if term == entry.term:
+                waiting.set_result(result)
+            else:
+                waiting.set_exception(OutcomeUnknown("another leader's entry took its place"))
+        self._applied_to()
+
+    def _applied_to(self) -> None:
+        for index, waiting in self._appliers:
+            if index <= self._applied and not waiting.done():
+                waiting.set_result(None)
+        self._appliers = [(i, w) for i, w in self._appliers if i > self._applied]
+
+    async def _until_applied(self, index: int) -> None:
+        if index > self._applied:
+            waiting: asyncio.Future[None] = _future()
+            self._appliers.append((index, waiting))
+            await waiting
+
+    # Tasks.
+
+    async def _tick_forever(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            left_ns = self.core.next_deadline_ns() - now_ns()
+            if left_ns > 0:
+                self._wake_timer = loop.create_future()
+                timer = loop.call_later(left_ns / 1e9, _wake, self._wake_timer)
+                await self._wake_timer
+                timer.cancel()
+            else:
+                self._step(Timeout())
+                await asyncio.sleep(0)  # a deadline that stays due must not starve the loop
+
+    async def _write_forever(self) -> None:
+        while True:
+            if not self._writes:
+                self._wake_writer = asyncio.get_running_loop().create_future()
+                await self._wake_writer
+            batch, self._writes = self._writes, []
+            for write in merged(batch):
+                await self._write(write)
+            if self._storage.log_bytes > self._compact_bytes and not self._writes:
+                await self._compact()
+
+    async def _write(self, write: Persist | Restore) -> None:
+        if isinstance(write, Restore):
+            s = write.snapshot
+            snapshot = Snapshot(index=s.index, term=s.index_term, data=s.data)
+            await self._storage.compact(snapshot, s.term, write.vote, self.core.log)
+        else:
+            await self._storage.append(write.term, write.vote, write.entries)
+        for send in write.then:
+            self._send(send.to, send.message)
+        if isinstance(write, Persist) and write.entries:
+            last = write.entries[-1]
+            self._step(Persisted(index=last.index, term=last.term))
+
+    async def _compact(self) -> None:
+        """Take a snapshot of what is applied, and shorten the log. Nothing else is written
+        meanwhile, since this is the writer."""
+        core, index = self.core, self._applied
+        term = core.log.term_at(index)
+        if term is None or index <= core.log.snapshot_index:
+            return
+        snapshot = Snapshot(index=index, term=term, data=self._machine.snapshot())
+        await self._storage.compact(snapshot, core.term, core.vote, core.log)
+        self._step(Compacted(index=index))
+
+
+def merged(writes: list[Persist | Restore]) -> list[Persist | Restore]:
+    """Make one write of neighbours that only add up: the later term and vote hold, entries follow
+    on, messages go after all of it."""
+    out: list[Persist | Restore] = []
+    for write in writes:
+        last = out[-1] if out else None
+        if isinstance(last, Persist) and isinstance(write, Persist) and _follows(last, write):
+            out[-1] = Persist(
+                term=write.term,
+                vote=write.vote,
+                entries=(*last.entries, *write.entries),
+                then=(*last.then, *write.then),
+            )
+        else:
+            out.append(write)
+    return out
+
+
+def _follows(a: Persist, b: Persist) -> bool:
+    return not a.entries or not b.entries or b.entries[0].index == a.entries[-1].index + 1
+
+
+def _sender(message: wire.Message) -> str:
+    match message:
+        case wire.Vote():
+            return message.candidate
+        case wire.VoteReply():
+            return message.voter
+        case wire.Append() | wire.Install():
+            return message.leader
+        case wire.AppendReply():
+            return message.follower
+
+
+def _future() -> "asyncio.Future[Any]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _wake(waiting: "asyncio.Future[None] | None") -> None:
+    if waiting is not None and not waiting.done():
+        waiting.set_result(None)
