@@ -61,7 +61,11 @@ async def run_until_signal(node: Node, host: Host) -> None:
 
     def on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
         # A callback failed: nobody awaits it, so the node would limp on with a broken state.
+        # Not so where the world failed, such as an accept without descriptors: the loop goes on.
         error = context.get("exception")
+        if isinstance(error, OSError):
+            host.log("node.trouble", why=str(context.get("message")), error=describe(error))
+            return
         broken.append(error if isinstance(error, BaseException) else RuntimeError(str(context)))
         task.cancel()
 
@@ -76,24 +80,34 @@ async def run_until_signal(node: Node, host: Host) -> None:
 def main(argv: list[str]) -> int:
     args = parse_arguments(argv)
     host = RealHost(seed=args.seed)
+    mutant: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     try:
-        config, warnings = parse_config(
-            ROLES[args.role], Path(args.config).read_bytes(), args.config
-        )
-        mutant = mutants.load(args.mutant) if args.mutant else contextlib.nullcontext()
-        with mutant:
-            for warning in warnings:
-                host.log("config.ignored", warning=warning)
-            asyncio.run(run_until_signal(make_node(config, host, mutant=args.mutant), host))
-    except (ConfigError, ValueError, FileNotFoundError) as error:
+        content = Path(args.config).read_bytes()
+        config, warnings = parse_config(ROLES[args.role], content, args.config)
+        if args.mutant:
+            mutant = mutants.load(args.mutant)
+        node = make_node(config, host, mutant=args.mutant)
+    except (ConfigError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except InvariantViolation:
-        raise  # a bug of ours: die with the whole story
-    except BaseException as error:
+    for warning in warnings:
+        host.log("config.ignored", warning=warning)
+    try:
+        with mutant:
+            asyncio.run(run_until_signal(node, host))
+    except Exception as error:
+        if is_our_bug(error):
+            raise  # die with the whole story
         print(f"error: {describe(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def is_our_bug(error: BaseException) -> bool:
+    """Whether an `InvariantViolation` is among what went wrong, also inside a task group."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(is_our_bug(e) for e in error.exceptions)
+    return isinstance(error, InvariantViolation)
 
 
 def describe(error: BaseException) -> str:

@@ -2,22 +2,29 @@
 
 One file serves both systems. A key is used (a field below names it), or accepted with one warning
 because only the Java system knows it, or refused with file and line. Field names are RocketMQ's
-own keys in snake case; units are in each field's comment, ranges in its type.
+own keys in snake case; units are in each field's comment, ranges in its type. What a type cannot
+say (names, addresses) is in `_fault`, so that a node never meets it at run time.
 """
 
 import difflib
-from typing import Annotated, Literal, TypeVar
+import re
+from ipaddress import AddressValueError, IPv4Address
+from typing import Annotated, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta, field
 
 from reference import java_keys
 from reference.records import RemoteProtocolError
+from reference.rpc import split_address
 from reference.wire.files import decode_properties
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 ConfigRole = Literal["namesrv", "controller", "broker"]
+
+_NAME = re.compile(r"[^#/\s\x00-\x1f]{1,127}")  # part of the identity file, and a topic
 
 
 class ConfigError(Exception):
@@ -59,7 +66,7 @@ class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
         peers: dict[str, str] = {}
         for entry in filter(None, self.controller_dleger_peers.split(";")):
             peer, dash, address = entry.partition("-")
-            if not dash or ":" not in address:
+            if not dash or not peer or not _is_address(address):
                 raise ConfigError(f"controllerDLegerPeers: not id-host:port: {entry!r}")
             peers[peer] = address
         return peers
@@ -70,7 +77,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
 
     broker_cluster_name: str = "DefaultCluster"
     broker_name: str = "broker-a"
-    broker_id: int = -1  # assigned by the controller where there is one
+    broker_id: Annotated[int, Meta(ge=-1, le=2**31 - 1)] = -1  # the controller assigns it
     broker_role: Literal["SLAVE", "ASYNC_MASTER", "SYNC_MASTER"] = "ASYNC_MASTER"
     broker_ip1: str = field(name="brokerIP1", default="")  # empty: the host's first address
     broker_ip2: str = field(name="brokerIP2", default="")  # empty: as brokerIP1
@@ -81,7 +88,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     controller_addr: str = ""  # ip:port;ip:port
     controller_heart_beat_timeout_mills: Millis = 10_000  # ms
     broker_heartbeat_interval: Millis = 1000  # ms
-    broker_election_priority: int = 2_147_483_647  # lower wins
+    broker_election_priority: Int32 = 2**31 - 1  # lower wins
     sync_broker_metadata_period: Millis = 5000  # ms
     sync_controller_metadata_period: Millis = 10_000  # ms
     register_name_server_period: Annotated[int, Meta(ge=1000, le=86_400_000)] = 30_000  # ms
@@ -156,27 +163,70 @@ def parse_config(kind: type[C], content: bytes, file: str) -> tuple[C, list[str]
         raise ConfigError(f"{file}: {error}") from None
     ours = {f.encode_name: f for f in msgspec.structs.fields(kind)}
     values: dict[str, str] = {}
-    warnings: list[str] = []
+    warnings: dict[str, str] = {}  # by key: one each, however often it is repeated
     for entry in entries:
         key, where = entry.key, f"{file}:{entry.line}"
         if key in ours:
             values[key] = entry.value
-            _check(kind, key, entry.value, where)
+            _check(kind, ours[key], entry.value, where)
         elif key in _JAVA_ONLY[kind]:
-            warnings.append(f"{where}: {key} is used by the Java system only; ignored")
+            warnings[key] = f"{where}: {key} is used by the Java system only; ignored"
         else:
             near = difflib.get_close_matches(key, [*ours, *_JAVA_ONLY[kind]], n=3)
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             raise ConfigError(f"{where}: unknown key {key}{hint}")
-    return msgspec.convert(values, kind, strict=False), warnings
+    config = msgspec.convert(values, kind, strict=False)
+    match config:
+        case BrokerConfig(enable_controller_mode=True) if not config.controller_addr.strip(";"):
+            raise ConfigError(f"{file}: enableControllerMode=true needs controllerAddr")
+    return config, list(warnings.values())
 
 
-def _check(kind: type[NodeConfig], key: str, value: str, where: str) -> None:
+def _check(
+    kind: type[NodeConfig], field: msgspec.structs.FieldInfo, value: str, where: str
+) -> None:
+    """Refuse a value by file and line."""
+    key = field.encode_name
     try:
         msgspec.convert({key: value}, kind, strict=False)
+        reason = _fault(key, value)
     except msgspec.ValidationError as error:
         reason = str(error).rpartition(" - at ")[0]
-        raise ConfigError(f"{where}: {key}={value}: {reason.lower()}") from None
+        if get_args(field.type) and reason.startswith("Invalid enum"):
+            reason = f"not one of {', '.join(map(str, get_args(field.type)))}"
+        reason = reason[:1].lower() + reason[1:]
+    if reason is not None:
+        raise ConfigError(f"{where}: {key}={value}: {reason}")
+
+
+def _fault(key: str, value: str) -> str | None:
+    """What is wrong with a value of the right type; None if nothing."""
+    match key:
+        case "brokerClusterName" | "brokerName":
+            if not _NAME.fullmatch(value):
+                return "not a name of 1 to 127 characters without blanks, '#' and '/'"
+        case "brokerIP1" | "brokerIP2":
+            try:
+                IPv4Address(value or "0.0.0.0")
+            except AddressValueError:
+                return "not an IPv4 address"
+        case "namesrvAddr" | "controllerAddr":
+            wrong = [a for a in value.split(";") if a and not _is_address(a)]
+            if wrong:
+                return f"not host:port;host:port: {', '.join(wrong)}"
+        case "controllerDLegerPeers":
+            try:
+                ControllerConfig(controller_dleger_peers=value).peers()
+            except ConfigError as error:
+                return str(error).partition(": ")[2]
+    return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return split_address(text)[1] > 0
+    except ValueError:
+        return False
 
 
 def render_config(config: NodeConfig) -> str:

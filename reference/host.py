@@ -195,11 +195,9 @@ class RealFile:
 
     async def sync(self) -> None:
         # The descriptor is duplicated so that a close during the sync cannot hit a reused number.
-        fd = os.dup(self._fd)
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, os.fdatasync, fd)
-        finally:
-            os.close(fd)
+        # The thread closes it, also for a caller who has stopped waiting: hence the shield.
+        loop = asyncio.get_running_loop()
+        await asyncio.shield(loop.run_in_executor(self._thread, _sync_fd, os.dup(self._fd)))
 
     def close(self) -> None:
         os.close(self._fd)
@@ -239,6 +237,13 @@ class RealDisk:
             os.close(fd)
             raise
         self._locks.append(fd)
+
+
+def _sync_fd(fd: int) -> None:
+    try:
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
 
 
 def _sync_dir(folder: str) -> None:

@@ -16,13 +16,14 @@ Source: RocketMQ ``NettyRemotingAbstract``; answers to unknown codes and failed 
 """
 
 import asyncio
+import contextlib
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 
-from reference.records import InvariantViolation, RemoteProtocolError
+from reference.records import InvariantViolation, LocalProtocolError, RemoteProtocolError
 from reference.wire.frame import INT32_MAX, ONEWAY_FLAG, Decoder, Frame, encode
 
 CONNECT_TIMEOUT_S = 3.0
@@ -62,11 +63,14 @@ def refuse(request: Frame, connection: "Connection") -> Reply:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, open or lost. Made by `connect` and `serve`."""
+    """One connection, open or lost. Made by `connect` and, `accepted`, by `serve`."""
 
-    def __init__(self, group: asyncio.TaskGroup, handler: Handler) -> None:
+    def __init__(
+        self, group: asyncio.TaskGroup, handler: Handler, *, accepted: bool = False
+    ) -> None:
         self._group = group
         self._handler = handler
+        self._accepted = accepted
         self._decoder = Decoder()
         self._transport: asyncio.Transport | None = None
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
@@ -160,12 +164,13 @@ class Connection(asyncio.Protocol):
             callback(self)
 
     def pause_writing(self) -> None:
-        # A peer that does not read its answers gets no more requests served.
-        if self._transport is not None:
+        # A peer that does not read its answers gets no more requests served. Only the accepting
+        # side may do so: if both did, each could wait for ever for the other to read.
+        if self._accepted and self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._accepted and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
     def _serve(self, request: Frame) -> None:
@@ -198,7 +203,11 @@ class Connection(asyncio.Protocol):
     def _reply(self, request: Frame, reply: Reply) -> None:
         if reply is None or request.is_oneway or self.closed or self._transport is None:
             return
-        self._transport.write(encode(reply))
+        try:
+            data = encode(reply)
+        except LocalProtocolError as error:  # longer than a frame, as an echo of the request can be
+            data = encode(request.answer(SYSTEM_ERROR, f"answer cannot be written: {error}"))
+        self._transport.write(data)
 
 
 def assert_transport(transport: asyncio.BaseTransport) -> None:
@@ -272,7 +281,7 @@ async def serve(host: str, port: int, handler: Handler, *, group: asyncio.TaskGr
     server = Server()
 
     def accept() -> Connection:
-        connection = Connection(group, handler)
+        connection = Connection(group, handler, accepted=True)
         server.connections[connection] = None
         connection.on_close(lambda c: server.connections.pop(c, None) and None)
         return connection
@@ -324,6 +333,21 @@ class Pool:
     async def oneway(self, address: str, request: Frame) -> None:
         """Send a one-way request over the pooled connection. Raises NotSent."""
         (await self.get(address)).oneway(request)
+
+    def post(self, address: str, request: Frame) -> None:
+        """Send a one-way request if that is possible now, else dial and drop it.
+
+        For messages that the sender repeats anyway: nothing queues up for a peer that is away.
+        """
+        known = self._open.get(address)
+        if known is not None and not known.closed:
+            known.oneway(request)
+        elif address not in self._dialling:
+            self._group.create_task(self._dial_for_later(address))
+
+    async def _dial_for_later(self, address: str) -> None:
+        with contextlib.suppress(NotSent):  # the next message tries again
+            await self.get(address)
 
     def close(self) -> None:
         """Close every connection."""

@@ -13,6 +13,7 @@ sets, and the stock hash is a memory address.
 import asyncio
 import contextvars
 import heapq
+import warnings
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
@@ -239,14 +240,20 @@ class SimLoop:
 
     def bury(self) -> None:
         """Close what is left, once the whole run is over and nothing can observe it."""
-        for task in self._tasks:
-            if not task.done():
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
-                coro = task.get_coro()
-                try:
-                    if coro is not None:
-                        coro.close()
-                except (RuntimeError, BaseExceptionGroup):
-                    pass  # it awaits in its `finally`, or a task group wraps the exit
+        with warnings.catch_warnings():
+            # A process killed before a task's first step leaves coroutines that never ran.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for task in self._tasks:
+                if not task.done():
+                    _close(task)
+            self._tasks.clear()
 
-        self._tasks.clear()
+
+def _close(task: SimTask[Any]) -> None:
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    coro = task.get_coro()
+    try:
+        if coro is not None:
+            coro.close()
+    except (RuntimeError, BaseExceptionGroup):
+        pass  # it awaits in its `finally`, or a task group wraps the exit

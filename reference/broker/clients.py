@@ -39,8 +39,11 @@ class Clients:
 
     def on_leave(self, client_id: str, group: str) -> list[str]:
         """A client says goodbye to a group; returns the groups whose members changed."""
-        if self.groups.get(group, {}).pop(client_id, None) is None:
+        members = self.groups.get(group, {})
+        if members.pop(client_id, None) is None:
             return []
+        if not members:
+            del self.groups[group]
         return [group]
 
     def on_close(self, channel: Hashable) -> list[str]:
@@ -53,12 +56,14 @@ class Clients:
 
     def _drop(self, gone: Callable[[Member], bool]) -> list[str]:
         changed = []
-        for group, members in self.groups.items():
+        for group, members in list(self.groups.items()):
             lost = [c for c, m in members.items() if gone(m)]
             for client_id in lost:
                 del members[client_id]
             if lost:
                 changed.append(group)
+            if not members:
+                del self.groups[group]
         return changed
 
     def members(self, group: str) -> dict[str, Member]:

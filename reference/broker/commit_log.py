@@ -11,6 +11,7 @@ record *before* a sound one is damage, not a torn tail, and cutting there would 
 messages: the log refuses to open and says where. Claims: S6, S11.
 """
 
+import re
 from collections.abc import Callable
 
 from reference.host import Disk, File
@@ -27,8 +28,10 @@ from reference.wire.message import (
     peek,
 )
 
-READ_BYTES = 8 << 20  # of log, read at a time by recovery
-_MAGICS = tuple(m.to_bytes(4, "big", signed=True) for m in (MAGIC_V1, MAGIC_V2))
+READ_BYTES = 8 << 20  # of log, read at a time by recovery; more than the longest record
+_MAGIC = re.compile(
+    b"|".join(re.escape(m.to_bytes(4, "big", signed=True)) for m in (MAGIC_V1, MAGIC_V2))
+)
 
 
 class CorruptLog(Exception):
@@ -45,9 +48,11 @@ class CommitLog:
 
     def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
         self._disk = disk
-        self._folder = folder
+        self.folder = folder
         self._size = file_size
         self._files: dict[int, File] = {}  # first offset -> file, ascending
+        self._named = 0  # files that begin before this have durable names
+        self.durable = PhyOffset(0)  # everything before this is on the disk; never beyond `end`
         self.end = PhyOffset(0)
 
     @property
@@ -70,31 +75,58 @@ class CommitLog:
         """Write records at the offset that `place` gave, closing the file before if needed.
 
         Raises:
-            OSError: the disk is full or failed; `end` has not moved, so a torn record is
-                overwritten by the next, or cut by recovery.
+            OSError: the disk is full or failed. `end` has not moved, and what was written is
+                erased: a prefix of a batch can hold whole records, which a recovery would find.
         """
         invariant(self.place(len(data)) == offset, "records are written in place", at=offset)
         if offset != self.end:
-            blank = encode_blank(self._size - self.end % self._size)
-            self._file(self.end).pwrite(blank, self.end % self._size)
-        self._file(offset).pwrite(data, offset % self._size)
+            self._pwrite(encode_blank(self._size - self.end % self._size), self.end)
+        self._pwrite(data, offset)
         self.end = PhyOffset(offset + len(data))
+
+    def _pwrite(self, data: bytes, offset: int) -> None:
+        file, at = self._file(offset), offset % self._size
+        try:
+            file.pwrite(data, at)
+        except OSError:
+            self._erase(file, at)
+            raise
+
+    def _erase(self, file: File, at: int) -> None:
+        """Make everything from `at` on zeros. Needs no space, unlike writing zeros."""
+        file.truncate(at)
+        file.truncate(self._size)
 
     def read(self, offset: PhyOffset, size: int) -> bytes:
         """Read the record at `offset`, whose size the caller knows."""
         base = offset - offset % self._size
         return self._files[base].pread(size, offset - base)
 
-    async def sync(self) -> None:
-        """Make everything written so far durable."""
-        for file in list(self._files.values())[-2:]:  # a batch may have crossed one border
-            await file.sync()
+    async def sync(self) -> PhyOffset:
+        """Make everything written so far durable, names of new files included; returns up to where.
+
+        Several may wait at the same time: what is durable moves only when a sync is over.
+        """
+        end = self.end
+        bases = [b for b in self._files if self.durable < b + self._size and b < end]
+        if self.durable < end and bases[-1] >= self._named:
+            await self._disk.sync_dir(self.folder)
+            self._named = max(self._named, bases[-1] + self._size)
+        if self.durable < end:
+            for base in bases:
+                await self._files[base].sync()
+            self.durable = max(self.durable, end)
+        return end
 
     def _file(self, offset: int) -> File:
         base = offset - offset % self._size
         if base not in self._files:
-            file = self._disk.open(f"{self._folder}/{file_name(base)}", create=True)
-            file.truncate(self._size)  # Java refuses files of any other size
+            file = self._disk.open(f"{self.folder}/{file_name(base)}", create=True)
+            try:
+                file.truncate(self._size)  # Java refuses files of any other size
+            except OSError:
+                file.close()
+                raise
             self._files[base] = file
         return self._files[base]
 
@@ -111,16 +143,8 @@ class CommitLog:
         Raises:
             CorruptLog: damage that is no torn tail.
         """
-        names = [n for n in self._disk.list(self._folder) if n.isdigit()]
-        for at, name in enumerate(names):
-            base = int(name)
-            if base % self._size or (at and base != int(names[at - 1]) + self._size):
-                raise CorruptLog(
-                    f"{self._folder}/{name}: files of {self._size} bytes do not meet here; "
-                    "is mappedFileSizeCommitLog what it was?"
-                )
-            self._files[base] = self._disk.open(f"{self._folder}/{name}")
-        self.end = self.start
+        self._open_files()
+        self.end = self.durable = self.start  # what is there was written, maybe not synced
         for base, file in self._files.items():
             stop, closed = self._scan(base, file, on_record)
             self.end = PhyOffset(base + stop)
@@ -128,27 +152,40 @@ class CommitLog:
                 self._cut_tail(base, stop)
                 return
 
+    def _open_files(self) -> None:
+        names = [n for n in self._disk.list(self.folder) if n.isdecimal()]
+        for at, name in enumerate(names):
+            base = int(name)
+            if base % self._size or (at and base != int(names[at - 1]) + self._size):
+                raise CorruptLog(
+                    f"{self.folder}/{name}: files of {self._size} bytes do not meet here; "
+                    "is mappedFileSizeCommitLog what it was?"
+                )
+            self._files[base] = file = self._disk.open(f"{self.folder}/{name}")
+            if file.size() > self._size:
+                raise CorruptLog(
+                    f"{self.folder}/{name}: {file.size()} bytes, files have {self._size}; "
+                    "is mappedFileSizeCommitLog what it was?"
+                )
+
     def _scan(
         self, base: int, file: File, on_record: Callable[[Message, int], None]
     ) -> tuple[int, bool]:
         """Walk one file; returns where its records end, and whether it goes on in the next."""
-        size = min(file.size(), self._size)
+        size = file.size()  # less than a whole file where a crash or a copy cut it short
         window_at, window = 0, b""
         at = 0
         while at + BLANK_BYTES <= size:
             left = window_at + len(window) - at
-            if left < min(RECORD_BYTES_MAX, size - at):
-                window_at, window = at, file.pread(max(READ_BYTES, RECORD_BYTES_MAX), at)
+            if left < min(RECORD_BYTES_MAX + BLANK_BYTES, size - at):
+                window_at, window = at, file.pread(READ_BYTES, at)
             record = at - window_at
             length, magic = peek(window, record)
             if magic == BLANK_MAGIC and length == self._size - at:
                 return self._size, True
-            try:
-                message, _ = decode(window, record)
-            except RemoteProtocolError:
+            message = _record(window, record, base + at)
+            if message is None:
                 return at, False
-            if message.physical_offset != base + at:
-                return at, False  # whole, but of another place: left over from a dead tail
             on_record(message, length)
             at += length
         return at, False
@@ -159,27 +196,40 @@ class CommitLog:
             found = self._sound_record(tail, stop if tail == base else 0)
             if found is not None:
                 raise CorruptLog(
-                    f"{self._folder}/{file_name(base)}: no sound record at byte {stop} (offset "
+                    f"{self.folder}/{file_name(base)}: no sound record at byte {stop} (offset "
                     f"{base + stop}), but one at offset {found}; a torn tail ends a log, this "
                     "would lose records. Restore the file, or move it away with all later ones"
                 )
         for tail in later:
             self._files.pop(tail).close()
-            self._disk.unlink(f"{self._folder}/{file_name(tail)}")
-        self._files[base].truncate(stop)
-        self._files[base].truncate(self._size)
+            self._disk.unlink(f"{self.folder}/{file_name(tail)}")
+        self._erase(self._files[base], stop)
 
     def _sound_record(self, base: int, start: int) -> PhyOffset | None:
         """Find a record that says of itself, rightly, that it lies behind `start`."""
-        data = self._files[base].pread(self._size - start, start)
-        for magic in _MAGICS:
-            hit = data.find(magic)
-            while hit >= 0:
-                try:
-                    message, _ = decode(data, hit - 4) if hit >= 4 else (None, 0)
-                except RemoteProtocolError:
-                    message = None
-                if message is not None and message.physical_offset == base + start + hit - 4:
-                    return message.physical_offset
-                hit = data.find(magic, hit + 1)
+        file = self._files[base]
+        for at in range(start, file.size(), READ_BYTES):
+            data = file.pread(READ_BYTES + BLANK_BYTES - 1, at)  # with size and magic of the last
+            for hit in _MAGIC.finditer(data, 4):
+                first = at + hit.start() - 4
+                size, _ = peek(data, hit.start() - 4)
+                length = min(max(size, 0), RECORD_BYTES_MAX)
+                if _record(file.pread(length + BLANK_BYTES, first), 0, base + first):
+                    return PhyOffset(base + first)
         return None
+
+
+def _record(data: bytes, at: int, offset: int) -> Message | None:
+    """Read the record at `at`; None if no sound one of this offset is there.
+
+    A record that ends in zeros where text should be was torn behind its body, which is all that
+    its crc covers: so it is none, unless something follows it.
+    """
+    try:
+        message, end = decode(data, at)
+    except RemoteProtocolError:
+        return None
+    torn = "\0" in message.topic or message.properties.endswith(b"\0")
+    if message.physical_offset != offset or (torn and not any(data[end : end + BLANK_BYTES])):
+        return None  # or whole, but of another place: left over from a dead tail
+    return message

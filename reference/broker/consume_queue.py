@@ -65,9 +65,9 @@ class ConsumeQueue:
         """After a rebuild: make the files hold exactly the units, whatever they held before."""
         self._written = 0
         keep = len(self._units)
-        for name in self._disk.list(self._folder):
-            base = int(name) if name.isdigit() else -1
-            if base >= keep or base < 0:
+        for name in filter(str.isdecimal, self._disk.list(self._folder)):
+            base = int(name)
+            if base >= keep or base % self._file_size:  # of no message, or of another file size
                 self._disk.unlink(f"{self._folder}/{name}")
             else:
                 self._file(base).truncate(0)

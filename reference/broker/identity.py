@@ -68,6 +68,8 @@ def state_of(
             raise IdentityError(
                 f"{path}: {error}; restore it, or remove it with the store"
             ) from None
+        if found.broker_id < 1:
+            raise IdentityError(f"{path}: id {found.broker_id} is none; restore the file")
         _check_names(found, cluster, broker_name, path)
         return Owned(broker_id=found.broker_id)
     if temporary is None:

@@ -9,10 +9,9 @@ Every step that fails is tried again after `RETRY_S`; nothing is given up. Units
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar
-
-import msgspec
 
 from reference.broker.identity import Claimed, IdentityFiles, New, Owned, State, check_code
 from reference.broker.topics import Tables
@@ -32,6 +31,7 @@ RETRY_S = 1.0
 MASTER_ROLE_ID = 0
 
 T = TypeVar("T")
+Known = headers.ReplicaInfoResponse | headers.MasterResponse  # who is master, by whom it is told
 RoleName = Literal["fenced", "master", "slave"]
 
 
@@ -70,6 +70,7 @@ class Membership:
         self._controllers = [a for a in config.controller_addr.split(";") if a]
         self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
         self._leader = ""
+        self._due: dict[str, float] = {}  # name server -> loop time of the next registration
         self.broker_id = BrokerId(config.broker_id)  # the persistent id; -1 until known
         self.role: RoleName = "fenced"
         self.master_address = ""
@@ -85,7 +86,8 @@ class Membership:
         if self._config.enable_controller_mode:
             await self._join()
             beat = self._config.broker_heartbeat_interval / 1000
-            group.create_task(every(beat, self._heartbeat))
+            for controller in self._controllers:  # apart: a dead one must not delay the others
+                group.create_task(every(beat, partial(self._heartbeat, controller)))
             group.create_task(
                 every(self._config.sync_broker_metadata_period / 1000, self._poll_master)
             )
@@ -93,7 +95,7 @@ class Membership:
             slave = self._config.broker_role == "SLAVE"
             self.role = "slave" if slave else "master"
             self.broker_id = BrokerId(max(self._config.broker_id, int(slave)))
-        await every(self._config.register_name_server_period / 1000, self.register_everywhere)
+        await every(RETRY_S, self._register_where_due)
 
     # Controller.
 
@@ -106,38 +108,40 @@ class Membership:
             broker_name=self._config.broker_name,
         )
         state = files.load()
-        while not (isinstance(state, Owned) and await self._tried(self._register(state))):
+        while not (isinstance(state, Owned) and await self._tried(self._register_id(state))):
             after = await self._advance(files, state)
             if after is None:
                 await asyncio.sleep(RETRY_S)
             else:
                 state = after
         # A heartbeat first: the controller elects only brokers that it knows to live.
-        await self._heartbeat()
+        for controller in self._controllers:
+            await self._heartbeat(controller)
 
     async def _advance(self, files: IdentityFiles, state: State) -> State | None:
         """One step towards an id; None if it failed for now."""
         if isinstance(state, New):
-            return await self._claim(files)
+            return await self._tried(self._claim(files))
         if isinstance(state, Claimed):
-            return await self._prove(files, state)
+            return await self._tried(self._prove(files, state))
         return None
 
-    async def _claim(self, files: IdentityFiles) -> Claimed | None:
+    async def _claim(self, files: IdentityFiles) -> Claimed:
         request = headers.NextBrokerIdRequest(
             cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name
         )
-        answer = await self._tried(self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, request))
-        if answer is None:
-            return None
+        answer = await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, request)
+        next_id = from_ext(headers.NextBrokerIdResponse, answer.ext).next_broker_id
+        if next_id < 1:
+            raise Refused(f"the controller offers id {next_id}")
         claim = Claimed(
-            broker_id=BrokerId(from_ext(headers.NextBrokerIdResponse, answer.ext).next_broker_id),
+            broker_id=BrokerId(next_id),
             check_code=check_code(self.address, self._host.wall_ms()),
         )
         await files.save_claim(claim)
         return claim
 
-    async def _prove(self, files: IdentityFiles, claim: Claimed) -> New | Owned | None:
+    async def _prove(self, files: IdentityFiles, claim: Claimed) -> New | Owned:
         request = headers.ApplyBrokerIdRequest(
             cluster_name=self._config.broker_cluster_name,
             broker_name=self._config.broker_name,
@@ -145,11 +149,7 @@ class Membership:
             register_check_code=claim.check_code,
         )
         taken = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_BROKER_ID_INVALID)
-        answer = await self._tried(
-            self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, request, allow=taken)
-        )
-        if answer is None:
-            return None
+        answer = await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, request, allow=taken)
         if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
             await files.drop_claim()
             return New()
@@ -157,7 +157,7 @@ class Membership:
         self._host.log("broker.id.won", id=claim.broker_id)
         return Owned(broker_id=claim.broker_id)
 
-    async def _register(self, owned: Owned) -> bool:
+    async def _register_id(self, owned: Owned) -> bool:
         self.broker_id = owned.broker_id
         request = headers.RegisterToControllerRequest(
             cluster_name=self._config.broker_cluster_name,
@@ -169,7 +169,7 @@ class Membership:
         await self._ask(RequestCode.CONTROLLER_REGISTER_BROKER, request)
         return True
 
-    async def _heartbeat(self) -> None:
+    async def _heartbeat(self, controller: str) -> None:
         beat = headers.BrokerHeartbeat(
             cluster_name=self._config.broker_cluster_name,
             broker_addr=self.address,
@@ -182,40 +182,36 @@ class Membership:
             election_priority=self._config.broker_election_priority,
         )
         frame = Frame(code=RequestCode.BROKER_HEARTBEAT, ext=to_ext(beat))
-        for controller in self._controllers:
-            try:
-                await self._pool.oneway(controller, frame)
-            except NotSent as error:
-                self._host.log("broker.heartbeat.failed", to=controller, why=str(error))
+        try:
+            await self._pool.oneway(controller, frame)
+        except NotSent as error:
+            self._host.log("broker.heartbeat.failed", to=controller, why=str(error))
 
     async def _poll_master(self) -> None:
         """Ask who is master, and follow; ask to be it where nobody is."""
-        request = headers.ReplicaInfoRequest(broker_name=self._config.broker_name)
-        answer = await self._tried(self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, request))
-        if answer is None:
+        known = await self._tried(self._find_master())
+        if known is None or not known.master_address:
             return
-        known = from_ext(headers.ReplicaInfoResponse, answer.ext)
-        if not known.master_address:
-            elect = headers.ElectMasterRequest(
-                cluster_name=self._config.broker_cluster_name,
-                broker_name=self._config.broker_name,
-                broker_id=self.broker_id,
-                invoke_time=self._host.wall_ms(),
-            )
-            told = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
-            answer = await self._tried(
-                self._ask(RequestCode.CONTROLLER_ELECT_MASTER, elect, allow=told)
-            )
-            if answer is None:
-                return
-            elected = from_ext(headers.MasterResponse, answer.ext)
-            known = msgspec.convert(
-                msgspec.to_builtins(elected), headers.ReplicaInfoResponse, strict=False
-            )
-        if known.master_address and (known.master_epoch or 0) > self.master_epoch:
+        if (known.master_epoch or 0) > self.master_epoch:
             await self._follow(known)
 
-    async def _follow(self, known: headers.ReplicaInfoResponse) -> None:
+    async def _find_master(self) -> Known:
+        request = headers.ReplicaInfoRequest(broker_name=self._config.broker_name)
+        answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, request)
+        known = from_ext(headers.ReplicaInfoResponse, answer.ext)
+        if known.master_address:
+            return known
+        elect = headers.ElectMasterRequest(
+            cluster_name=self._config.broker_cluster_name,
+            broker_name=self._config.broker_name,
+            broker_id=self.broker_id,
+            invoke_time=self._host.wall_ms(),
+        )
+        told = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
+        answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, elect, allow=told)
+        return from_ext(headers.MasterResponse, answer.ext)
+
+    async def _follow(self, known: Known) -> None:
         self.master_epoch = known.master_epoch or 0
         self.master_address = known.master_address or ""
         self.role = "master" if known.master_broker_id == self.broker_id else "slave"
@@ -273,7 +269,15 @@ class Membership:
 
     async def register_everywhere(self) -> None:
         """Tell every name server role, address and topics; a fenced broker says nothing."""
-        if self.role == "fenced":
+        await self._register(self._namesrvs)
+
+    async def _register_where_due(self) -> None:
+        """Tell the name servers whose time has come, and those that did not hear the last time."""
+        now = asyncio.get_running_loop().time()
+        await self._register([n for n in self._namesrvs if now >= self._due.get(n, now)])
+
+    async def _register(self, namesrvs: Sequence[str]) -> None:
+        if self.role == "fenced" or not namesrvs:
             return
         body = RegisterBrokerBody(topic_config_serialize_wrapper=self._tables.wrapper()).to_json()
         header = headers.RegisterBrokerRequest(
@@ -286,11 +290,15 @@ class Membership:
             body_crc32=body_crc32(body),
         )
         frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header), body=body)
-        for namesrv in self._namesrvs:
-            await self._tell(namesrv, frame)
+        for namesrv in namesrvs:
+            heard = await self._tell(namesrv, frame)
+            wait_s = self._config.register_name_server_period / 1000 if heard else RETRY_S
+            self._due[namesrv] = asyncio.get_running_loop().time() + wait_s
 
     async def unregister(self) -> None:
-        """Say goodbye on a clean stop."""
+        """Say goodbye on a clean stop; who never registered has nothing to say."""
+        if self.role == "fenced":
+            return
         header = headers.BrokerRequest(
             broker_name=self._config.broker_name,
             broker_addr=self.address,
@@ -300,11 +308,12 @@ class Membership:
         for namesrv in self._namesrvs:
             await self._tell(namesrv, Frame(code=RequestCode.UNREGISTER_BROKER, ext=to_ext(header)))
 
-    async def _tell(self, namesrv: str, frame: Frame) -> None:
+    async def _tell(self, namesrv: str, frame: Frame) -> bool:
         try:
             answer = await self._pool.call(namesrv, frame, timeout_s=CALL_TIMEOUT_S)
-        except (OSError, TimeoutError) as error:
+        except OSError as error:
             self._host.log("broker.namesrv.failed", to=namesrv, why=str(error))
-            return
+            return False
         if answer.code != ResponseCode.SUCCESS:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
+        return answer.code == ResponseCode.SUCCESS

@@ -1,17 +1,19 @@
 """What producers and consumers ask of a broker: send, pull, offsets, heartbeats."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable
 
 from reference.broker import pull, send
 from reference.broker.clients import Clients
 from reference.broker.membership import Membership
+from reference.broker.refusal import Refusal
 from reference.broker.store import Store
-from reference.broker.topics import RETRY_PREFIX, Tables
+from reference.broker.topics import RETRY_PREFIX, Tables, name_fault
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import now_ns
-from reference.records import QueueOffset
+from reference.records import QueueOffset, some
 from reference.rpc import Connection, Handler, NotSent, Reply, split_address
 from reference.wire import headers
 from reference.wire import property as props
@@ -23,8 +25,8 @@ from reference.wire.bodies import (
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, from_short_ext, to_ext
-from reference.wire.message import Message, QueueUnit, decode, host, offset_msg_id
-from reference.wire.route import TopicConfig
+from reference.wire.message import Message, decode, host, offset_msg_id
+from reference.wire.route import PERM_READ, PERM_WRITE, TopicConfig
 
 Answer = Reply | Awaitable[Reply]
 
@@ -76,10 +78,14 @@ class Requests:
     def _send(self, request: Frame, connection: Connection) -> Answer:
         long = request.code == RequestCode.SEND_MESSAGE
         h = from_ext(headers.SendRequest, request.ext) if long else from_short_ext(request.ext)
-        refusal = send.role_fault(self._situation()) or send.topic_fault(h.topic)
+        refusal = send.role_fault(self._situation())
+        topic = self._tables.topics.get(h.topic)
+        if refusal is None and topic is not None and topic.order and not self._allows(PERM_WRITE):
+            why = f"the broker[{self._membership.address}] sending message is forbidden"
+            refusal = Refusal(code=ResponseCode.NO_PERMISSION, remark=why)
+        refusal = refusal or send.topic_fault(h.topic)
         if refusal is not None:
             return self._refused(request, refusal)
-        topic = self._tables.topics.get(h.topic)
         if topic is None:
             return self._send_first(request, connection, h)
         return self._store_sent(request, connection, h, topic)
@@ -90,12 +96,10 @@ class Requests:
         topic = send.created_topic(h, self._tables.topics)
         if topic is None:
             why = f"topic[{h.topic}] not exist, apply first please!"
-            return self._refused(
-                request, send.Refusal(code=ResponseCode.TOPIC_NOT_EXIST, remark=why)
-            )
+            return self._refused(request, Refusal(code=ResponseCode.TOPIC_NOT_EXIST, remark=why))
         await self._tables.put_topic(topic)
         self._group.create_task(self._membership.register_everywhere())
-        answer = self._store_sent(request, connection, h, topic)
+        answer = self._send(request, connection)  # from the start: the role may be another by now
         return answer if isinstance(answer, Frame | None) else await answer
 
     def _store_sent(
@@ -110,16 +114,17 @@ class Requests:
             topic,
             self._situation(),
             queue_id=queue_id,
+            groups=None if self._config.auto_create_subscription_group else self._tables.groups,
             additions=self._additions(),
             born_host=host(*split_address(connection.remote)),
             store_host=self._store_host,
         )
-        if isinstance(accepted, send.Refusal):
+        if isinstance(accepted, Refusal):
             return self._refused(request, accepted)
         try:
             stored = self._store.put(accepted.messages)
         except ValueError as error:
-            refusal = send.Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
+            refusal = Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
             return self._refused(request, refusal)
         answer = headers.SendResponse(
             msg_id=",".join(offset_msg_id(self._store_host, s.physical_offset) for s in stored),
@@ -149,6 +154,9 @@ class Requests:
             body_bytes_max=self._config.max_message_size,
         )
 
+    def _allows(self, permission: int) -> bool:
+        return bool(self._config.broker_permission & permission)
+
     def _additions(self) -> dict[str, str]:
         return {
             props.UNIQ_KEY: f"{self._uniq.getrandbits(128):032X}",
@@ -161,7 +169,7 @@ class Requests:
         trace = "true" if self._config.trace_on else "false"
         return {"msg_region": self._config.region_id, "trace_on": trace}
 
-    def _refused(self, request: Frame, refusal: send.Refusal) -> Reply:
+    def _refused(self, request: Frame, refusal: Refusal) -> Reply:
         trace = {"MSG_REGION": self._config.region_id, "TRACE_ON": self._region()["trace_on"]}
         return request.answer(refusal.code, refusal.remark, ext=trace)
 
@@ -169,39 +177,52 @@ class Requests:
 
     def _pull(self, request: Frame, connection: Connection) -> Answer:
         h = from_ext(headers.PullRequest, request.ext)
+        role = self._role_fault_of_pull()
+        new = h.consumer_group not in self._tables.groups and self._may_create(h.consumer_group)
+        if role is None and new:
+            return self._pull_first(request, connection, h.consumer_group)
+        refusal = role or pull.fault(
+            h,
+            group=self._tables.groups.get(h.consumer_group),
+            topic=self._tables.topics.get(h.topic),
+            known=self._clients.subscription(h.consumer_group, h.topic),
+        )
+        if refusal is not None:
+            return request.answer(refusal.code, refusal.remark)
+        wanted = h.subscription
+        if not h.sys_flag & pull.SUBSCRIPTION:
+            known = self._clients.subscription(h.consumer_group, h.topic)
+            wanted = some(known, "checked just above").sub_string
+        if pull.wanted_codes(wanted) == frozenset():
+            why = "parse the consumer's subscription failed"
+            return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why)
+        if h.sys_flag & pull.COMMIT_OFFSET and self._membership.role == "master":
+            self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
+        found = self._find(h, wanted)
+        if found.code == ResponseCode.PULL_NOT_FOUND and h.sys_flag & pull.SUSPEND:
+            return self._hold(request, h, wanted)
+        return self._found(request, h, found)
+
+    def _role_fault_of_pull(self) -> Refusal | None:
+        """Why nobody may read from this broker now."""
         unreadable = self._membership.role == "slave" or (
             self._membership.role == "fenced" and self._config.broker_role == "SLAVE"
         )
         if unreadable and not self._config.slave_read_enable:
             why = "[REJECTREQUEST]system busy, start flow control for a while"
-            return request.answer(ResponseCode.SYSTEM_BUSY, why)
-        topic = self._tables.topics.get(h.topic)
-        if topic is None:
-            why = f"topic[{h.topic}] not exist, apply first please!"
-            return request.answer(ResponseCode.TOPIC_NOT_EXIST, why)
-        if not 0 <= h.queue_id < topic.read_queue_nums:
-            why = f"queueId[{h.queue_id}] is illegal, topic {h.topic}"
-            return request.answer(ResponseCode.INVALID_PARAMETER, why)
-        if (h.expression_type or "TAG") != "TAG" or h.sys_flag & pull.CLASS_FILTER:
-            why = f"The broker does not support consumer to filter message by {h.expression_type}"
-            return request.answer(ResponseCode.SYSTEM_ERROR, why)
-        wanted = h.subscription
-        if not h.sys_flag & pull.SUBSCRIPTION:
-            known = self._clients.subscription(h.consumer_group, h.topic)
-            if known is None:
-                why = "the consumer's subscription not exist"
-                return request.answer(ResponseCode.SUBSCRIPTION_NOT_EXIST, why)
-            if known.sub_version < h.sub_version:
-                why = "the consumer's subscription not latest"
-                return request.answer(ResponseCode.SUBSCRIPTION_NOT_LATEST, why)
-            wanted = known.sub_string
-        if h.sys_flag & pull.COMMIT_OFFSET and self._membership.role == "master":
-            self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
-        found = self._find(h, wanted)
-        hold = h.sys_flag & pull.SUSPEND and self._config.long_polling_enable
-        if found.code == ResponseCode.PULL_NOT_FOUND and hold:
-            return self._hold(request, h, wanted)
-        return self._found(request, h, found)
+            return Refusal(code=ResponseCode.SYSTEM_BUSY, remark=why)
+        if not self._allows(PERM_READ):
+            why = f"the broker[{self._membership.address}] pulling message is forbidden"
+            return Refusal(code=ResponseCode.NO_PERMISSION, remark=why)
+        return None
+
+    def _may_create(self, group: str) -> bool:
+        return self._config.auto_create_subscription_group and name_fault(group) is None
+
+    async def _pull_first(self, request: Frame, connection: Connection, group: str) -> Reply:
+        await self._tables.put_group(SubscriptionGroupConfig(group_name=group))
+        answer = self._pull(request, connection)
+        return answer if isinstance(answer, Frame | None) else await answer
 
     def _find(self, h: headers.PullRequest, wanted: str | None) -> pull.Found:
         return pull.find(
@@ -214,15 +235,22 @@ class Requests:
 
     async def _hold(self, request: Frame, h: headers.PullRequest, wanted: str | None) -> Reply:
         """Long polling: answer when a wanted message comes, or when the client's time is up."""
+        limit = h.suspend_timeout_millis
+        if not self._config.long_polling_enable:
+            limit = self._config.short_polling_time_mills
         found = self._find(h, wanted)
-        try:
-            async with asyncio.timeout(max(h.suspend_timeout_millis, 0) / 1000):
-                while found.code == ResponseCode.PULL_NOT_FOUND:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(max(limit, 0), pull.HOLD_MS_MAX) / 1000):
+                while self._is_all_seen(h, found):
                     await self._store.wait(h.topic, h.queue_id)
                     found = self._find(h, wanted)
-        except TimeoutError:
-            pass
         return self._found(request, h, found)
+
+    def _is_all_seen(self, h: headers.PullRequest, found: pull.Found) -> bool:
+        """Whether the queue holds nothing more, but maybe messages that the filter dropped."""
+        if found.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            return found.next_offset == self._store.bounds(h.topic, h.queue_id)[1]
+        return found.code == ResponseCode.PULL_NOT_FOUND
 
     def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
         first, end = self._store.bounds(h.topic, h.queue_id)
@@ -245,8 +273,8 @@ class Requests:
         h = from_ext(headers.QueryConsumerOffsetRequest, request.ext)
         offset = self._tables.offset(h.topic, h.consumer_group, h.queue_id)
         if offset is None and h.set_zero_if_not_found is not False:
-            first, _ = self._store.bounds(h.topic, h.queue_id)
-            offset = 0 if first <= 0 else None
+            first, end = self._store.bounds(h.topic, h.queue_id)
+            offset = 0 if first <= 0 < end else None  # only where message 0 is still there
         if offset is None:
             why = "Not found, maybe this group consumer boot first"
             return request.answer(ResponseCode.QUERY_NOT_FOUND, why)
@@ -254,8 +282,15 @@ class Requests:
 
     def _update_offset(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.UpdateConsumerOffsetRequest, request.ext)
-        if h.topic not in self._tables.topics:
+        if h.consumer_group not in self._tables.groups:
+            why = f"Group {h.consumer_group} not exist!"
+            return request.answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
+        topic = self._tables.topics.get(h.topic)
+        if topic is None:
             return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"topic[{h.topic}] not exist")
+        if not 0 <= h.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+            why = f"queueId[{h.queue_id}] is illegal, topic {h.topic}"
+            return request.answer(ResponseCode.INVALID_PARAMETER, why)
         self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
         return request.answer(ResponseCode.SUCCESS)
 
@@ -265,7 +300,8 @@ class Requests:
         if (h.boundary_type or "lower").lower() == "upper":
             # The last record stored at `timestamp` or before it.
             after = self._store.search(h.topic, h.queue_id, _stored_at, h.timestamp + 1)
-            found = QueueOffset(max(found, after - 1))
+            first, _ = self._store.bounds(h.topic, h.queue_id)
+            found = QueueOffset(max(first, after - 1))
         return _offset(request, found)
 
     def _max_offset(self, request: Frame, connection: Connection) -> Reply:
@@ -278,11 +314,9 @@ class Requests:
 
     def _earliest_time(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.QueueRequest, request.ext)
-        units: list[tuple[QueueOffset, QueueUnit]] = []
-        first, end = self._store.bounds(h.topic, h.queue_id)
-        if first < end:
-            units.append(next(iter(self._store.units(h.topic, h.queue_id, first))))
-        time = _stored_at(self._store.record(units[0][1])) if units else -1
+        first, _ = self._store.bounds(h.topic, h.queue_id)
+        _, unit = next(self._store.units(h.topic, h.queue_id, first), (first, None))
+        time = -1 if unit is None else _stored_at(self._store.record(unit))
         return request.answer(
             ResponseCode.SUCCESS, ext=to_ext(headers.TimestampResponse(timestamp=time))
         )
@@ -291,6 +325,12 @@ class Requests:
 
     async def _heartbeat(self, request: Frame, connection: Connection) -> Reply:
         body = HeartbeatBody.from_json(request.body)
+        for consumer in body.consumer_data_set:
+            fault = name_fault(RETRY_PREFIX + (consumer.group_name or " "))
+            if fault is not None:
+                return request.answer(ResponseCode.INVALID_PARAMETER, fault)
+        if connection.closed:
+            return None  # its end has been seen already, and would not be seen again
         changed = self._clients.on_heartbeat(now_ns(), connection, body)
         if connection not in self._watched:
             self._watched[connection] = None

@@ -7,10 +7,11 @@ are SUCCESS and FLUSH_DISK_TIMEOUT, which says that the message is stored but ma
 Source: RocketMQ ``AbstractSendMessageProcessor``, ``SendMessageProcessor``, ``HookUtils``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
+from reference.broker.refusal import Refusal
 from reference.broker.topics import DEFAULT_TOPIC, FORBIDDEN_TOPICS, RETRY_PREFIX, name_fault
-from reference.records import LocalProtocolError, Record
+from reference.records import LocalProtocolError, Record, RemoteProtocolError
 from reference.wire import property as props
 from reference.wire.codes import ResponseCode
 from reference.wire.headers import SendRequest
@@ -18,13 +19,6 @@ from reference.wire.message import TRANSACTION_MASK, Message, decode_batch
 from reference.wire.route import PERM_INHERIT, TopicConfig
 
 TIMER_PROPERTIES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
-
-
-class Refusal(Record):
-    """Nothing was stored, and why."""
-
-    code: ResponseCode
-    remark: str
 
 
 class Accepted(Record):
@@ -94,6 +88,7 @@ def accept(
     s: Situation,
     *,
     queue_id: int,
+    groups: Container[str] | None,
     additions: Mapping[str, str],
     born_host: bytes,
     store_host: bytes,
@@ -106,16 +101,13 @@ def accept(
         topic: the topic's settings.
         s: the broker's situation.
         queue_id: the chosen queue.
+        groups: the known consumer groups, to whose retry topics may be sent; None for any.
         additions: properties that the broker sets on every message.
         born_host: where the request came from, as records carry it.
         store_host: this broker, as records carry it.
     """
-    queues = max(topic.read_queue_nums, topic.write_queue_nums)
-    if not 0 <= queue_id < queues:
-        why = f"request queueId[{queue_id}] is illegal, topic {h.topic} has {queues} queues"
-        return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=why)
     raw = props.decode((h.properties or "").encode())
-    fault = _content_fault(h, body, raw, s)
+    fault = _target_fault(topic, queue_id, groups) or _content_fault(h, body, raw, s)
     if fault is not None:
         return fault
     if raw.get(props.WAIT) != "false" and s.in_sync_count < s.in_sync_count_min:
@@ -139,30 +131,60 @@ def accept(
             raw.pop(props.POP_CK, None)
             own = props.encode({**additions, **raw, **_forced(additions)})
             messages = [_with(template, body, own, h.flag)]
-    except LocalProtocolError as error:
-        return Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=f"the message is illegal: {error}")
+    except (LocalProtocolError, RemoteProtocolError) as error:
+        return _illegal(str(error))
+    for element in messages if h.batch else ():
+        reason = _not_here(element.property_map())
+        if element.properties.endswith(b"\0"):
+            reason = "properties end in a zero byte, which a recovery takes for a torn write"
+        if reason:
+            return _illegal(f"in a batch: {reason}")
     transaction_id = raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY))
     return Accepted(messages=tuple(messages), topic=topic, transaction_id=transaction_id)
+
+
+def _target_fault(
+    topic: TopicConfig, queue_id: int, groups: Container[str] | None
+) -> Refusal | None:
+    name = topic.topic_name
+    queues = max(topic.read_queue_nums, topic.write_queue_nums)
+    if not 0 <= queue_id < queues:
+        why = f"request queueId[{queue_id}] is illegal, topic {name} has {queues} queues"
+        return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=why)
+    group = name.removeprefix(RETRY_PREFIX)
+    if group != name and groups is not None and group not in groups:
+        why = f"subscription group not exist, {group}"
+        return Refusal(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark=why)
+    return None
 
 
 def _content_fault(
     h: SendRequest, body: bytes, raw: Mapping[str, str], s: Situation
 ) -> Refusal | None:
-    why = ""
+    why = _not_here(raw)
     if not body:
         why = "message body is empty"
     elif len(body) > s.body_bytes_max:
         why = f"message body of {len(body)} bytes, at most {s.body_bytes_max}"
-    elif raw.get(props.DELAY, "0").strip("0"):
-        why = "delayed delivery is not supported"
-    elif any(p in raw for p in TIMER_PROPERTIES):
-        why = "timer messages are not supported"
-    elif raw.get(props.TRAN_MSG) == "true" or h.sys_flag & TRANSACTION_MASK:
+    elif h.sys_flag & TRANSACTION_MASK:
         why = "transactions are not supported"
     elif h.batch and h.topic.startswith(RETRY_PREFIX):
         why = "a batch to a retry topic"
-    if not why:
-        return None
+    return _illegal(why) if why else None
+
+
+def _not_here(properties: Mapping[str, str]) -> str | None:
+    """What the properties ask for and this broker does not do."""
+    if properties.get(props.DELAY, "0").strip("0"):
+        return "delayed delivery is not supported"
+    if any(p in properties for p in TIMER_PROPERTIES):
+        return "timer messages are not supported"
+    if properties.get(props.TRAN_MSG) == "true":
+        return "transactions are not supported"
+    return None
+
+
+def _illegal(why: str) -> Refusal:
     return Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=f"the message is illegal: {why}")
 
 

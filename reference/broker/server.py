@@ -5,6 +5,7 @@ in `reference.broker.requests` (clients) and `reference.broker.admin` (operators
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 
 from reference import rpc
@@ -80,7 +81,7 @@ class Broker:
         ]
         group.create_task(every(self._config.flush_interval_commit_log / 1000, self._flush))
         group.create_task(
-            every(self._config.flush_consumer_offset_interval / 1000, self._tables.save_offsets)
+            every(self._config.flush_consumer_offset_interval / 1000, self._save_offsets)
         )
         group.create_task(every(10.0, requests.expire_clients))
         self._host.log("broker.started", name=self._config.broker_name, port=port)
@@ -94,11 +95,25 @@ class Broker:
             pool.close()
 
     async def _goodbye(self, membership: Membership) -> None:
-        async with asyncio.timeout(STOP_TIMEOUT_S):
-            await membership.unregister()
-            await self._tables.save_offsets()
-            await self._flush()
+        """Say goodbye to who answers in time; what is stored gets to the disk in any case."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await membership.unregister()
+        await self._save_offsets()
+        await self._flush()
 
     async def _flush(self) -> None:
+        """Sync the log. A failed sync ends the broker, since nobody knows what is on disk then;
+        a full disk does not: consume queues can be rebuilt, and are written later."""
         await self._store.sync()
-        self._store.flush_queues()
+        try:
+            self._store.flush_queues()
+        except OSError as error:
+            self._host.log("broker.queues.unwritten", why=str(error))
+
+    async def _save_offsets(self) -> None:
+        """Write the consumer offsets; a full disk delays it."""
+        try:
+            await self._tables.save_offsets()
+        except OSError as error:
+            self._host.log("broker.offsets.unwritten", why=str(error))

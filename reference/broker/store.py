@@ -8,7 +8,7 @@ come between the two, so queue offsets follow log order.
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
-from reference.broker.commit_log import CommitLog
+from reference.broker.commit_log import CommitLog, CorruptLog
 from reference.broker.consume_queue import ConsumeQueue
 from reference.host import Host
 from reference.records import PhyOffset, QueueOffset, Record
@@ -47,7 +47,6 @@ class Store:
         self._next: dict[QueueKey, int] = {}  # offsets given out; ahead of a queue within a put
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
-        self._durable = PhyOffset(0)
 
     @property
     def end(self) -> PhyOffset:
@@ -55,14 +54,18 @@ class Store:
         return self._log.end
 
     def recover(self) -> None:
-        """Open the store. Raises `CorruptLog`, or BlockingIOError if another broker uses it."""
+        """Open the store.
+
+        Raises:
+            CorruptLog: damage that is no torn tail.
+            BlockingIOError: another broker uses it.
+        """
         self._host.disk.lock(f"{self._root}/lock")
         self._log.recover(self._dispatch)
         for folder in self._queue_folders():
             self._queue(folder).settle()
         self._next = {key: queue.max_offset for key, queue in self._queues.items()}
         self._dirty.clear()
-        self._durable = self._log.end
 
     def _queue_folders(self) -> list[QueueKey]:
         """Every queue that the log or the disk knows."""
@@ -123,6 +126,13 @@ class Store:
 
     def _dispatch(self, message: Message, size: int) -> None:
         end = PhyOffset(message.physical_offset + size)
+        next_offset = self.bounds(message.topic, message.queue_id)[1]
+        if message.queue_offset != next_offset:
+            raise CorruptLog(
+                f"{self._log.folder}: the record at offset {message.physical_offset} is message "
+                f"{message.queue_offset} of {message.topic}:{message.queue_id}, expected "
+                f"{next_offset}; records before it are missing"
+            )
         self._index(message, message.queue_offset, message.physical_offset, end)
 
     def _index(
@@ -148,11 +158,7 @@ class Store:
 
     async def sync(self) -> PhyOffset:
         """Make the log durable; returns up to where."""
-        end = self._log.end
-        if end > self._durable:
-            await self._log.sync()
-            self._durable = max(self._durable, end)
-        return end
+        return await self._log.sync()
 
     # Reading.
 

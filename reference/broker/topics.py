@@ -1,15 +1,19 @@
 """The topics, subscription groups and consumer offsets of one broker, kept as RocketMQ's files.
 
 Tables change in memory and are written whole, aside and renamed. Topic changes are durable before
-they are answered; consumer offsets are written every few seconds, as RocketMQ promises no more.
+they are answered or used, so that no message is acknowledged whose topic a crash would forget;
+consumer offsets are written every few seconds, as RocketMQ promises no more.
 Units: offsets are message indices.
 """
 
+import asyncio
 import re
+from typing import TypeVar
 
 from reference.host import Host, read_file, replace_file
 from reference.records import RemoteProtocolError
 from reference.wire.bodies import ConsumerOffsets, SubscriptionGroupConfig, SubscriptionGroups
+from reference.wire.body import Body
 from reference.wire.route import (
     PERM_INHERIT,
     PERM_READ,
@@ -28,6 +32,9 @@ FORBIDDEN_TOPICS = frozenset(
     {"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC",
      "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
 )  # fmt: skip
+
+
+B = TypeVar("B", bound=Body)
 
 
 class CorruptTable(Exception):
@@ -77,6 +84,8 @@ class Tables:
         self.version = DataVersion()
         self.group_version = DataVersion()
         self._offsets_dirty = False
+        self._write = asyncio.Lock()  # one write of a file at a time
+        self._auto_create = auto_create
         template = PERM_READ | PERM_WRITE | PERM_INHERIT
         system = [(cluster, 16, template), (broker_name, 1, template)]
         if auto_create:
@@ -85,23 +94,24 @@ class Tables:
 
     def load(self) -> None:
         """Read the files. Raises `CorruptTable`."""
-        try:
-            stored = read_file(self._host.disk, self._topics_path)
-            if stored:
-                table = TopicConfigSerializeWrapper.from_json(stored)
-                self.topics, self.version = dict(table.topic_config_table), table.data_version
-            stored = read_file(self._host.disk, self._groups_path)
-            if stored:
-                groups = SubscriptionGroups.from_json(stored)
-                self.groups = dict(groups.subscription_group_table)
-                self.group_version = groups.data_version
-            stored = read_file(self._host.disk, self._offsets_path)
-            if stored:
-                offsets = ConsumerOffsets.from_json(stored)
-                self.offsets = {k: dict(v) for k, v in offsets.offset_table.items()}
-        except RemoteProtocolError as error:
-            raise CorruptTable(f"a table below {self._folder}: {error}") from None
+        topics = self._read(TopicConfigSerializeWrapper, self._topics_path)
+        groups = self._read(SubscriptionGroups, self._groups_path)
+        offsets = self._read(ConsumerOffsets, self._offsets_path)
+        self.topics, self.version = dict(topics.topic_config_table), topics.data_version
+        self.groups = dict(groups.subscription_group_table)
+        self.group_version = groups.data_version
+        self.offsets = {k: dict(v) for k, v in offsets.offset_table.items()}
+        if not self._auto_create:
+            self.topics.pop(DEFAULT_TOPIC, None)  # from a time when it was allowed
         self.topics = {**self._system, **self.topics}
+
+    def _read(self, kind: type[B], path: str) -> B:
+        """Read a table; an absent one is empty."""
+        stored = read_file(self._host.disk, path)
+        try:
+            return kind() if stored is None else kind.from_json(stored)
+        except RemoteProtocolError as error:
+            raise CorruptTable(f"{path}: {error}; restore it") from None
 
     @property
     def _topics_path(self) -> str:
@@ -127,23 +137,30 @@ class Tables:
 
     async def put_topic(self, topic: TopicConfig) -> None:
         """Create or change a topic; durable when this returns."""
-        if self.topics.get(topic.topic_name) == topic:
-            return
-        self.topics[topic.topic_name] = topic
-        self.version = self._next_version(self.version)
-        await replace_file(self._host.disk, self._topics_path, self.wrapper().to_json())
+        async with self._write:
+            if self.topics.get(topic.topic_name) == topic:
+                return
+            table = TopicConfigSerializeWrapper(
+                data_version=self._next_version(self.version),
+                topic_config_table=dict(sorted({**self.topics, topic.topic_name: topic}.items())),
+            )
+            await replace_file(self._host.disk, self._topics_path, table.to_json())
+            self.topics[topic.topic_name] = topic
+            self.version = self._next_version(self.version)  # an epoch may have come meanwhile
 
     async def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create or change a subscription group; durable when this returns."""
         name = group.group_name or ""
-        if self.groups.get(name) == group:
-            return
-        self.groups[name] = group
-        self.group_version = self._next_version(self.group_version)
-        table = SubscriptionGroups(
-            data_version=self.group_version, subscription_group_table=self.groups
-        )
-        await replace_file(self._host.disk, self._groups_path, table.to_json())
+        async with self._write:
+            if self.groups.get(name) == group:
+                return
+            table = SubscriptionGroups(
+                data_version=self._next_version(self.group_version),
+                subscription_group_table={**self.groups, name: group},
+            )
+            await replace_file(self._host.disk, self._groups_path, table.to_json())
+            self.groups[name] = group
+            self.group_version = table.data_version
 
     def _next_version(self, version: DataVersion, state: int | None = None) -> DataVersion:
         return DataVersion(
@@ -162,11 +179,17 @@ class Tables:
         return self.offsets.get(f"{topic}@{group}", {}).get(queue_id)
 
     async def save_offsets(self) -> None:
-        """Write the consumer offsets, if they changed."""
-        if self._offsets_dirty:
+        """Write the consumer offsets, if they changed. Raises OSError; the next call retries."""
+        async with self._write:
+            if not self._offsets_dirty:
+                return
             self._offsets_dirty = False
             body = ConsumerOffsets(offset_table=self.offsets).to_json()
-            await replace_file(self._host.disk, self._offsets_path, body)
+            try:
+                await replace_file(self._host.disk, self._offsets_path, body)
+            except BaseException:
+                self._offsets_dirty = True
+                raise
 
 
 def _config(name: str, queues: int, perm: int) -> TopicConfig:

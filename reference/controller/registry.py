@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from reference.controller import election
-from reference.records import BrokerId, MasterEpoch, Record, invariant
+from reference.records import BrokerId, MasterEpoch, Record, RemoteProtocolError, invariant
 from reference.wire.codes import ResponseCode
 
 
@@ -109,6 +109,9 @@ class Registry:
                 return self._elect(command, unclean=unclean)
 
     def _apply_broker_id(self, c: ApplyBrokerId) -> Result:
+        if not c.check_code:  # two claims without a code would pass for one
+            why = "a claim needs a check code"
+            return Result(code=ResponseCode.CONTROLLER_INVALID_REQUEST, remark=why)
         known = self.sets.get(c.broker_set)
         owner = None if known is None else known.replicas.get(c.broker_id)
         if owner is not None and owner.check_code == c.check_code:
@@ -148,10 +151,10 @@ class Registry:
             unclean=unclean,
         )
         if chosen is None:
-            return Result(
-                code=ResponseCode.CONTROLLER_ELECT_MASTER_FAILED,
-                remark=f"no replica of {c.broker_set} may be master now",
-            )
+            code = ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+            if c.preferred is None:
+                code = ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+            return Result(code=code, remark=f"no replica of {c.broker_set} may be master now")
         if chosen == known.master:
             return Result(
                 code=ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
@@ -165,16 +168,45 @@ class Registry:
         return OK
 
 
+VERSION = 1
+
+
 class _Snapshot(msgspec.Struct):
-    version: int
+    version: int  # of this format
     sets: dict[str, BrokerSet]
 
 
 def to_bytes(registry: Registry) -> bytes:
     """Write the whole state."""
-    return msgspec.json.encode(_Snapshot(1, registry.sets))
+    return msgspec.json.encode(_Snapshot(VERSION, registry.sets))
 
 
 def from_bytes(data: bytes) -> Registry:
-    """Read the whole state. Raises msgspec.DecodeError on anything `to_bytes` did not write."""
-    return Registry(msgspec.json.decode(data, type=_Snapshot).sets)
+    """Read the whole state.
+
+    Raises:
+        RemoteProtocolError: torn, of another version, or a state that `apply` never makes.
+    """
+    try:
+        snapshot = msgspec.json.decode(data, type=_Snapshot)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise RemoteProtocolError(f"not a controller's state: {error}") from None
+    if snapshot.version != VERSION:
+        raise RemoteProtocolError(f"state of version {snapshot.version}, not {VERSION}")
+    for name, known in snapshot.sets.items():
+        if not _is_sound(name, known):
+            raise RemoteProtocolError(f"impossible state of broker set {name}")
+    return Registry(snapshot.sets)
+
+
+def _is_sound(name: str, known: BrokerSet) -> bool:
+    """Whether a stored set keeps what every command keeps: ids below the next one, one master."""
+    ids, members = set(known.replicas), known.sync_state_set
+    return (
+        known.name == name
+        and ids == set(range(1, known.next_broker_id))
+        and all(replica.check_code for replica in known.replicas.values())
+        and list(members) == sorted(set(members) & ids)
+        and (known.master is not None) == (known.master_epoch > 0)
+        and (known.master is None or known.master in members)
+    )

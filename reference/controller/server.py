@@ -25,7 +25,7 @@ from reference.controller.registry import (
 )
 from reference.host import Host, read_file, replace_file
 from reference.node import dispatcher, every, now_ns
-from reference.records import BrokerId
+from reference.records import BrokerId, RemoteProtocolError
 from reference.rpc import Connection, Reply
 from reference.wire import node_headers as headers
 from reference.wire.bodies import (
@@ -105,7 +105,7 @@ class Controller:
             return
         try:
             self._registry = registry.from_bytes(stored)
-        except msgspec.DecodeError as error:
+        except RemoteProtocolError as error:
             raise CorruptState(f"{self._path}: {error}; restore it from a backup") from None
 
     async def _propose(self, command: Command) -> Result:
@@ -141,6 +141,11 @@ class Controller:
             confirm_offset=-1 if h.confirm_offset is None else h.confirm_offset,
             priority=2**31 - 1 if h.election_priority is None else h.election_priority,
         )
+        known = self._registry.sets.get(beat.broker_set)
+        if known is None or beat.broker_id not in known.replicas:
+            # Nobody's life is remembered who cannot be elected: this bounds the memory.
+            why = f"broker {beat.broker_set}:{beat.broker_id} must apply for an id first"
+            return request.answer(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, why)
         self._liveness.on_heartbeat(now_ns(), beat)
         return request.answer(ResponseCode.SUCCESS, "Heart beat success")
 

@@ -21,10 +21,10 @@ DELAY_S = 1.0
 def mutant() -> Iterator[None]:
     """Delay every write, not its acknowledgement."""
     honest = Store.put
-    promised: dict[tuple[int, str, int], int] = {}  # store, topic, queue -> next offset
+    promised: dict[tuple[Store, str, int], int] = {}  # store, topic, queue -> next offset
 
     def put(self: Store, messages: Sequence[Message]) -> list[Stored]:
-        key = (id(self), messages[0].topic, messages[0].queue_id)
+        key = (self, messages[0].topic, messages[0].queue_id)
         _, visible = self.bounds(*key[1:])
         first = max(promised.get(key, 0), visible)
         promised[key] = first + len(messages)

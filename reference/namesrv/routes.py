@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from reference.records import Record
 from reference.wire.route import (
     MASTER_ID,
+    PERM_WRITE,
     BrokerData,
     BrokerMemberGroup,
     ClusterInfo,
@@ -96,11 +97,18 @@ class Routes:
         self.live[r.address] = Live(now_ns, r.timeout_ms, r.data_version, r.ha_address)
         prime = r.acting_master is not None and r.broker_id == min(group.addresses)
         if r.broker_id == MASTER_ID or prime:
-            self._take_topics(r, all_of_them=changed)
+            # Who acts for an absent master is read from, never written to.
+            keep = ~PERM_WRITE if r.broker_id != MASTER_ID and r.acting_master else ~0
+            self._take_topics(r, all_of_them=changed, keep=keep)
         master = group.addresses.get(MASTER_ID)
         if r.broker_id == MASTER_ID or master is None or master not in self.live:
             return Master()
         return Master(address=master, ha_address=self.live[master].ha_address)
+
+    def has(self, broker_name: str, address: str) -> bool:
+        """Whether an address is registered under a name."""
+        group = self.groups.get(broker_name)
+        return group is not None and address in group.addresses.values()
 
     def _is_newer(self, address: str, r: Registration) -> bool:
         known = self.live.get(address)
@@ -112,13 +120,13 @@ class Routes:
         known = self.live.get(r.address)
         return known is None or known.data_version != r.data_version
 
-    def _take_topics(self, r: Registration, *, all_of_them: bool) -> None:
+    def _take_topics(self, r: Registration, *, all_of_them: bool, keep: int) -> None:
         for name, topic in r.topics.items():
             queues = self._queues.setdefault(name, {})
             if all_of_them or r.broker_name not in queues:
                 queues[r.broker_name] = QueueData(
                     broker_name=r.broker_name,
-                    perm=topic.perm,
+                    perm=topic.perm & keep,
                     read_queue_nums=topic.read_queue_nums,
                     topic_sys_flag=topic.topic_sys_flag,
                     write_queue_nums=topic.write_queue_nums,

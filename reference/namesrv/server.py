@@ -87,8 +87,7 @@ class Namesrv:
             body = decode_compressed(content)
         else:
             body = RegisterBrokerBody.from_json(content)
-        before = self._routes.groups.get(header.broker_name)
-        known = before is not None and header.broker_addr in before.addresses.values()
+        known = self._routes.has(header.broker_name, header.broker_addr)
         answer = self._routes.register(
             now_ns(),
             Registration(
@@ -106,7 +105,7 @@ class Namesrv:
         if isinstance(answer, Refused):
             return request.answer(ResponseCode.SYSTEM_ERROR, answer.remark)
         self._watch(connection, header.broker_name, header.broker_addr)
-        if not known:
+        if not known and self._routes.has(header.broker_name, header.broker_addr):
             self._host.log(
                 "namesrv.broker.registered",
                 name=header.broker_name, id=header.broker_id, address=header.broker_addr,

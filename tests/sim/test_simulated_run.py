@@ -18,8 +18,8 @@ def simulate(folder: Path, *, seed: int, seconds: int, mutant: str = "") -> tupl
     options = Options(
         environment="simulated", seed=seed, time_limit_ns=seconds * SECOND_NS, mutant=mutant
     )
-    run, results = run_test(options, folder, quiet=True)
-    return (run.path / "history.jsonl").read_bytes(), results.valid
+    judged = run_test(options, folder, quiet=True)
+    return (judged.stored.path / "history.jsonl").read_bytes(), judged.results.valid
 
 
 def simulate_apart(folder: Path, *, seed: int, seconds: int, hash_seed: str) -> bytes:
@@ -60,9 +60,9 @@ def test_a_broker_that_acknowledges_before_it_writes_is_caught(tmp_path: Path, s
         time_limit_ns=15 * SECOND_NS,
         mutant="ack_before_write",
     )
-    _, results = run_test(options, tmp_path, quiet=True)
-    assert results.exit_code == 1
-    durability = results.verdicts[0]
+    judged = run_test(options, tmp_path, quiet=True)
+    assert judged.exit_code == 1
+    durability = judged.results.verdicts[0]
     assert durability.checker == "durability"
     lost = [a for a in durability.anomalies if a.name in ("lost-write", "lost-tail")]
     assert lost

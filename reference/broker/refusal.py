@@ -1,0 +1,11 @@
+"""A request that changes nothing, as the protocol answers it."""
+
+from reference.records import Record
+from reference.wire.codes import ResponseCode
+
+
+class Refusal(Record):
+    """Nothing was done, and why."""
+
+    code: ResponseCode
+    remark: str

@@ -1,0 +1,185 @@
+"""A node's configuration: RocketMQ's keys, used, warned of, or refused with file and line."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from reference import java_keys
+from reference.config import (
+    BrokerConfig,
+    ConfigError,
+    ControllerConfig,
+    NamesrvConfig,
+    parse_config,
+    render_config,
+)
+
+# remoting.md 9.4: the broker file of a minimal cluster, as the Java broker takes it.
+BROKER_FILE = b"""\
+brokerClusterName=c1
+brokerName=b1
+brokerId=-1
+brokerRole=SLAVE
+listenPort=10911
+bindAddress=10.1.0.30
+brokerIP1=10.1.0.30
+brokerIP2=10.1.0.30
+namesrvAddr=10.1.0.10:9876
+enableControllerMode=true
+controllerAddr=10.1.0.20:9878;10.1.0.21:9878;10.1.0.22:9878
+allAckInSyncStateSet=true
+minInSyncReplicas=2
+totalReplicas=3
+registerNameServerPeriod=10000
+storePathRootDir=/data/b0
+storePathCommitLog=/data/b0/commitlog
+mappedFileSizeCommitLog=67108864
+mappedFileSizeConsumeQueue=600000
+maxHashSlotNum=10000
+maxIndexNum=40000
+maxMessageSize=1048576
+autoCreateTopicEnable=false
+slaveReadEnable=true
+"""
+
+
+def refusal(kind: Any, text: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        parse_config(kind, text.encode(), "node.conf")
+    return str(caught.value)
+
+
+def test_one_file_serves_both_systems() -> None:
+    """Design 9: the broker file of remoting.md 9.4 is taken whole; two keys are Java's alone."""
+    config, warnings = parse_config(BrokerConfig, BROKER_FILE, "broker-0.conf")
+    assert (config.broker_cluster_name, config.broker_name, config.broker_id) == ("c1", "b1", -1)
+    assert config.broker_ip1 == config.broker_ip2 == "10.1.0.30"
+    assert config.enable_controller_mode is True
+    assert config.auto_create_topic_enable is False
+    assert (config.min_in_sync_replicas, config.total_replicas) == (2, 3)
+    assert config.mapped_file_size_commit_log == 67_108_864
+    assert config.identity_path == "/data/b0/brokerIdentity"
+    assert warnings == [
+        f"broker-0.conf:{line}: {key} is used by the Java system only; ignored"
+        for line, key in ((20, "maxHashSlotNum"), (21, "maxIndexNum"))
+    ]
+
+
+def test_the_controller_and_namesrv_files_of_the_minimal_cluster_are_taken() -> None:
+    """Design 9: the other two files of remoting.md 9.4."""
+    text = (
+        b"controllerDLegerGroup=g1\n"
+        b"controllerDLegerPeers=n0-10.1.0.20:9878;n1-10.1.0.21:9878;n2-10.1.0.22:9878\n"
+        b"controllerDLegerSelfId=n0\nbindAddress=10.1.0.20\ncontrollerStorePath=/data/c0\n"
+        b"mappedFileSize=33554432\n"
+    )
+    controller, warnings = parse_config(ControllerConfig, text, "c.conf")
+    assert controller.peers() == {f"n{i}": f"10.1.0.2{i}:9878" for i in range(3)}
+    assert warnings == ["c.conf:6: mappedFileSize is used by the Java system only; ignored"]
+    namesrv, warnings = parse_config(NamesrvConfig, b"listenPort=9876\n", "n.conf")
+    assert (namesrv.listen_port, warnings) == (9876, [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys"),
+    [
+        (BrokerConfig, java_keys.BROKER),
+        (ControllerConfig, java_keys.CONTROLLER),
+        (NamesrvConfig, java_keys.NAMESRV),
+    ],
+)
+def test_a_key_of_java_alone_gives_exactly_one_warning(kind: Any, keys: frozenset[str]) -> None:
+    """Design 9: accepted with one warning, also when it is repeated."""
+    ours = {f.encode_name for f in msgspec.structs.fields(kind)}
+    for key in sorted(keys - ours):
+        _, warnings = parse_config(kind, f"{key}=x\n{key}=y\n".encode(), "f")
+        assert len(warnings) == 1
+        assert key in warnings[0]
+
+
+@pytest.mark.parametrize("kind", [BrokerConfig, ControllerConfig, NamesrvConfig])
+def test_every_own_key_has_a_java_name(kind: Any) -> None:
+    """Design 9: both targets take the same keys, so ours are among Java's."""
+    keys = {
+        BrokerConfig: java_keys.BROKER,
+        ControllerConfig: java_keys.CONTROLLER,
+        NamesrvConfig: java_keys.NAMESRV,
+    }[kind]
+    ours = {f.encode_name for f in msgspec.structs.fields(kind)}
+    assert ours - keys == set()
+
+
+def test_an_unknown_key_is_refused_with_the_nearest_names() -> None:
+    """House style 11: unknown keys are errors."""
+    why = refusal(BrokerConfig, "# comment\n\nbrokerNme=b1\n")
+    assert why.startswith("node.conf:3: unknown key brokerNme; did you mean brokerName")
+    assert refusal(NamesrvConfig, "zzzzqqqq=1") == "node.conf:1: unknown key zzzzqqqq"
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("listenPort=many", "expected `int`, got `str`"),
+        ("listenPort=0", "expected `int` >= 3"),
+        ("listenPort=65536", "expected `int` <= 65534"),
+        ("brokerRole=MASTER", "not one of SLAVE, ASYNC_MASTER, SYNC_MASTER"),
+        ("flushDiskType=SOMETIMES", "not one of ASYNC_FLUSH, SYNC_FLUSH"),
+        ("autoCreateTopicEnable=maybe", "expected `bool`, got `str`"),
+        ("brokerId=99999999999999999999", "int"),
+        ("brokerElectionPriority=2147483648", "expected `int` <= 2147483647"),
+        ("mappedFileSizeCommitLog=100", "expected `int` >= 4096"),
+        ("minInSyncReplicas=0", "expected `int` >= 1"),
+        ("brokerName=a#b", "not a name"),
+        ("brokerName=", "not a name"),
+        ("brokerClusterName=c/1", "not a name"),
+        ("brokerIP1=::1", "not an IPv4 address"),
+        ("brokerIP2=host", "not an IPv4 address"),
+        ("namesrvAddr=10.0.0.1", "not host:port;host:port: 10.0.0.1"),
+        ("controllerAddr=a:1;b:99999", "not host:port;host:port: b:99999"),
+        ("controllerAddr=:9878", "not host:port;host:port: :9878"),
+    ],
+)
+def test_a_wrong_value_is_refused_by_file_and_line(line: str, why: str) -> None:
+    """Design 9: type, range, enum, name and address; the first line is 1."""
+    found = refusal(BrokerConfig, "\n" + line)
+    assert found.startswith(f"node.conf:2: {line}: ")
+    assert why in found
+
+
+@pytest.mark.parametrize("peers", ["n0", "n0-host", "-h:1", "n0-h:x", "n0-h:0"])
+def test_wrong_controller_peers_are_refused_by_file_and_line(peers: str) -> None:
+    """Design 9: id-host:port for each controller."""
+    found = refusal(ControllerConfig, f"controllerDLegerPeers={peers}")
+    assert found.startswith(f"node.conf:1: controllerDLegerPeers={peers}: not id-host:port")
+
+
+def test_controller_mode_without_a_controller_is_refused() -> None:
+    """Design 9: such a broker would be fenced for ever."""
+    found = refusal(BrokerConfig, "enableControllerMode=true\ncontrollerAddr=;\n")
+    assert found == "node.conf: enableControllerMode=true needs controllerAddr"
+
+
+def test_what_is_no_properties_file_is_refused() -> None:
+    """Design 9: bytes that are not text name their file."""
+    with pytest.raises(ConfigError, match=r"node\.conf: properties is not UTF-8"):
+        parse_config(NamesrvConfig, b"\xff\xfe", "node.conf")
+    with pytest.raises(ConfigError, match=r"node\.conf: properties line 1"):
+        parse_config(NamesrvConfig, b"listenPort=\\u12", "node.conf")
+
+
+def test_of_equal_keys_the_last_one_counts_and_each_is_checked() -> None:
+    """Java's Properties keep the last; a wrong line is refused wherever it is."""
+    config, _ = parse_config(NamesrvConfig, b"listenPort=1\nlistenPort=2\n", "f")
+    assert config.listen_port == 2
+    assert "node.conf:1" in refusal(NamesrvConfig, "listenPort=x\nlistenPort=2\n")
+
+
+def test_what_is_answered_reads_back_as_the_same_settings() -> None:
+    """26, 319, 1010 answer properties text with RocketMQ's keys."""
+    config, _ = parse_config(BrokerConfig, BROKER_FILE, "f")
+    text = render_config(config)
+    assert "enableControllerMode=true\n" in text
+    assert re.search(r"^brokerIP1=10\.1\.0\.30$", text, re.MULTILINE)
+    assert parse_config(BrokerConfig, text.encode(), "f") == (config, [])

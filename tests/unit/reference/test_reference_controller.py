@@ -1,0 +1,265 @@
+"""The controller's pure parts: registry, election policy, liveness."""
+
+import msgspec
+import pytest
+
+from reference.controller import registry
+from reference.controller.election import Candidate, choose
+from reference.controller.liveness import Heartbeat, Liveness
+from reference.controller.registry import (
+    ApplyBrokerId,
+    BrokerSet,
+    ElectMaster,
+    RegisterBroker,
+    Registry,
+    Result,
+)
+from reference.records import BrokerId, RemoteProtocolError
+from reference.wire.codes import ResponseCode
+
+SECOND_NS = 1_000_000_000
+
+
+def claim(broker_id: int, code: str = "", broker_set: str = "b") -> ApplyBrokerId:
+    return ApplyBrokerId(
+        cluster="c",
+        broker_set=broker_set,
+        broker_id=BrokerId(broker_id),
+        check_code=code or f"a{broker_id}:1;0",
+        address=f"a{broker_id}:1",
+    )
+
+
+def alive(*ids: int) -> tuple[Candidate, ...]:
+    return tuple(Candidate(broker_id=BrokerId(i), epoch=0, max_offset=0) for i in ids)
+
+
+def elect(
+    *ids: int, preferred: int | None = None, designate: bool = False, broker_set: str = "b"
+) -> ElectMaster:
+    return ElectMaster(
+        broker_set=broker_set,
+        preferred=None if preferred is None else BrokerId(preferred),
+        designate=designate,
+        alive=alive(*ids),
+    )
+
+
+def with_brokers(count: int) -> Registry:
+    made = Registry()
+    for broker_id in range(1, count + 1):
+        assert made.apply(claim(broker_id)).code == 0
+    return made
+
+
+# --- ids ---------------------------------------------------------------------------------------
+
+
+def test_ids_are_handed_out_strictly_in_order() -> None:
+    """S1, controller-ha.md 2.9 rule 5: only the next id can be claimed, and none twice."""
+    made = Registry()
+    assert made.next_broker_id("b") == 1
+    for broker_id in (0, -1, 2, 7):
+        assert made.apply(claim(broker_id)).code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    assert made.sets == {}
+    assert made.apply(claim(1)).code == ResponseCode.SUCCESS
+    assert made.next_broker_id("b") == 2
+    for broker_id in (3, 0, -1):
+        assert made.apply(claim(broker_id)).code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    assert made.apply(claim(2)).code == ResponseCode.SUCCESS
+    assert made.next_broker_id("b") == 3
+    assert made.next_broker_id("other") == 1
+
+
+def test_a_repeated_claim_is_its_own_by_its_code() -> None:
+    """S1, the crash table: the same code is the same claim; another code is refused."""
+    made = with_brokers(2)
+    before = registry.to_bytes(made)
+    assert made.apply(claim(1)) == Result(code=ResponseCode.SUCCESS)
+    assert made.apply(claim(1, "thief:1;9")).code == ResponseCode.CONTROLLER_BROKER_ID_INVALID
+    assert registry.to_bytes(made) == before
+
+
+def test_a_claim_without_a_code_is_refused() -> None:
+    """S1: two of them would pass for one."""
+    made = Registry()
+    empty = msgspec.structs.replace(claim(1), check_code="")
+    assert made.apply(empty).code == ResponseCode.CONTROLLER_INVALID_REQUEST
+    assert made.sets == {}
+
+
+def test_registering_changes_the_address_and_nothing_else() -> None:
+    """S2: a broker keeps its id over a change of address."""
+    made = with_brokers(1)
+    moved = RegisterBroker(
+        cluster="c", broker_set="b", broker_id=BrokerId(1), address="10.0.0.9:10911"
+    )
+    assert made.apply(moved).code == ResponseCode.SUCCESS
+    assert made.sets["b"].replicas[1].address == "10.0.0.9:10911"
+    assert made.next_broker_id("b") == 2
+
+
+@pytest.mark.parametrize(("broker_set", "broker_id"), [("b", 2), ("nowhere", 1)])
+def test_who_has_no_id_cannot_register(broker_set: str, broker_id: int) -> None:
+    """controller-ha.md 2.4: set or id unknown is 2010."""
+    got = with_brokers(1).apply(
+        RegisterBroker(
+            cluster="c", broker_set=broker_set, broker_id=BrokerId(broker_id), address="x"
+        )
+    )
+    assert got.code == ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+
+
+# --- election ----------------------------------------------------------------------------------
+
+
+def test_election_answers_by_the_table() -> None:
+    """S3, S5, controller-ha.md 2.4: codes, and one epoch more for each new master."""
+    made = with_brokers(3)
+    assert made.apply(elect(1, broker_set="x")).code == (
+        ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
+    )
+    # First time: registered and alive is required, whoever asks.
+    assert made.apply(elect(preferred=2)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    assert made.apply(elect(9, preferred=9)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    assert made.apply(elect()).code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+    assert made.sets["b"].master_epoch == 0
+    assert made.apply(elect(2, 3, preferred=2)).code == ResponseCode.SUCCESS
+    known = made.sets["b"]
+    assert (known.master, known.master_epoch, known.sync_state_set) == (2, 1, (2,))
+    assert known.sync_state_set_epoch == 1
+    # The old master lives: it stays, whoever asks.
+    for preferred in (None, 2, 3):
+        got = made.apply(elect(1, 2, 3, preferred=preferred))
+        assert got.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+    # It is dead, and nobody else is known to hold every message.
+    assert made.apply(elect(1, 3)).code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
+    assert made.apply(elect(1, 3, preferred=3)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    assert (known.master, known.master_epoch) == (2, 1)
+    # Unclean, if that is allowed.
+    assert made.apply(elect(1, 3, preferred=3), unclean=True).code == ResponseCode.SUCCESS
+    assert (known.master, known.master_epoch, known.sync_state_set) == (3, 2, (3,))
+
+
+def test_an_operator_designates_a_member_or_nobody() -> None:
+    """S7: a word of an operator does not make a replica hold what it lacks."""
+    made = with_brokers(3)
+    made.apply(elect(1, 2, 3, preferred=1))
+    made.sets["b"].sync_state_set = (1, 2)
+    outside = elect(1, 2, 3, preferred=3, designate=True)
+    assert made.apply(outside).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
+    inside = elect(1, 2, 3, preferred=2, designate=True)
+    assert made.apply(inside).code == ResponseCode.SUCCESS
+    assert (made.sets["b"].master, made.sets["b"].master_epoch) == (2, 2)
+
+
+def pick(
+    candidates: tuple[Candidate, ...], sss: tuple[int, ...] | None = None, **more: object
+) -> int | None:
+    settings = {"old_master": None, "preferred": None, "designate": False, "unclean": False}
+    return choose(
+        registered=(1, 2, 3),
+        sync_state_set=sss,
+        alive=candidates,
+        **{**settings, **more},  # type: ignore[arg-type]
+    )
+
+
+def test_policy_orders_epoch_offset_priority_preference_id() -> None:
+    """S7, controller-ha.md 2.5: highest epoch, longest log, lowest priority, then as told."""
+
+    def c(broker_id: int, epoch: int, end: int, priority: int = 5) -> Candidate:
+        return Candidate(
+            broker_id=BrokerId(broker_id), epoch=epoch, max_offset=end, priority=priority
+        )
+
+    assert pick((c(1, 1, 900), c(2, 2, 100), c(3, 1, 999))) == 2
+    assert pick((c(1, 2, 2**33), c(2, 2, 1), c(3, 2, 2**33 - 1))) == 1
+    assert pick((c(1, 2, 9, 7), c(2, 2, 9, 6), c(3, 2, 9, 6))) == 2
+    assert pick((c(1, 2, 9), c(2, 2, 9), c(3, 2, 9)), preferred=3) == 3
+    assert pick((c(1, 2, 9), c(2, 3, 9)), preferred=1) == 2  # preference breaks ties only
+    assert pick((c(1, 2, 9), c(3, 9, 9)), sss=(1,)) == 1
+    assert pick((c(3, 9, 9),), sss=(1,), unclean=True) == 3
+    assert pick((c(9, 9, 9),), unclean=True) is None
+    assert pick((c(1, 1, 1), c(2, 9, 9)), sss=(1, 2), old_master=1) == 1
+
+
+# --- snapshot ----------------------------------------------------------------------------------
+
+
+def test_the_state_survives_a_round_trip() -> None:
+    """S2: what is stored is what was applied."""
+    made = with_brokers(3)
+    made.apply(claim(1, broker_set="b2"))
+    made.apply(elect(1, 2, 3))
+    again = registry.from_bytes(registry.to_bytes(made))
+    assert again.sets == made.sets
+    assert again.next_broker_id("b") == 4
+
+
+def damaged() -> list[bytes]:
+    made = with_brokers(2)
+    made.apply(elect(1, 2))
+    good = registry.to_bytes(made)
+    return [
+        b"",
+        b"{}",
+        b"null",
+        b"\xff",
+        good[:-1],
+        good.replace(b'"version":1', b'"version":2'),
+        good.replace(b'"next_broker_id":3', b'"next_broker_id":2'),
+        good.replace(b'"next_broker_id":3', b'"next_broker_id":9'),
+        good.replace(b'"sync_state_set":[1]', b'"sync_state_set":[7]'),
+        good.replace(b'"sync_state_set":[1]', b'"sync_state_set":[]'),
+        good.replace(b'"master":1', b'"master":2'),
+        good.replace(b'"master":1', b'"master":null'),
+        good.replace(b'"name":"b"', b'"name":"x"'),
+        good.replace(b'"check_code":"a2:1;0"', b'"check_code":""'),
+    ]
+
+
+@pytest.mark.parametrize("data", damaged())
+def test_a_state_that_was_never_written_is_refused(data: bytes) -> None:
+    """S1, design 9: a controller that forgot ids would hand them out again."""
+    with pytest.raises(RemoteProtocolError):
+        registry.from_bytes(data)
+
+
+def test_the_address_of_a_master_that_is_not_there_is_none() -> None:
+    """controller-ha.md 1.10: no address means no master."""
+    assert BrokerSet("c", "b").master_address is None
+
+
+# --- liveness ----------------------------------------------------------------------------------
+
+
+def beat(broker_id: int, *, timeout_ms: int = 1000, end: int = 0) -> Heartbeat:
+    return Heartbeat(
+        broker_set="b",
+        broker_id=BrokerId(broker_id),
+        timeout_ms=timeout_ms,
+        epoch=1,
+        max_offset=end,
+        confirm_offset=end,
+        priority=3,
+    )
+
+
+def test_a_broker_lives_for_its_own_timeout_after_its_last_heartbeat() -> None:
+    """controller-ha.md 2.6: alive while last update + timeout >= now."""
+    seen = Liveness()
+    seen.on_heartbeat(0, beat(1))
+    seen.on_heartbeat(0, beat(2, timeout_ms=3000))
+    assert seen.is_alive(SECOND_NS, "b", 1)
+    assert not seen.is_alive(SECOND_NS + 1, "b", 1)
+    assert not seen.is_alive(0, "b", 3)
+    assert not seen.is_alive(0, "other", 1)
+    assert [c.broker_id for c in seen.candidates(2 * SECOND_NS, "b")] == [2]
+    assert seen.expire(2 * SECOND_NS) == [("b", 1)]
+    seen.on_heartbeat(3 * SECOND_NS, beat(1, end=77))
+    assert [(c.broker_id, c.max_offset) for c in seen.candidates(3 * SECOND_NS, "b")] == [
+        (1, 77),
+        (2, 0),
+    ]
+    assert seen.candidates(0, "other") == ()

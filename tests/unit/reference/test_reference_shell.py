@@ -1,0 +1,64 @@
+"""The shells around the cores: how a process judges its failures, what a sync leaves behind."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from reference.__main__ import describe, is_our_bug, make_node
+from reference.config import ConfigError, ControllerConfig
+from reference.host import RealHost
+from reference.records import InvariantViolation
+from reference.wire.frame import Frame
+
+
+@pytest.mark.parametrize(
+    ("error", "ours"),
+    [
+        (InvariantViolation("S6"), True),
+        (ExceptionGroup("g", [OSError(), ExceptionGroup("h", [InvariantViolation("S6")])]), True),
+        (ExceptionGroup("g", [OSError(28, "full")]), False),
+        (ValueError("x"), False),
+    ],
+)
+def test_a_broken_invariant_is_found_inside_task_groups(error: Exception, ours: bool) -> None:
+    """House style 7: our bug dies with the whole story, everything else with one line."""
+    assert is_our_bug(error) is ours
+    assert "\n" not in describe(error)
+
+
+@pytest.mark.parametrize("peers", ["", "n0-h:1;n1-h:2", "n1-h:1"])
+def test_a_controller_that_is_not_alone_is_refused(peers: str) -> None:
+    """Design 9: replication is not here yet; say so instead of handing out ids twice."""
+    config = ControllerConfig(controller_dleger_peers=peers, controller_dleger_self_id="n0")
+    with pytest.raises(ConfigError, match="one controller only"):
+        make_node(config, RealHost(seed=1))
+
+
+def test_a_sync_that_nobody_waits_for_any_more_leaks_nothing(tmp_path: Path) -> None:
+    """SYNC_FLUSH times out on a slow disk again and again: no descriptor may stay, and none may
+    be closed under the disk thread's feet."""
+
+    async def case() -> None:
+        file = RealHost(seed=1).disk.open(f"{tmp_path}/log", create=True)
+        file.pwrite(b"x", 0)
+        await file.sync()
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(50):
+            waiting = asyncio.ensure_future(file.sync())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        await file.sync()  # the disk thread has come after all of them
+        assert len(os.listdir("/proc/self/fd")) == before
+        file.close()
+
+    asyncio.run(case())
+
+
+def test_an_answer_keeps_the_serialization_of_its_request() -> None:
+    """1.4: a peer that writes binary headers reads them."""
+    request = Frame(code=1, opaque=7)
+    answer = request.answer(3, "no")
+    assert (answer.opaque, answer.serialize, answer.is_response) == (7, request.serialize, True)
