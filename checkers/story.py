@@ -4,8 +4,9 @@ Everything said comes from the history: who answered, when, in which epoch, at w
 which fault came before and after. Times are seconds since the start of the run.
 """
 
+import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from checkers.log_key import Finding
@@ -14,6 +15,11 @@ from histories.op import Op
 from histories.tables import epoch_of, node_of
 
 TEXT_MAX = 160  # characters of a value quoted from the history
+# Of the nemesis, but neither fault nor heal.
+QUESTIONS = frozenset(("inspect", "await-recovery", "check-clock-offsets"))
+# What undoes a fault, by its last word: start, resume, heal, stop-partition, reset-clock.
+HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
+STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partition or of bad packets
 
 _ALREADY = {
     "lost-write": "and no ok poll ever returned it, although reading went on past its place",
@@ -28,18 +34,25 @@ class Storyteller:
     def __init__(self, history: History) -> None:
         self._history = history
         pairs = ((history.completion(op), op) for op in history.nemesis)
-        self._faults = [op for other, op in pairs if other is not None and other.index < op.index]
-        self._at = [op.index for op in self._faults]
+        done = [op for other, op in pairs if other is not None and other.index < op.index]
+        self._faults = [op for op in done if op.f not in QUESTIONS and not _heals(op)]
+        self._heals = [op for op in done if op.f not in QUESTIONS and _heals(op)]
 
     def fault_before(self, index: int) -> Op | None:
-        """The last completed nemesis operation before this index."""
-        at = bisect_left(self._at, index)
+        """The last fault that was complete before this index."""
+        at = bisect_left(self._faults, index, key=_index)
         return self._faults[at - 1] if at else None
 
     def fault_after(self, index: int) -> Op | None:
-        """The first nemesis operation that completed after this index."""
-        at = bisect_right(self._at, index)
-        return self._faults[at] if at < len(self._at) else None
+        """The first fault that was complete after this index."""
+        at = bisect_right(self._faults, index, key=_index)
+        return self._faults[at] if at < len(self._faults) else None
+
+    def heal_of(self, fault: Op) -> Op | None:
+        """The first heal after a fault that names one of its nodes, or none at all."""
+        nodes = set(_nodes(fault))
+        after = self._heals[bisect_right(self._heals, fault.index, key=_index) :]
+        return next((op for op in after if not _nodes(op) or nodes & set(_nodes(op))), None)
 
     def evidence(self, finding: Finding) -> tuple[int, ...]:
         """The operations that prove a finding, with the fault that came before the first."""
@@ -74,14 +87,19 @@ class Storyteller:
         before, after = self.fault_before(index), self.fault_after(index)
         if before is None and after is None:
             return "There was no fault."
-        said = [f"the last fault before was {_fault(before)}" if before else "no fault before"]
-        said.append(f"the next one {_fault(after)}" if after else "none after")
-        return f"Of op {index}: {', '.join(said)}."
+        first = f"The last fault before op {index} was the {self._fault(before)}" if before else ""
+        then = f"the next after it was the {self._fault(after)}" if after else "none came after it"
+        return f"{first or f'There was no fault before op {index}'}; {then}."
+
+    def _fault(self, op: Op) -> str:
+        heal = self.heal_of(op)
+        healed = f", undone by the {_action(heal)}" if heal else ", never undone"
+        return _action(op) + healed
 
 
 def _skip(d: dict[str, Any]) -> str:
     a, b = d["values"]
-    return f"value {b} came right after {a}, past {_short(d['skipped'])}"
+    return f"value {b} came right after {a}, past {_listed(d['skipped'])}"
 
 
 def _back(d: dict[str, Any]) -> str:
@@ -97,8 +115,8 @@ def _truncated(d: dict[str, Any]) -> str:
 
 
 _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
-    "inconsistent-offsets": lambda d: f"offset {d['offset']} held values {_short(d['values'])}",
-    "duplicate": lambda d: f"value {d['value']} is at offsets {_short(d['offsets'])}",
+    "inconsistent-offsets": lambda d: f"offset {d['offset']} held values {_listed(d['values'])}",
+    "duplicate": lambda d: f"value {d['value']} is at offsets {_listed(d['offsets'])}",
     "phantom": lambda d: f"value {d['value']} was polled at {_offset(d)}, and nobody ever sent it",
     "G1a": lambda d: f"value {d['value']} was polled at {_offset(d)}, but its send had failed",
     "precommitted-read": lambda d: f"an operation polled value {d['value']}, which it sent itself",
@@ -110,7 +128,7 @@ _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
     "nonmonotonic-send": _back,
     "int-nonmonotonic-send": _back,
     "unseen": lambda d: (
-        f"{d['unseen']} acknowledged messages were never polled: {_short(d['messages'])}"
+        f"{d['unseen']} acknowledged messages were never polled: {_listed(d['messages'])}"
     ),
 }
 
@@ -136,8 +154,30 @@ def _by(op: Op) -> str:
     return f"answered by {_who(op)}" if node is not None else "no node noted"
 
 
-def _fault(op: Op) -> str:
-    return f"{op.f} {_short(op.value)} {_when(op)} (op {op.index})"
+def _action(op: Op) -> str:
+    nodes = _nodes(op)
+    of = f" of {_listed(nodes)}" if nodes else ""
+    unsure = "" if nodes or op.error is None else f" ({_short(op.error)})"
+    held = all(isinstance(d, dict) and d.get("holds") for d in op.value.values()) if nodes else True
+    doubt = "" if held else ", which no probe could prove"
+    return f"{op.f}{of} {_when(op)} (op {op.index}){unsure}{doubt}"
+
+
+def _nodes(op: Op) -> list[str]:
+    return sorted(map(str, op.value)) if isinstance(op.value, dict) else []
+
+
+def _heals(op: Op) -> bool:
+    return HEALS.fullmatch(op.f) is not None and STARTS.fullmatch(op.f) is None
+
+
+def _index(op: Op) -> int:
+    return op.index
+
+
+def _listed(values: Iterable[Any]) -> str:
+    words = [str(v) for v in values]
+    return _short(" and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0])
 
 
 def _short(value: Any) -> str:

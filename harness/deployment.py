@@ -6,14 +6,16 @@ has a bound; a probe comes from the observers' address and never through a clien
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Literal
 
 from harness.cluster import Proof
 from harness.environments.api import Environment, Machine, MachineSpec, Role
 from harness.targets.api import Node, Settings, Target, plan
 from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool
+from reference.rpc import Dial, Pool, split_address
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import to_ext
@@ -25,7 +27,11 @@ START_TIMEOUT_S = 60.0  # a JVM on a busy machine; our own nodes need half a sec
 DEATH_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 8.0
 PROBE_TIMEOUT_S = 2.0
+TOPIC_TIMEOUT_S = 30.0
 POLL_S = 0.05
+LOG_TAIL_BYTES = 600
+
+Port = Literal["open", "refused", "silent"]
 
 
 class SetupFailed(Exception):
@@ -43,11 +49,27 @@ async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float) -> b
     return True
 
 
+@asynccontextmanager
+async def probing(dial: Dial) -> AsyncIterator[Pool]:
+    """A pool for the length of a block, whose errors leave it as they are, in no group."""
+    failure: Exception | None = None
+    async with asyncio.TaskGroup() as group:
+        pool = Pool(group, dial=dial)
+        try:
+            yield pool
+        except Exception as error:
+            failure = error
+        finally:
+            pool.close()
+    if failure is not None:
+        raise failure
+
+
 class Deployment:
     """The nodes of one run.
 
     Args:
-        environment: where they run; up already when `start_all` is called.
+        environment: where they run; `up` brings it up, whoever made it brings it down.
         target: what they are.
         settings: how they are set up.
     """
@@ -82,17 +104,19 @@ class Deployment:
     async def kill(self, node: str) -> Proof:
         self._wanted[node] = False
         machine, pid = self._machine(node), self._pids[node]
+        before = (await machine.status(pid)).code
+        if before is not None:
+            return Proof(False, {"pid": pid, "code": before, "reason": "it had ended by itself"})
         await machine.signal(pid, signal.SIGKILL)
 
         async def gone() -> bool:
             return (await machine.status(pid)).code is not None
 
-        ended = await until(gone, DEATH_TIMEOUT_S)
-        code = (await machine.status(pid)).code
-        open_port = await self._port_open(node)
+        await until(gone, DEATH_TIMEOUT_S)
+        code, port = (await machine.status(pid)).code, await self._port(node)
         # Another exit code means that the process ended by itself: a crash, not our fault.
-        holds = ended and code == -signal.SIGKILL and not open_port
-        return Proof(holds, {"pid": pid, "code": code, "port": "open" if open_port else "refused"})
+        holds = code == -signal.SIGKILL and port == "refused"
+        return Proof(holds, {"pid": pid, "code": code, "port": port})
 
     async def start(self, node: str) -> Proof:
         machine = self._machine(node)
@@ -102,12 +126,12 @@ class Deployment:
         pid = self._pids[node]
 
         async def settled() -> bool:
-            return await self._port_open(node) or (await machine.status(pid)).code is not None
+            ended = (await machine.status(pid)).code is not None
+            return ended or await self._port(node) == "open"
 
         await until(settled, START_TIMEOUT_S)
-        code, port = (await machine.status(pid)).code, await self._port_open(node)
-        seen = {"pid": pid, "code": code, "port": "open" if port else "refused"}
-        return Proof(code is None and port, seen)
+        code, port = (await machine.status(pid)).code, await self._port(node)
+        return Proof(code is None and port == "open", {"pid": pid, "code": code, "port": port})
 
     # Life.
 
@@ -132,20 +156,20 @@ class Deployment:
             for node in nodes:
                 proof = await self.start(node.name)
                 if not proof.holds:
-                    raise SetupFailed(
-                        f"{node.name} did not start: {proof.seen}; see its {NODE_LOG}: "
-                        f"{await self._log_tail(node.name)}"
-                    )
+                    raise SetupFailed(await self._told(node.name, f"did not start: {proof.seen}"))
         if not await until(self.recovered, START_TIMEOUT_S):
-            raise SetupFailed("no master of every broker set within the time; see the nodes' logs")
+            why = f"not every broker set has a master after {START_TIMEOUT_S:.0f} s"
+            for node_name, code in (await self.crashed()).items():
+                why += f"; {await self._told(node_name, f'ended with code {code}')}"
+            raise SetupFailed(why)
 
     async def _spawn(self, node: str) -> None:
         argv = self._target.argv(self._by_name[node], self._settings, self._config_path(node))
         status = await self._machine(node).spawn(argv, log=NODE_LOG)
         self._pids[node] = status.pid
 
-    async def stop_all(self) -> None:
-        """Stop every node cleanly, and kill what does not stop."""
+    async def stop_all(self) -> list[str]:
+        """Stop every node cleanly; kills those that do not stop, and returns their names."""
         for node in reversed(self.nodes):
             if node.name in self._pids:
                 self._wanted[node.name] = False
@@ -154,9 +178,13 @@ class Deployment:
         async def all_ended() -> bool:
             return not await self._living()
 
-        if not await until(all_ended, STOP_TIMEOUT_S):
-            for name in await self._living():
-                await self._machine(name).signal(self._pids[name], signal.SIGKILL)
+        if await until(all_ended, STOP_TIMEOUT_S):
+            return []
+        stubborn = await self._living()
+        for name in stubborn:
+            await self._machine(name).signal(self._pids[name], signal.SIGKILL)
+        await until(all_ended, DEATH_TIMEOUT_S)
+        return stubborn
 
     async def _living(self) -> list[str]:
         return [
@@ -178,14 +206,11 @@ class Deployment:
 
     async def recovered(self) -> bool:
         """Whether every name server knows a master of every broker set that answers."""
-        async with asyncio.TaskGroup() as group:
-            pool = Pool(group, dial=self._environment.observer_dial)
+        async with probing(self._environment.observer_dial) as pool:
             try:
                 return await self._recovered(pool)
             except (OSError, RemoteProtocolError):
                 return False
-            finally:
-                pool.close()
 
     async def _recovered(self, pool: Pool) -> bool:
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}
@@ -214,16 +239,15 @@ class Deployment:
         Raises:
             SetupFailed: a broker refuses, or routes do not appear.
         """
-        async with asyncio.TaskGroup() as group:
-            pool = Pool(group, dial=self._environment.observer_dial)
-            try:
-                for topic, queues in topics.items():
-                    for broker in self.by_role(Role.BROKER):
-                        await self._create_topic(pool, broker.name, topic, queues)
-                    if not await until(lambda t=topic: self._routed(pool, t), START_TIMEOUT_S):  # type: ignore[misc]
-                        raise SetupFailed(f"topic {topic} is not routed everywhere")
-            finally:
-                pool.close()
+        async with probing(self._environment.observer_dial) as pool:
+            for topic, queues in topics.items():
+                for broker in self.by_role(Role.BROKER):
+                    await self._create_topic(pool, broker.name, topic, queues)
+                if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
+                    raise SetupFailed(
+                        f"topic {topic} is not routed to every broker set after "
+                        f"{START_TIMEOUT_S:.0f} s"
+                    )
 
     async def _create_topic(self, pool: Pool, broker: str, topic: str, queues: int) -> None:
         header = CreateTopicRequest(
@@ -235,33 +259,39 @@ class Deployment:
             topic_filter_type="SINGLE_TAG",
         )
         request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
-        answer = await pool.call(self.address(broker), request, timeout_s=30.0)
+        try:
+            answer = await pool.call(self.address(broker), request, timeout_s=TOPIC_TIMEOUT_S)
+        except OSError as error:
+            what = f"cannot make topic {topic}: {type(error).__name__} {error}"
+            raise SetupFailed(await self._told(broker, what)) from None
         if answer.code != ResponseCode.SUCCESS:
-            raise SetupFailed(f"{broker} refuses topic {topic}: {answer.code} {answer.remark}")
+            what = f"refuses topic {topic}: {answer.code} {answer.remark}"
+            raise SetupFailed(await self._told(broker, what))
 
     async def _routed(self, pool: Pool, topic: str) -> bool:
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}
         request = Frame(
             code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
         )
-        for namesrv in self.namesrvs():
-            answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
-            if answer.code != ResponseCode.SUCCESS:
-                return False
-            route = TopicRouteData.from_json(answer.body)
-            if {q.broker_name for q in route.queue_datas} != sets:
-                return False
+        try:
+            for namesrv in self.namesrvs():
+                answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
+                if answer.code != ResponseCode.SUCCESS:
+                    return False
+                route = TopicRouteData.from_json(answer.body)
+                if {q.broker_name for q in route.queue_datas} != sets:
+                    return False
+        except (OSError, RemoteProtocolError):
+            return False
         return True
 
     async def mutants(self) -> dict[str, str]:
         """The seeded bug that each broker says it has; empty for none."""
         found = {}
-        async with asyncio.TaskGroup() as group:
-            pool = Pool(group, dial=self._environment.observer_dial)
+        async with probing(self._environment.observer_dial) as pool:
             for broker in self.by_role(Role.BROKER):
                 table = await self._runtime_info(pool, self.address(broker.name))
                 found[broker.name] = table.get("maxq.mutant", "")
-            pool.close()
         return found
 
     # Helpers.
@@ -272,29 +302,30 @@ class Deployment:
     def _config_path(self, node: str) -> str:
         return f"{self._machine(node).data_dir}/node.conf"
 
-    async def _port_open(self, node: str) -> bool:
-        host, _, port = self.address(node).rpartition(":")
+    async def _port(self, node: str) -> Port:
+        host, port = split_address(self.address(node))
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                transport, _ = await self._environment.observer_dial(
-                    asyncio.Protocol, host, int(port)
-                )
+                transport, _ = await self._environment.observer_dial(asyncio.Protocol, host, port)
+        except ConnectionRefusedError:
+            return "refused"
         except OSError:
-            return False
+            return "silent"
         transport.close()
-        return True
+        return "open"
 
-    async def _log_tail(self, node: str) -> str:
+    async def _told(self, node: str, what: str) -> str:
+        """What is wrong with a node, and the end of its log."""
         machine = self._machine(node)
-        text = await machine.get(f"{machine.data_dir}/{NODE_LOG}") or b""
-        return text[-600:].decode(errors="replace").strip()
+        log = await machine.get(f"{machine.data_dir}/{NODE_LOG}") or b""
+        tail = log[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        return f"{node} {what}; its {NODE_LOG} ends: {tail or '(empty)'}"
 
-    async def collect(self) -> dict[str, dict[str, bytes]]:
-        """Every node's log, configuration and store, by node and path."""
-        found: dict[str, dict[str, bytes]] = {}
+    async def collect(self) -> AsyncIterator[tuple[str, str, bytes]]:
+        """Every node's log, configuration and store, one file at a time: node, path, content."""
         for node in self.nodes:
             machine = self._machine(node.name)
-            paths = [*await machine.files(machine.data_dir), NODE_LOG]
-            files: dict[str, Any] = {p: await machine.get(f"{machine.data_dir}/{p}") for p in paths}
-            found[node.name] = {p: data for p, data in files.items() if data is not None}
-        return found
+            for path in dict.fromkeys([*await machine.files(machine.data_dir), NODE_LOG]):
+                data = await machine.get(f"{machine.data_dir}/{path}")
+                if data is not None:
+                    yield node.name, path, data

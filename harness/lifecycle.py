@@ -1,19 +1,19 @@
 """One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect, judge.
 
-The whole run is one generator: clients and nemesis until the time limit, then the heal, then the
-wait for recovery (an operation of the nemesis, so it is in the history), then the final reads. The
-history's time 0 is the creation of the run folder. Checkers see the recorded file, read back: what
-cannot be recorded cannot be judged.
+The whole run is one generator: what the brokers say they are, then clients and nemesis until the
+time limit, then the heal, then the wait for recovery, then the final reads. Whatever a verdict
+needs to know is an operation in the history, so a stored run is judged as it was the first time.
+The history's time 0 is the creation of the run folder.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
-from typing import Any
 
 import msgspec
 
-from checkers.api import Checker, Context, Verdict
+from checkers.api import Checker, Context
 from checkers.durability import Durability
 from checkers.faults import FaultProof
 from checkers.runner import Results, check_all
@@ -22,14 +22,14 @@ from harness import interpreter
 from harness.client.outcome import Fail, Ok, Outcome
 from harness.client.session import RouteBook
 from harness.cluster import FaultPackage, Workload
-from harness.deployment import NODE_LOG, Deployment
+from harness.deployment import Deployment, until
 from harness.environments.api import Capability, Environment, MissingCapability, Role
 from harness.generators import Source, any_of, clients, nemesis, once, phases, time_limit
 from harness.targets.api import Profile, Settings, Target, Timing, Topology
 from histories.history import History
-from histories.jsonl import JournalWriter, read_jsonl
+from histories.jsonl import JournalWriter
 from histories.op import Op
-from histories.store import JOURNAL, Run, open_run, write_whole
+from histories.store import Run, write_whole
 from nemeses.process import kill_package
 from workloads.queue import queue_workload
 
@@ -37,7 +37,8 @@ RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 DRAIN_S = 60.0
 ANSWER_S_MAX = 60  # beyond every time-out of a client
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
-AWAIT_RECOVERY = "await-recovery"
+INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
+PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
 
 WORKLOADS = ("queue",)
 FAULTS = ("kill", "none")
@@ -93,8 +94,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--environment {self.environment}",
             f"--workload {self.workload}",
             *(f"--nemesis {name}" for name in self.nemesis),
-            f"--time-limit {self.time_limit_ns / 1e9:g}s",
-            f"--rate {self.rate:g}",
+            f"--time-limit {decimal(self.time_limit_ns)}s",
+            f"--rate {self.rate!r}".removesuffix(".0"),
             f"--concurrency {self.concurrency}",
             f"--broker-sets {self.broker_sets}",
             f"--replicas {self.replicas}",
@@ -107,9 +108,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return " ".join(words)
 
 
-def checkers_of(workload: str) -> Sequence[Checker]:
-    """The checkers that judge a workload."""
-    return {"queue": (Durability(), FaultProof(), Stats())}[workload]
+def decimal(time_ns: int) -> str:
+    """Seconds, exactly: 1500000000 is ``1.5``."""
+    whole, rest = divmod(time_ns, 1_000_000_000)
+    return f"{whole}.{rest:09}".rstrip("0").removesuffix(".")
+
+
+CHECKERS: dict[str, Sequence[Checker]] = {"queue": (Durability(), FaultProof(), Stats())}
+
+
+def judge(options: Options, history: History) -> Results:
+    """Judge a run by what it recorded, at once or years later."""
+    return check_all(history, CHECKERS[options.workload], options.context())
 
 
 Progress = Callable[[int, Op | None], None]
@@ -134,20 +144,23 @@ class JournalRecorder:
 
 
 class Nemeses:
-    """All fault packages of a run, and the wait for recovery, as one nemesis."""
+    """All fault packages of a run, and what else is asked of the whole cluster, as one nemesis."""
 
     def __init__(
-        self, packages: Sequence[FaultPackage], cluster: Deployment, recovery_s: float
+        self, packages: Sequence[FaultPackage], cluster: Deployment, options: Options
     ) -> None:
         self._by_f = {f: p.nemesis for p in packages for f in p.fs}
         self._cluster = cluster
-        self._recovery_s = recovery_s
+        self._recovery_s = RECOVERY_S[options.timing]
+        self._mutant = options.mutant
 
     async def open(self) -> None:
         for client in dict.fromkeys(self._by_f.values()):
             await client.open()
 
     async def invoke(self, op: Op) -> Outcome:
+        if op.f == INSPECT:
+            return await self._inspect()
         if op.f == AWAIT_RECOVERY:
             return await self._recover()
         nemesis = self._by_f.get(op.f)
@@ -155,14 +168,20 @@ class Nemeses:
             return Fail(["no-such-fault", op.f])
         return await nemesis.invoke(op)
 
+    async def _inspect(self) -> Outcome:
+        """Ask the brokers what they are: a run of what was not asked for proves nothing."""
+        found = await self._cluster.mutants()
+        return Ok(
+            {
+                node: {"holds": mutant == self._mutant, "mutant": mutant, "wanted": self._mutant}
+                for node, mutant in found.items()
+            }
+        )
+
     async def _recover(self) -> Outcome:
         loop = asyncio.get_running_loop()
         begun = loop.time()
-        recovered = False
-        while not recovered and loop.time() - begun < self._recovery_s:
-            recovered = await self._cluster.recovered()
-            if not recovered:
-                await asyncio.sleep(0.1)
+        recovered = await until(self._cluster.recovered, self._recovery_s)
         crashed = await self._cluster.crashed()
         seen = {
             "holds": recovered and not crashed,
@@ -206,8 +225,8 @@ async def perform(
     say: Callable[[str], None],
     progress: Progress,
     wall_ms: Callable[[], int],
-) -> Results:
-    """Perform a run in an environment and judge it.
+) -> None:
+    """Perform a run in an environment: everything but the verdict.
 
     Args:
         options: what to do.
@@ -220,6 +239,8 @@ async def perform(
 
     Raises:
         SetupFailed, EnvironmentUnavailable, MissingCapability: there was no run to judge.
+        EnvironmentLost: it ended too early; so did the history.
+        OSError: the history cannot be written any more.
     """
     loop = asyncio.get_running_loop()
     zero = loop.time()
@@ -234,17 +255,27 @@ async def perform(
         await cluster.up()
         with run.open_journal() as journal:
             recorder = JournalRecorder(journal, progress)
-            mutants = await _drive(
-                options, cluster, packages, recorder, now_ns, say=say, wall_ms=wall_ms
-            )
+            async with asyncio.TaskGroup() as group:
+                guard = group.create_task(environment.lost())
+                await _drive(options, cluster, packages, recorder, now_ns, say=say, wall_ms=wall_ms)
+                guard.cancel()
         say("stopping the nodes, collecting logs and stores")
-        await cluster.stop_all()
-        _save_nodes(run, await cluster.collect())
+        for node in await cluster.stop_all():
+            say(f"{node} did not stop when asked to and was killed")
+        await _save_nodes(run, cluster)
+    except Exception as error:
+        with suppress(Exception):  # the first failure is the one to tell
+            await _save_nodes(run, cluster)
+        raise first_cause(error) from None
     finally:
         await environment.down()
-    say("checking")
-    ops, _ = read_jsonl(run.path / JOURNAL)
-    return _judged(options, History(ops), mutants)
+
+
+def first_cause(error: Exception) -> Exception:
+    """What went wrong, without the task groups that it went through."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def _drive(
@@ -256,8 +287,8 @@ async def _drive(
     *,
     say: Callable[[str], None],
     wall_ms: Callable[[], int],
-) -> Mapping[str, str]:
-    """Run workload and faults on a cluster that is up; returns the brokers' mutants."""
+) -> None:
+    """Run workload and faults on a cluster that is up."""
     async with asyncio.TaskGroup() as group:
         routes = RouteBook(cluster.namesrvs(), cluster.dial, group)
         workload = queue_workload(
@@ -271,30 +302,31 @@ async def _drive(
         )
         routes.watch(workload.topics)
         await cluster.create_topics(workload.topics)
-        mutants = await cluster.mutants()
         await routes.refresh()
         keeping = group.create_task(routes.run())
         say(f"running {options.workload} with {', '.join(options.nemesis)}")
-        await interpreter.run(
-            _schedule(options, workload, packages),
-            concurrency=options.concurrency,
-            client=workload.client,
-            nemesis=Nemeses(packages, cluster, RECOVERY_S[options.timing]),
-            recorder=recorder,
-            rng=Random(f"{options.seed}/generator"),
-            now_ns=now_ns,
-            say=say,
-            answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
-        )
-        keeping.cancel()
-        routes.close()
-    return mutants
+        try:
+            await interpreter.run(
+                _schedule(options, workload, packages),
+                concurrency=options.concurrency,
+                client=workload.client,
+                nemesis=Nemeses(packages, cluster, options),
+                recorder=recorder,
+                rng=Random(f"{options.seed}/generator"),
+                now_ns=now_ns,
+                say=say,
+                answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
+            )
+        finally:
+            keeping.cancel()
+            routes.close()
 
 
 def _schedule(options: Options, workload: Workload, packages: Sequence[FaultPackage]) -> Source:
     faults = [p.generator for p in packages]
     main = clients(workload.generator, any_of(*faults) if faults else None)
     return phases(
+        nemesis(once({"f": INSPECT, "value": None})),
         time_limit(options.time_limit_ns, main),
         nemesis([p.final_generator for p in packages]),
         nemesis(once({"f": AWAIT_RECOVERY, "value": None})),
@@ -302,48 +334,20 @@ def _schedule(options: Options, workload: Workload, packages: Sequence[FaultPack
     )
 
 
-def _judged(options: Options, history: History, mutants: Mapping[str, str]) -> Results:
-    results = check_all(history, checkers_of(options.workload), options.context())
-    return _with_mutants(results, options.mutant, mutants)
-
-
-def _with_mutants(results: Results, wanted: str, found: Mapping[str, str]) -> Results:
-    """A run whose brokers are not what was asked for proves nothing."""
-    wrong = sorted(node for node, mutant in found.items() if mutant != wanted)
-    if not wrong:
-        return results
-    verdict = Verdict(
-        checker="mutant",
-        claims=(),
-        valid="unknown",
-        reason=f"asked for mutant {wanted or 'none'!r}, but {', '.join(wrong)} say otherwise",
-    )
-    valid = results.valid if results.valid is False else "unknown"
-    return msgspec.structs.replace(results, valid=valid, verdicts=(*results.verdicts, verdict))
-
-
-def _save_nodes(run: Run, nodes: Mapping[str, Mapping[str, bytes]]) -> None:
+async def _save_nodes(run: Run, cluster: Deployment) -> None:
     """Write each node's files into the run's folder; log files are cut to their end."""
-    for node, files in nodes.items():
-        folder = run.node_dir(node)
-        for path, data in files.items():
-            kept = data.rstrip(b"\0") if "/commitlog/" in f"/{path}" else data
-            target = folder / path
+    async for node, path, data in cluster.collect():
+        kept = cut(data) if "/commitlog/" in f"/{path}" else data
+        target = run.node_dir(node) / path
+        if len(kept) != len(data) or not target.exists():  # in `local` they are there already
             target.parent.mkdir(parents=True, exist_ok=True)
-            if path != NODE_LOG or not target.exists():
-                write_whole(target, kept)
+            write_whole(target, kept)
 
 
-def judge_stored(path: Any, *, allow_truncated: bool = False) -> tuple[Results, Options, bool]:
-    """Judge a stored run again, also one whose harness was killed.
+def cut(data: bytes) -> bytes:
+    """A log file without the zeros that it was grown by.
 
-    Returns:
-        The verdict, the run's options, and whether the run had ended properly.
-
-    Raises:
-        HistoryError: the history is unreadable, or the options are.
+    The last record may itself end with zeros (an empty property string), so whole pages are kept.
     """
-    stored = open_run(path, allow_truncated=allow_truncated)
-    options = msgspec.convert(stored.config.get("options", {}), Options)
-    results = check_all(stored.history, checkers_of(options.workload), options.context())
-    return results, options, stored.report.complete
+    pages = -(-len(data.rstrip(b"\0")) // PAGE)
+    return data[: pages * PAGE]

@@ -1,15 +1,22 @@
 """Runs as commands make them: options, folder, environment, progress, results.
 
-Everything here is about this machine and this process; what happens in a run is `lifecycle`.
+Everything here is about this machine and this process; what happens in a run is `lifecycle`. While
+a run goes on its process holds a lock on the run's folder, so that nobody else writes its results.
 """
 
 import asyncio
+import fcntl
+import os
+import platform
 import secrets
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,48 +25,172 @@ import msgspec
 from rich.console import Console
 from rich.status import Status
 
+from checkers import runner
 from checkers.runner import Results
 from harness import doctor
+from harness.environments.api import CLIENT_ADDRESS
 from harness.environments.local import LocalEnvironment
-from harness.environments.simulated import CLIENT_ADDRESS, SimulatedEnvironment
-from harness.lifecycle import FAULTS, Options, perform
+from harness.environments.simulated import SimulatedEnvironment
+from harness.lifecycle import CHECKERS, FAULTS, Options, judge, perform
 from harness.simulation.world import SimHost, World
-from harness.targets.reference import ReferenceTarget
-from histories.jsonl import read_jsonl
-from histories.op import Op
-from histories.store import JOURNAL, Run, RunStore
+from harness.targets.reference import PROFILES, ReferenceTarget
+from histories.op import HistoryError, Op
+from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run
+from reference.records import some
 
 SEED_BITS = 32
 
 
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored run and its verdict. `trouble` is what went wrong besides, of our own."""
+
+    stored: StoredRun
+    options: Options
+    results: Results
+    trouble: Exception | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """A violation is told before a failure of ours, and that before any other verdict."""
+        return runner.exit_code([self.results.valid], crashed=self.trouble is not None)
+
+    @property
+    def commit(self) -> str:
+        """The harness's commit, as far as the run knows it."""
+        dirty = " (changed)" if self.stored.config.get("dirty") else ""
+        return f"{self.stored.config.get('commit') or 'unknown'}{dirty}"
+
+    def save(self, *, whole: bool) -> None:
+        """Store the verdict; `whole`: the history as a table as well."""
+        run = Run(self.stored.path)
+        results = {**self.results.to_json(), "repeat": self.options.command()}
+        if whole:
+            run.save_results(self.stored.history.ops, results)
+        else:
+            run.save_verdict(results)
+
+
 def options_from(given: Mapping[str, Any]) -> Options:
-    """Resolve what the command line said: environment, seed, the meaning of `all`."""
+    """Resolve what the command line said: environment, seed, the meaning of `all`.
+
+    Raises:
+        ValueError: options that exclude each other.
+    """
     known = dict(given)
     if known["environment"] == "auto":
-        works = {f.environment: f.works for f in doctor.examine()}
-        known["environment"] = "local" if works["local"] else "simulated"
-        print(f"environment: {known['environment']} (chosen by auto)", file=sys.stderr)
+        found = {f.environment: f for f in doctor.examine()}
+        known["environment"] = "local" if found["local"].works else "simulated"
+        why = found["local"].text
+        print(f"environment: {known['environment']} (chosen by auto: {why})", file=sys.stderr)
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
-    names = [n for n in FAULTS if n != "none"] if "all" in known["nemesis"] else known["nemesis"]
-    known["nemesis"] = tuple(dict.fromkeys(names))
+    faults = [n for n in FAULTS if n != "none"] if "all" in known["nemesis"] else known["nemesis"]
+    known["nemesis"] = tuple(dict.fromkeys(faults))
+    if "none" in known["nemesis"] and len(known["nemesis"]) > 1:
+        raise ValueError("--nemesis none excludes other faults")
+    keys = PROFILES[known["profile"]]
+    needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
+    if known["replicas"] < needed:
+        raise ValueError(
+            f"--profile {known['profile']} needs --replicas {needed}: with fewer, brokers refuse "
+            "every message"
+        )
     known["mutant"] = known["mutant"] or ""
     known["time_limit_ns"] = known.pop("time_limit")
     return Options(**known)
 
 
-def run_test(options: Options, root: Path, *, quiet: bool) -> tuple[Run, Results]:
-    """Perform a run in a folder of its own and store its verdict."""
+def run_test(options: Options, root: Path, *, quiet: bool) -> Judged:
+    """Perform a run in a folder of its own, judge it and store its verdict.
+
+    Raises:
+        Exception: there was no run, or it ended too early, and what was recorded until then breaks
+            no promise. Its notes say where the run is and how to repeat it.
+    """
     run = RunStore(root.resolve()).create(options.workload, datetime.now(UTC))
-    run.save_config(_config(options))
-    with Progress(options, quiet=quiet) as progress:
-        simulated = options.environment == "simulated"
-        results = (
-            _simulated(options, run, progress) if simulated else _local(options, run, progress)
+    with held(run.path):
+        try:
+            run.save_config(_config(options))
+            with Progress(options, quiet=quiet) as progress:
+                _perform(options, run, progress)
+                progress.say("checking")
+            judged = judge_stored(run.path)
+        except BaseException as error:
+            _save_failure(run, error)
+            judged_early = _violation(run, error)
+            if judged_early is None:
+                error.add_note(f"run:     {run.path}\nrepeat:  {options.command()}")
+                raise
+            return judged_early
+        try:
+            judged.save(whole=True)
+        except OSError as error:
+            return msgspec.structs.replace(judged, trouble=error)
+    return judged
+
+
+def _perform(options: Options, run: Run, progress: "Progress") -> None:
+    if options.environment == "simulated":
+        _simulated(options, run, progress)
+    else:
+        _local(options, run, progress)
+
+
+def _save_failure(run: Run, error: BaseException) -> None:
+    """The results of a run that failed: unknown, and why."""
+    with suppress(OSError):  # maybe that is why
+        text = f"{type(error).__name__}: {error}"
+        run.save_verdict({"valid": "unknown", "error": text})
+
+
+def _violation(run: Run, error: BaseException) -> Judged | None:
+    """The verdict on a run that ended too early, if it is invalid all the same."""
+    if not isinstance(error, Exception) or not (run.path / JOURNAL).exists():
+        return None
+    with suppress(HistoryError, OSError):
+        judged = judge_stored(run.path)
+        if judged.results.valid is False:
+            judged = msgspec.structs.replace(judged, trouble=error)
+            judged.save(whole=False)
+            return judged
+    return None
+
+
+def judge_stored(path: Path, *, allow_truncated: bool = False) -> Judged:
+    """Judge a stored run, also one whose harness was killed.
+
+    Raises:
+        HistoryError: the history is unreadable, or the options are.
+    """
+    stored = open_run(path, allow_truncated=allow_truncated)
+    if not stored.config:
+        raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")
+    try:
+        options = msgspec.convert(stored.config.get("options"), Options)
+    except msgspec.ValidationError as error:
+        raise HistoryError(f"{CONFIG}: options: {error}") from None
+    if options.workload not in CHECKERS:
+        raise HistoryError(
+            f"{CONFIG}: unknown workload {options.workload!r}; known: {', '.join(CHECKERS)}"
         )
-    ops, _ = read_jsonl(run.path / JOURNAL)
-    run.save_results(ops, {**results.to_json(), "repeat": options.command()})
-    return run, results
+    return Judged(stored=stored, options=options, results=judge(options, stored.history))
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold a run's folder for the length of a block; whether it was free."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # a file system without locks
+            pass
+        yield True
+    finally:
+        os.close(fd)
 
 
 def _config(options: Options) -> dict[str, Any]:
@@ -68,7 +199,7 @@ def _config(options: Options) -> dict[str, Any]:
         "commit": _git("rev-parse", "HEAD"),
         "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "python": sys.version.split()[0],
-        "kernel": Path("/proc/sys/kernel/osrelease").read_text().strip(),
+        "kernel": platform.release(),
         "start_wall": datetime.now(UTC).isoformat(),
         "start_monotonic_ns": time.monotonic_ns(),  # node logs are stamped by the same clock
         "repeat": options.command(),
@@ -85,9 +216,9 @@ def _git(*args: str) -> str:
     return done.stdout.strip()
 
 
-def _local(options: Options, run: Run, progress: "Progress") -> Results:
+def _local(options: Options, run: Run, progress: "Progress") -> None:
     environment = LocalEnvironment(run.path / "nodes")
-    return asyncio.run(
+    asyncio.run(
         perform(
             options,
             environment,
@@ -100,24 +231,47 @@ def _local(options: Options, run: Run, progress: "Progress") -> Results:
     )
 
 
-def _simulated(options: Options, run: Run, progress: "Progress") -> Results:
+def _simulated(options: Options, run: Run, progress: "Progress") -> None:
     world = World(options.seed)
 
-    async def main(host: SimHost) -> Results:
-        return await perform(
-            options,
-            SimulatedEnvironment(world, mutant=options.mutant),
-            ReferenceTarget(),
-            run,
-            say=progress.say,
-            progress=progress.update,
-            wall_ms=host.wall_ms,
-        )
+    async def main(host: SimHost) -> None:
+        with interruptible():
+            await perform(
+                options,
+                SimulatedEnvironment(world, mutant=options.mutant),
+                ReferenceTarget(),
+                run,
+                say=progress.say,
+                progress=progress.update,
+                wall_ms=host.wall_ms,
+            )
 
     try:
-        return world.run(world.add_machine("client", CLIENT_ADDRESS), main)
+        world.run(world.add_machine("client", CLIENT_ADDRESS), main)
     finally:
         world.close()
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let an interrupt cancel the running task, so that it ends in order; `asyncio.run` does so
+    by itself. A second interrupt ends it at once."""
+    loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
+    if threading.current_thread() is not threading.main_thread():
+        yield  # nobody interrupts this one
+        return
+
+    def interrupt(number: int, frame: object) -> None:
+        signal.signal(number, signal.default_int_handler)
+        loop.call_soon(task.cancel)
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 class Progress:
@@ -168,7 +322,10 @@ def told(op: Op) -> str:
     """A completed fault in a line: which nodes, and whether it was seen to take effect."""
     if not isinstance(op.value, dict):
         return f"not done: {op.error}"
-    return ", ".join(
-        f"{node} {'proven' if seen.get('holds') else f'NOT PROVEN {seen}'}"
-        for node, seen in op.value.items()
-    )
+    return ", ".join(f"{node} {_seen(seen)}" for node, seen in op.value.items())
+
+
+def _seen(seen: Mapping[str, Any]) -> str:
+    if seen.get("holds"):
+        return str(seen.get("reason", "proven"))
+    return f"NOT PROVEN ({', '.join(f'{k} {v}' for k, v in seen.items() if k != 'holds')})"

@@ -25,7 +25,6 @@ class KillNemesis:
         self._cluster = cluster
         self._rng = rng
         self._roles = tuple(roles)
-        self._killed: dict[str, None] = {}
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -36,13 +35,16 @@ class KillNemesis:
         return await self._start()
 
     async def _kill(self) -> Outcome:
-        role = self._rng.choice(self._roles)
-        running = [n.name for n in self._cluster.by_role(role) if self._cluster.running(n.name)]
-        if not running:
-            return Fail(["nobody-to-kill", role.value])
-        victim = self._rng.choice(running)
-        self._killed[victim] = None
+        running = {role: self._running(role) for role in self._roles}
+        roles = [role for role in self._roles if running[role]]
+        if not roles:
+            return Fail(["nobody-to-kill", *dict.fromkeys(r.value for r in self._roles)])
+        role = self._rng.choice(roles)
+        victim = self._rng.choice(running[role])
         return Ok({victim: _told(await self._cluster.kill(victim), role=role.value)})
+
+    def _running(self, role: Role) -> list[str]:
+        return [n.name for n in self._cluster.by_role(role) if self._cluster.running(n.name)]
 
     async def _start(self) -> Outcome:
         dead = [n.name for n in self._cluster.nodes if not self._cluster.running(n.name)]

@@ -5,11 +5,13 @@ unique in the run, and a CRC-32 over the rest in hex. A payload read back that i
 or that belongs to another key, becomes a value that nobody ever sent.
 """
 
+import re
 import zlib
 
 MARK = "maxq1"
 CORRUPT = "corrupt:"
 CORRUPT_BYTES_MAX = 200
+_FORM = re.compile(rb"maxq1 [0-9]+ ([0-9]{1,20}) ([0-9]{1,20}) [0-9a-f]{8}")
 
 
 def encode(key: int, process: int, value: int) -> bytes:
@@ -24,9 +26,9 @@ def decode(key: int, body: bytes) -> int | str:
     Returns:
         The value; or ``corrupt:HEX`` with the body's first bytes, if it is not ours or not here.
     """
-    text, _, crc = body.decode(errors="replace").rpartition(" ")
-    words = text.split(" ")
-    sound = len(words) == 4 and words[0] == MARK and crc == f"{zlib.crc32(text.encode()):08x}"
-    if not sound or words[1] != str(key):
-        return CORRUPT + body[:CORRUPT_BYTES_MAX].hex()
-    return int(words[3])
+    found = _FORM.fullmatch(body)
+    if found is not None:
+        value = int(found[2])
+        if encode(key, int(found[1]), value) == body:  # so key and checksum are as they should be
+            return value
+    return CORRUPT + body[:CORRUPT_BYTES_MAX].hex()

@@ -1,9 +1,10 @@
 """Workload queue: unique messages to every queue, and readers that follow them to the end.
 
 A key is one queue of one topic on one broker set. Writers send a message of its own to a random
-key; readers own keys, keep their positions throughout and read on; at the end, when all faults are
-healed, every reader begins again at the first offset and reads its keys to the end that the broker
-confirms. Operations are those of a log (history-format 13) with vectors of one:
+key; readers own keys, keep their positions over failures and read on (a new process begins anew);
+at the end, when all faults are healed, every reader begins again at the first offset and reads its
+keys to the end that the broker confirms. Operations are those of a log (history-format 13) with
+vectors of one:
 
     send    [["send", k, v]]      ok: [["send", k, [offset, v]]]
     assign  [k …]                 what this reader reads; "seek-to-beginning?" where it does
@@ -23,8 +24,8 @@ from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.client.session import QueueName, RouteBook, Session
 from harness.cluster import ClusterView, Workload
 from harness.generator import PENDING, Context, Generator, Step
-from harness.generators import each_thread, repeat, reserve, stagger, time_limit
-from histories.op import Op
+from harness.generators import delay, each_thread, reserve, stagger, time_limit
+from histories.op import Op, Process
 from workloads import payload
 
 TOPIC = "maxq-queue"
@@ -52,29 +53,39 @@ class Sends(msgspec.Struct, frozen=True):
         return self
 
 
-class Drain(msgspec.Struct, frozen=True):
-    """One reader's final read: begin anew, then poll until its client says that all is read."""
+class Reads(msgspec.Struct, frozen=True):
+    """One reader thread: assign its share of the keys, then poll.
 
-    begun: bool = False
-    done: bool = False
-    next_ns: int = 0
+    Each new process assigns first, or it would have nothing to poll. `final`: from the first
+    offset on, and until its client says that all is read.
+    """
+
+    keys: int
+    readers: int
+    final: bool = False
+    assigned: Process | None = None  # who has
+    drained: bool = False
 
     def op(self, ctx: Context) -> Step | None:
-        if self.done:
+        if self.drained:
             return None
         process = ctx.some_free_process()
         if process is None:
             return PENDING, self
-        time = max(ctx.time, self.next_ns)
-        if not self.begun:
-            op = Op("invoke", process, "assign", None, time=time, ext={SEEK: True})
-            return op, Drain(begun=True)
-        op = Op("invoke", process, "poll", [["poll"]], time=time)
-        return op, msgspec.structs.replace(self, next_ns=time + FINAL_POLL_GAP_NS)
+        if process == self.assigned:
+            return Op("invoke", process, "poll", [["poll"]], time=ctx.time), self
+        thread = ctx.roster.positions[process]  # a client's position is its thread
+        share = list(range(thread, self.keys, self.readers))
+        ext = {SEEK: True} if self.final else None
+        return Op("invoke", process, "assign", share, time=ctx.time, ext=ext), self
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        if event.f == "poll" and event.type == "ok" and (event.ext or {}).get("drained"):
-            return msgspec.structs.replace(self, done=True)
+        if event.type != "ok":
+            return self
+        if event.f == "assign":
+            return msgspec.structs.replace(self, assigned=event.process)
+        if self.final and (event.ext or {}).get("drained"):
+            return msgspec.structs.replace(self, drained=True)
         return self
 
 
@@ -105,14 +116,13 @@ class Writer:
 class Reader:
     """Reads its keys in turn, and remembers how far it is in each."""
 
-    def __init__(self, session: Session, keys: Sequence[QueueName], mine: Sequence[int]) -> None:
+    def __init__(self, session: Session, keys: Sequence[QueueName]) -> None:
         self._session = session
         self._keys = keys
-        self._mine = list(mine)
-        self._positions: dict[int, int] = {}
+        self._positions: dict[int, int] = {}  # of the keys it reads
         self._turn = 0
         self._final = False
-        self._ended: dict[int, int] = {}
+        self._ended: set[int] = set()
 
     async def open(self) -> None:
         """Connections are made when first needed."""
@@ -126,14 +136,14 @@ class Reader:
 
     def _assign(self, op: Op) -> Outcome:
         self._final = bool((op.ext or {}).get(SEEK))
-        self._ended = {}
+        self._ended = set()
         self._positions = {
-            key: 0 if self._final else self._positions.get(key, 0) for key in self._mine
+            key: 0 if self._final else self._positions.get(key, 0) for key in op.value
         }
-        return Ok(list(self._mine))
+        return Ok(op.value)
 
     async def _poll(self) -> Outcome:
-        left = [k for k in self._mine if k not in self._ended] or self._mine
+        left = [k for k in self._positions if k not in self._ended] or list(self._positions)
         key = left[self._turn % len(left)]
         self._turn += 1
         offset = self._positions[key]
@@ -147,8 +157,8 @@ class Reader:
         if found.next_offset >= found.max_offset and not found.messages:
             ext["end"] = {key: found.max_offset}
             if self._final:
-                self._ended[key] = found.max_offset
-        if self._final and len(self._ended) == len(self._mine):
+                self._ended.add(key)
+        if self._final and len(self._ended) == len(self._positions):
             ext["drained"] = True
         messages = [[at, payload.decode(key, body)] for at, body in found.messages]
         return Ok([["poll", {key: messages}]], ext=ext)
@@ -186,17 +196,15 @@ def queue_workload(
     def client(thread: int) -> Client:
         session = Session(routes, cluster.dial, group)
         if thread < readers:
-            return Reader(session, keys, range(thread, len(keys), readers))
+            return Reader(session, keys)
         return Writer(session, keys, wall_ms)
 
-    assign = {"f": "assign", "value": None}
-    follow = each_thread([assign, repeat({"f": "poll", "value": [["poll"]]})])
+    follow = stagger(gap_ns, each_thread(Reads(len(keys), readers)))
+    drain = each_thread(delay(FINAL_POLL_GAP_NS, Reads(len(keys), readers, final=True)))
     return Workload(
         name="queue",
-        generator=reserve(
-            (readers, stagger(gap_ns, follow)), default=stagger(gap_ns, Sends(len(keys)))
-        ),
-        final_generator=time_limit(drain_ns_max, reserve((readers, each_thread(Drain())))),
+        generator=reserve((readers, follow), default=stagger(gap_ns, Sends(len(keys)))),
+        final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
         topics={TOPIC: QUEUES},
     )

@@ -8,6 +8,7 @@ Source: remoting protocol, section 6.2, from RocketMQ 5.x ``SendMessageProcessor
 ``CommitLog``; each row says where the refusal happens.
 """
 
+import re
 from typing import Literal
 
 from reference.wire.codes import ResponseCode, response_name
@@ -29,24 +30,24 @@ REFUSALS = frozenset(
     }
 )
 
-# Codes that refuse only with these remarks.
+# Codes that refuse only with these remarks: how a remark begins.
 REFUSING_REMARKS: dict[int, tuple[str, ...]] = {
     ResponseCode.SYSTEM_ERROR: (
-        "in-sync replicas not enough",  # checked before the append in controller mode
-        "create mapped file failed, server is busy or broken",
-        "broker unable to service, until",
-        "timer message is under flow control",
-        "accurate timer message is not enabled",
-        "topic[",  # "topic[x] not exist" of the retry path
-        "request queueId[",  # before 5.3.2
-        "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]",
+        r"in-sync replicas not enough",  # checked before the append in controller mode
+        r"create mapped file failed, server is busy or broken",
+        r"broker unable to service, until",
+        r"timer message is under flow control",
+        r"accurate timer message is not enabled",
+        r"topic\[.*\] not exist",  # of the retry path
+        r"request queueId\[.*\] is illegal",  # before 5.3.2
+        r"\[LMQ_CONSUME_QUEUE_NUM_EXCEEDED\]",
     ),
     ResponseCode.SYSTEM_BUSY: (
-        "[REJECTREQUEST]",  # the processor was not entered
-        "[OVERLOAD]",  # the pool's queue was full
-        "[TIMEOUT_CLEAN_QUEUE]",  # taken from the queue before it ran
-        "[PCBUSY_CLEAN_QUEUE]",
-        "[PC_SYNCHRONIZED]",  # a hook before the append
+        r"\[REJECTREQUEST\]",  # the processor was not entered
+        r"\[OVERLOAD\]",  # the pool's queue was full
+        r"\[TIMEOUT_CLEAN_QUEUE\]",  # taken from the queue before it ran
+        r"\[PCBUSY_CLEAN_QUEUE\]",
+        r"\[PC_SYNCHRONIZED\]",  # a hook before the append
     ),
 }
 
@@ -57,8 +58,8 @@ def classify_send(code: int, remark: str | None) -> Kind:
         return "ok"
     if code in REFUSALS:
         return "fail"
-    prefixes = REFUSING_REMARKS.get(code, ())
-    return "fail" if (remark or "").startswith(prefixes) and prefixes else "info"
+    known = REFUSING_REMARKS.get(code, ())
+    return "fail" if any(re.match(begin, remark or "") for begin in known) else "info"
 
 
 def error_of(code: int, remark: str | None) -> list[str]:

@@ -62,7 +62,8 @@ class RouteBook:
         self._namesrvs = tuple(namesrvs)
         self._pool = Pool(group, dial=dial)
         self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
-        self._nudge: asyncio.Future[None] | None = None
+        self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
+        self._nudged = False
 
     def master(self, topic: str, broker_set: str) -> str | None:
         """Address of the master that serves a topic on a broker set."""
@@ -74,6 +75,7 @@ class RouteBook:
 
     def nudge(self) -> None:
         """Read the routes again soon: something did not answer well."""
+        self._nudged = True  # during a refresh too: what that one reads may be old already
         if self._nudge is not None and not self._nudge.done():
             self._nudge.set_result(None)
 
@@ -81,11 +83,14 @@ class RouteBook:
         """Keep the book fresh until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
+            self._nudged = False
             await self.refresh()
-            self._nudge = loop.create_future()
-            timer = loop.call_later(REFRESH_S, self.nudge)
-            await self._nudge
-            timer.cancel()
+            if not self._nudged:
+                self._nudge = loop.create_future()
+                timer = loop.call_later(REFRESH_S, self.nudge)
+                await self._nudge
+                timer.cancel()
+                self._nudge = None
             await asyncio.sleep(REFRESH_S / 10)  # a burst of nudges reads the routes once
 
     async def refresh(self) -> None:
@@ -204,6 +209,7 @@ class Session:
             found = from_ext(headers.PullResponse, answer.ext)
             messages = decode_all(answer.body or b"")
         except RemoteProtocolError as error:
+            self._routes.nudge()
             return Fail(["bad-answer", str(error)])
         except OSError as error:  # not sent, lost, or no answer in time
             self._routes.nudge()

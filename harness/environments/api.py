@@ -14,6 +14,15 @@ import msgspec
 
 from reference.rpc import Dial
 
+NETWORK = "198.18"  # of 198.18.0.0/15, set aside for benchmarks: never a real host
+BLOCK = 16  # addresses that a machine owns
+CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
+
+
+def machine_address(number: int) -> str:
+    """The first address of a machine's block; machines count from 1, block 0 is the harness's."""
+    return f"{NETWORK}.{number * BLOCK // 256}.{number * BLOCK % 256}"
+
 
 class Capability(Enum):
     """Something that only some environments can do."""
@@ -28,6 +37,10 @@ class MissingCapability(Exception):
 
 class EnvironmentUnavailable(Exception):
     """This machine cannot host the environment; the message says what is missing and what helps."""
+
+
+class EnvironmentLost(Exception):
+    """The environment itself ended in the middle of a run, and the cluster with it."""
 
 
 class Role(Enum):
@@ -109,6 +122,14 @@ class Environment(Protocol):
 
         Raises:
             EnvironmentUnavailable: this host cannot.
+        """
+        ...
+
+    async def lost(self) -> None:
+        """Wait until the environment itself ends, then raise. A run watches this from `up` on.
+
+        Raises:
+            EnvironmentLost: it has ended.
         """
         ...
 

@@ -22,10 +22,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-PACKET_MAX = 262_144
+PACKET_MAX = 65_536  # bytes of a request or reply; below what a socket buffer holds
 PREFIX = 20  # the run's network is a /20; a machine owns a block of 16 addresses of it
 CLONE_NEWNET = 0x40000000
 BRIDGE = "maxq0"
+IGNORED = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by this program, or by Python in it
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -49,9 +50,13 @@ class Helper:
         self._nets: dict[str, Net] = {}
         self._ended: dict[int, int] = {}
         self._children: set[int] = set()
+
+    def do_bridge(self) -> dict[str, Any]:
+        """Make what the machines are joined by."""
         ip("link", "set", "lo", "up")
         ip("link", "add", BRIDGE, "type", "bridge")
         ip("link", "set", BRIDGE, "up")
+        return {}
 
     def do_machine(self, name: str, addresses: list[str]) -> dict[str, Any]:
         """Make a machine: a namespace, a cable to the bridge, its addresses."""
@@ -91,6 +96,8 @@ class Helper:
             try:
                 net.enter()
                 os.setsid()
+                for number in IGNORED:  # or the node would inherit that they are ignored
+                    signal.signal(number, signal.SIG_DFL)
                 out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
                 null = os.open("/dev/null", os.O_RDONLY)
                 for source, target in ((null, 0), (out, 1), (out, 2)):
@@ -102,18 +109,19 @@ class Helper:
             finally:
                 os._exit(127)
         self._children.add(pid)
+        self._ended.pop(pid, None)  # numbers come again
         return {"pid": pid}
 
     def do_signal(self, pid: int, number: int) -> dict[str, Any]:
         """Send a signal to a process that `do_spawn` started."""
-        self.reap()
         if pid in self._children and pid not in self._ended:
             os.kill(pid, number)
         return {}
 
     def do_status(self, pid: int) -> dict[str, Any]:
         """How a process ended; no code while it lives."""
-        self.reap()
+        if pid not in self._children:
+            raise KeyError(f"process {pid} was never started")
         return {"code": self._ended.get(pid)}
 
     def do_socket(self, name: str, source: str) -> tuple[dict[str, Any], socket.socket]:
@@ -123,9 +131,13 @@ class Helper:
             made = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         finally:
             self._home.enter()
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_BIND_ADDRESS_NO_PORT, 1)
-        made.bind((source, 0))
+        try:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_BIND_ADDRESS_NO_PORT, 1)
+            made.bind((source, 0))
+        except BaseException:
+            made.close()
+            raise
         return {}, made
 
     def reap(self) -> None:
@@ -158,13 +170,14 @@ def serve(peer: socket.socket) -> None:
     while packet := peer.recv(PACKET_MAX):
         fds: list[int] = []
         made: socket.socket | None = None
+        helper.reap()
         try:
             request = json.loads(packet)
             answer = actions[request.pop("do")](**request)
             if isinstance(answer, tuple):
                 answer, made = answer
                 fds = [made.fileno()]
-        except (OSError, KeyError, TypeError) as error:
+        except (OSError, LookupError, TypeError, ValueError) as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         socket.send_fds(peer, [json.dumps(answer).encode()], fds)
         if made is not None:
@@ -172,7 +185,6 @@ def serve(peer: socket.socket) -> None:
 
 
 def main() -> None:
-    os.environ["PATH"] = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the harness decides when to end
     peer = socket.socket(fileno=int(sys.argv[1]))
     peer.set_inheritable(False)

@@ -11,17 +11,13 @@ import signal as signals
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from harness.environments.api import Capability, MachineSpec, ProcessStatus
+from harness.environments.api import Capability, MachineSpec, ProcessStatus, machine_address
 from harness.simulation.loop import SimLoop
 from harness.simulation.world import SimHost, SimMachine, World
 from reference import mutants
 from reference.__main__ import describe, make_node, parse_arguments
 from reference.config import ROLES, parse_config
 from reference.rpc import Dial, Wired
-
-NETWORK = "198.18"
-BLOCK = 16  # addresses that a machine owns
-CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
 
 
 class _Process:
@@ -40,6 +36,7 @@ class SimulatedMachine:
         self._world = world
         self._machine = machine
         self._processes: list[_Process] = []
+        self._log_path = ""
 
     @property
     def name(self) -> str:
@@ -54,6 +51,7 @@ class SimulatedMachine:
         return f"/{self._machine.name}"
 
     async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
+        self._log_path = f"{self.data_dir}/{log}"
         loop, host = self._world.process(self._machine)
         process = _Process(loop)
         self._processes.append(process)
@@ -75,7 +73,7 @@ class SimulatedMachine:
         except Exception as error:
             host.log("node.failed", why=describe(error))
             process.code = 1
-        self._world.network.process_died(process.loop)
+        process.loop.kill()  # its ports, locks and whatever else still waits end with it
         return process.code
 
     async def signal(self, pid: int, signal: int) -> None:
@@ -89,7 +87,19 @@ class SimulatedMachine:
             process.loop.call_soon(process.task.cancel)
 
     async def status(self, pid: int) -> ProcessStatus:
-        return ProcessStatus(pid=pid, code=self._processes[pid - 1].code)
+        process = self._processes[pid - 1]
+        if process.code is None and process.loop.failures:
+            # A callback failed that nobody awaits; a real node ends then (`reference.__main__`).
+            self._machine.log.append(
+                (
+                    self._world.scheduler.now_ns,
+                    "node.failed",
+                    {"why": describe(process.loop.failures[0])},
+                )
+            )
+            process.loop.kill()
+            process.code = 1
+        return ProcessStatus(pid=pid, code=process.code)
 
     async def put(self, path: str, data: bytes) -> None:
         file = self._machine.disk.open(path, create=True)
@@ -97,7 +107,7 @@ class SimulatedMachine:
         file.pwrite(data, 0)
 
     async def get(self, path: str) -> bytes | None:
-        if path == f"{self.data_dir}/node.log":
+        if path == self._log_path:
             return self._log_text()
         data = self._machine.disk.files.get(path)
         return None if data is None else bytes(data)
@@ -133,10 +143,12 @@ class SimulatedEnvironment:
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         for number, spec in enumerate(machines, start=1):
-            block = number * BLOCK
-            address = f"{NETWORK}.{block // 256}.{block % 256}"
-            made = self._world.add_machine(spec.name, address)
+            made = self._world.add_machine(spec.name, machine_address(number))
             self._machines[spec.name] = SimulatedMachine(self._world, made)
+
+    async def lost(self) -> None:
+        """It cannot end before the harness does."""
+        await asyncio.get_running_loop().create_future()
 
     def machine(self, name: str) -> SimulatedMachine:
         return self._machines[name]

@@ -392,11 +392,39 @@ def test_the_story_names_node_time_offset_and_faults() -> None:
         "b1 (epoch 3, grade stored) acknowledged value 11 of queue 0 at offset 1, at 5.000 s "
         "(op 5), and no ok poll ever returned it, although reading went on past its place. "
         "Op 13: ok poll by process 1, at 13.000 s, answered by b2. "
-        "Of op 5: the last fault before was cut {'b2': {'holds': True}} at 1.000 s (op 1), "
-        "the next one kill {'b1': {'holds': True}} at 7.000 s (op 7)."
+        "The last fault before op 5 was the cut of b2 at 1.000 s (op 1), never undone; "
+        "the next after it was the kill of b1 at 7.000 s (op 7), never undone."
     )
     skip = next(a for a in verdict.anomalies if a.name == "poll-skip")
-    assert skip.story.startswith("Queue 0: value 12 came right after 10, past [11]. Op 9: ok poll")
+    assert skip.story.startswith("Queue 0: value 12 came right after 10, past 11. Op 9: ok poll")
+
+
+def test_the_story_tells_heals_with_their_faults_and_no_questions() -> None:
+    """A restart, a wait for recovery and an inspection are no faults."""
+    r = Recorder()
+    r.fault("inspect", b1=True)
+    r.fault("kill", b1=True, b2=False)
+    r.fault("start", nobody=True)
+    r.fault("start", b1=True)
+    r.send(0, 10, 0)
+    r.begin(NEMESIS, "stop-partition", None)
+    r.end("info", NEMESIS, "stop-partition", "network healed")
+    r.begin(NEMESIS, "start-partition", "one")
+    r.end("info", NEMESIS, "start-partition", "one")
+    r.fault("await-recovery", cluster=True)
+
+    teller = Storyteller(r.history)
+    kill, partition = teller.fault_before(9), teller.fault_after(9)
+    assert kill is not None
+    assert partition is not None
+    assert (kill.index, partition.index) == (3, 13)
+    assert teller._around(9) == (
+        "The last fault before op 9 was the kill of b1 and b2 at 3.000 s (op 3), which no probe "
+        "could prove, undone by the start of b1 at 7.000 s (op 7); the next after it was the "
+        "start-partition at 13.000 s (op 13), never undone."
+    )
+    assert teller._around(0).startswith("There was no fault before op 0; the next after it was")
+    assert teller._around(15).endswith("none came after it.")
 
 
 def test_every_name_can_be_told() -> None:

@@ -1,0 +1,95 @@
+"""Runs of the command line in namespaces, and what they leave behind.
+
+Several may run at a time on this machine, so a run's processes are known by a mark in their
+environment or by its folder in their command line, never by being the only ones.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.environments.api import EnvironmentUnavailable
+from harness.environments.local import check
+
+MARK = "MAXQ_TEST_MARK"
+
+
+def missing() -> str:
+    """What this machine lacks for namespaces; empty if nothing."""
+    try:
+        check()
+    except EnvironmentUnavailable as error:
+        return str(error)
+    return ""
+
+
+def start(folder: Path, *args: str, environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    """Start ``maxq test`` in `folder`."""
+    command = [
+        sys.executable, "-m", "harness.cli",
+        "test", "--environment", "local", "--store", str(folder), *args,
+    ]  # fmt: skip
+    return subprocess.Popen(
+        command,
+        env={**os.environ, **(environ or {}), MARK: str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_json(folder: Path, *args: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and verdict of a whole run."""
+    done = start(folder, "--json", *args)
+    out, err = done.communicate(timeout=110)
+    assert out, err
+    return done.returncode, json.loads(out)
+
+
+def check_json(run: Path) -> tuple[int, dict[str, Any], str]:
+    """Exit code, verdict and messages of ``maxq check``."""
+    command = [sys.executable, "-m", "harness.cli", "check", str(run), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout), done.stderr
+
+
+def processes_of(folder: Path) -> dict[int, str]:
+    """Processes of the runs in `folder`: their command lines by process id."""
+    found = {}
+    for entry in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            marked = f"{MARK}={folder}".encode() in (entry / "environ").read_bytes().split(b"\0")
+        except OSError:  # ended meanwhile
+            continue
+        if int(entry.name) != os.getpid() and (marked or f"{folder}/" in words):
+            found[int(entry.name)] = words
+    return found
+
+
+def helpers_of(folder: Path) -> list[int]:
+    """The helper of a run: the inner process, and the `unshare` around it."""
+    found = processes_of(folder)
+    return [pid for pid, words in found.items() if "harness.environments.helper" in words]
+
+
+def journal_lines(folder: Path) -> int:
+    """How many operations the newest run has recorded."""
+    journal = folder / "latest" / "history.jsonl"
+    return journal.read_bytes().count(b"\n") if journal.exists() else 0
+
+
+def eventually(condition: Callable[[], object], timeout_s: float) -> bool:
+    """Whether a condition comes true in time."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return bool(condition())

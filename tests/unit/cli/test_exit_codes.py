@@ -1,0 +1,451 @@
+"""The command line in this process: every way to end, and what it prints."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness import doctor, lifecycle, runs
+from harness.cli import EXIT_CRASH, EXIT_USAGE, run_cli
+from harness.deployment import SetupFailed
+from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from histories.op import NEMESIS, Op
+from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
+
+SIMULATED = ("test", "--environment", "simulated", "--seed", "2", "--store")
+SHORT = ("--time-limit", "2s", "--rate", "50")
+
+
+def maxq(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
+    """Run a command line: exit code, standard output, standard error."""
+    code = run_cli([str(a) for a in argv])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def valid_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("valid")
+    assert run_cli([*SIMULATED, str(folder), *SHORT]) == 0
+    return (folder / "latest").resolve()
+
+
+@pytest.fixture(scope="module")
+def invalid_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("invalid")
+    more = ("--time-limit", "15s", "--mutant", "ack_before_write")
+    assert run_cli([*SIMULATED, str(folder), *more]) == 1
+    return (folder / "latest").resolve()
+
+
+def copied(run: Path, to: Path) -> Path:
+    """A run's folder with its evidence and nothing else."""
+    to.mkdir(parents=True)
+    for name in ("config.json", "history.jsonl"):
+        (to / name).write_bytes((run / name).read_bytes())
+    return to
+
+
+def test_a_valid_run_says_how_to_repeat_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = maxq(capsys, *SIMULATED, tmp_path, *SHORT)
+    assert code == 0
+    assert "verdict: valid" in out
+    assert "repeat:  maxq test --environment simulated" in out
+    assert "commit:  " in out
+    assert "\x1b" not in out + err, "colour and cursor movement only on a terminal"
+    assert "starting 5 nodes" in err
+
+
+def test_json_is_the_documented_shape(
+    invalid_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = maxq(capsys, "check", invalid_run, "--json")
+    assert (code, err) == (1, "")
+    told = json.loads(out)
+    assert list(told)[:3] == ["run", "valid", "claims"]
+    assert (told["run"], told["valid"]) == (str(invalid_run), False)
+    assert {"claim": "S6", "valid": False} in told["claims"]
+    assert told["repeat"].startswith("maxq test ")
+    assert all({"claim", "name", "signature", "ops", "story"} <= set(a) for a in told["anomalies"])
+    assert {f["f"] for f in told["faults"]} >= {"kill", "start", "await-recovery"}
+    lost = next(a for a in told["anomalies"] if a["name"].startswith("lost"))
+    assert lost["story"].count("{") == 0, "plain words"
+
+
+def test_an_invalid_run_is_told_to_people(
+    invalid_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = maxq(capsys, "check", invalid_run)
+    assert code == 1
+    assert "verdict: INVALID" in out
+    assert "S6 lost-" in out
+    assert "kill of b" in out
+
+
+def test_a_run_that_could_do_nothing_is_unknown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = ("--time-limit", "200ms", "--rate", "100000", "--concurrency", "2", "--nemesis", "none")
+    code, out, _ = maxq(capsys, *SIMULATED, tmp_path, *more)
+    assert code == 2
+    assert "verdict: unknown" in out
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (["tset"], "did you mean test?"),
+        (["test", "--nemesis", "kil"], "did you mean kill?"),
+        (["test", "--workload", "queues"], "did you mean queue?"),
+        (["test", "--environment", "simulate"], "did you mean simulated"),
+        (["test", "--profile", "PSAFE"], "did you mean P-SAFE?"),
+        (["test", "--mutant", "ack_before_writ"], "did you mean ack_before_write?"),
+        (["test", "--timing", "medium"], "known: fast, stock"),
+        (["test", "--tmie-limit", "3s"], "--time-limit"),
+        (["test", "--time-limit", "30"], "write a number and a unit"),
+        (["test", "--time-limit", "0s"], "not between"),
+        (["test", "--time-limit", "0.1ns"], "no duration"),
+        (["test", "--time-limit", "999999h"], "not between"),
+        (["test", "--rate", "0"], "0.1"),
+        (["test", "--rate", "nan"], "nan"),
+        (["test", "--concurrency", "1"], "2<=x"),
+        (["test", "--seed", "-1"], "0<=x"),
+        (["test", "--seed", str(2**64)], "0<=x"),
+        (["test", "--nemesis", "none", "--nemesis", "kill"], "excludes"),
+        (["test", "--profile", "P-SAFE", "--environment", "simulated"], "needs --replicas 2"),
+        (["check"], "Missing argument"),
+        (["check", "no/such/folder"], "does not exist"),
+        ([], "Usage"),
+    ],
+)
+def test_bad_arguments_name_what_is_near(
+    argv: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    code, out, err = maxq(capsys, *argv)
+    assert code == EXIT_USAGE
+    assert said in err
+    assert not out
+    assert not list(tmp_path.iterdir()), "nothing was begun"
+
+
+@pytest.mark.parametrize("argv", [["--help"], ["-h"], ["test", "--help"], ["--version"]])
+def test_help_is_no_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert maxq(capsys, *argv)[0] == 0
+
+
+def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = maxq(capsys, "doctor")
+    assert code == 0
+    assert "yes simulated:" in out
+    assert " local: " in out
+
+
+@pytest.mark.parametrize(
+    ("failure", "want", "said"),
+    [
+        (MissingCapability("x cannot do kill"), EXIT_USAGE, "error: x cannot do kill"),
+        (EnvironmentUnavailable("no bridge"), EXIT_CRASH, "error: no bridge"),
+        (EnvironmentLost("the helper ended"), EXIT_CRASH, "error: the helper ended"),
+        (SetupFailed("b0-0 did not start"), EXIT_CRASH, "error: b0-0 did not start"),
+        (OSError(28, "No space left", "x"), EXIT_CRASH, "error: No space left: x"),
+        (ZeroDivisionError("oops"), EXIT_CRASH, "please report it"),
+        (KeyboardInterrupt(), EXIT_CRASH, "interrupted"),
+    ],
+)  # fmt: skip
+def test_each_failure_has_its_code_says_how_to_repeat_and_leaves_results(
+    failure: BaseException, want: int, said: str, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    async def fail(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr(runs, "perform", fail)
+    code, out, err = maxq(capsys, *SIMULATED, tmp_path)
+    assert (code, out) == (want, "")
+    assert said in err
+    assert "repeat:  maxq test" in err
+    assert err.count("Traceback") == isinstance(failure, ZeroDivisionError)
+    results = json.loads((tmp_path / "latest" / RESULTS).read_bytes())
+    assert results["valid"] == "unknown"
+    assert type(failure).__name__ in results["error"]
+    assert (tmp_path / "latest" / RESULTS_EDN).exists()
+    assert not (tmp_path / "current").is_symlink()
+
+
+def test_a_violation_is_told_also_when_the_run_ended_too_early(
+    invalid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """False, then crash: a real violation is never masked."""
+    recorded = (invalid_run / "history.jsonl").read_bytes()
+
+    async def fail(options: Any, environment: Any, target: Any, run: Run, **_: Any) -> None:
+        (run.path / "history.jsonl").write_bytes(recorded)
+        raise EnvironmentLost("gone")
+
+    monkeypatch.setattr(runs, "perform", fail)
+    code, out, err = maxq(capsys, *SIMULATED, tmp_path)
+    assert code == 1
+    assert "INVALID" in out
+    assert "error: gone" in err
+
+
+def test_results_that_cannot_be_stored_are_a_failure_but_the_verdict_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "results.json")
+
+    monkeypatch.setattr(Run, "save_results", full)
+    code, out, err = maxq(capsys, *SIMULATED, tmp_path, *SHORT)
+    assert code == EXIT_CRASH
+    assert "verdict: valid" in out
+    assert "error: No space left on device: results.json" in err
+
+
+def test_check_judges_as_the_run_did_and_stores_it(
+    valid_run: Path, invalid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, run in enumerate((valid_run, invalid_run)):
+        before = json.loads((run / RESULTS).read_bytes())
+        copy = copied(run, tmp_path / str(number))
+        code, _, err = maxq(capsys, "check", copy)
+        assert (code, err) == (number, "")
+        assert json.loads((copy / RESULTS).read_bytes()) == before
+        assert (copy / RESULTS_EDN).exists()
+
+
+def test_check_of_a_run_that_was_killed_judges_what_is_there(
+    valid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No end marker, the last line incomplete: as kill -9 and a full disk leave it."""
+    run = copied(valid_run, tmp_path / "run")
+    whole = (run / "history.jsonl").read_bytes()
+    (run / "history.jsonl").write_bytes(whole[: len(whole) // 2])
+    code, out, err = maxq(capsys, "check", run)
+    assert code == 2
+    assert "verdict: unknown" in out
+    assert "did not end properly" in err
+    assert "incomplete last line of" in err
+    assert json.loads((run / RESULTS).read_bytes())["valid"] == "unknown"
+    assert not open_run(run).complete, "still a run that did not end"
+
+
+def test_check_of_a_run_that_goes_on_leaves_its_results_alone(
+    valid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = copied(valid_run, tmp_path / "run")
+    with runs.held(run) as free:
+        assert free
+        code, _, err = maxq(capsys, "check", run)
+    assert code == 0
+    assert "still goes on" in err
+    assert not (run / RESULTS).exists()
+
+
+def test_a_damaged_history_is_refused_with_line_and_reason(
+    valid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = copied(valid_run, tmp_path / "run")
+    lines = (run / "history.jsonl").read_bytes().splitlines(keepends=True)
+    lines[41] = b'{"index":41,"rubbish\n'
+    (run / "history.jsonl").write_bytes(b"".join(lines))
+    code, out, err = maxq(capsys, "check", run)
+    assert (code, out) == (EXIT_USAGE, "")
+    assert "history.jsonl: line 42: " in err
+    for form in ((), ("--json",)):
+        code, out, err = maxq(capsys, "check", run, "--allow-truncated", *form)
+        assert code == 2
+        assert "line 42: " in err
+        assert "unknown" in out
+    assert not (run / RESULTS).exists(), "a part of the evidence replaces no verdict"
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (None, "no config.json in run"),
+        (b"{", "config.json: "),
+        (b"[]", "config.json: "),
+        (b"{}", "no config.json in run"),
+        (b'{"seed":1}', "config.json: options: "),
+        (b'{"options":{"environment":"simulated"}}', "missing required field `seed`"),
+        (b'{"options":{"environment":"simulated","seed":"x"}}', "config.json: options: "),
+        (b'{"options":{"environment":"x","seed":1,"workload":"bank"}}', "'bank'; known: queue"),
+        (b'{"options":{"environment":"x","seed":1,"profile":"P-X"}}', "P-X"),
+    ],
+)  # fmt: skip
+def test_a_run_without_readable_options_is_a_clear_error(
+    config: bytes | None, said: str, valid_run: Path, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    run = copied(valid_run, tmp_path / "run")
+    (run / "config.json").unlink()
+    if config is not None:
+        (run / "config.json").write_bytes(config)
+    code, out, err = maxq(capsys, "check", run)
+    assert (code, out) == (EXIT_USAGE, "")
+    assert said in err
+    assert "Traceback" not in err
+    assert not (run / RESULTS).exists()
+
+
+def test_an_empty_folder_holds_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = maxq(capsys, "check", tmp_path)
+    assert code == EXIT_USAGE
+    assert "no history in" in err
+
+
+def test_a_run_with_options_of_a_newer_version_is_judged(
+    valid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = copied(valid_run, tmp_path / "run")
+    config = json.loads((run / "config.json").read_bytes())
+    config["options"]["quantum"] = True
+    (run / "config.json").write_bytes(json.dumps(config).encode())
+    assert maxq(capsys, "check", run)[0] == 0
+
+
+def test_a_verdict_that_cannot_be_stored_is_told_all_the_same(
+    valid_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied", "results.json")
+
+    monkeypatch.setattr(Run, "save_verdict", refuse)
+    code, out, err = maxq(capsys, "check", valid_run)
+    assert code == 0
+    assert "verdict: valid" in out
+    assert "the verdict is not stored: Permission denied: results.json" in err
+
+
+def test_a_store_that_cannot_be_made_is_our_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("")
+    code, _, err = maxq(capsys, *SIMULATED, tmp_path / "file" / "runs")
+    assert code == EXIT_CRASH
+    assert err.startswith("error: Not a directory: ")
+
+
+def test_auto_falls_back_to_the_simulator_and_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = doctor.Finding("local", False, "local: ip is missing (package iproute2)")
+    monkeypatch.setattr(doctor, "_local", lambda: missing)
+    code, out, err = maxq(capsys, "test", "--store", tmp_path, *SHORT, "--json")
+    assert code == 0
+    assert "environment: simulated (chosen by auto: local: ip is missing" in err
+    assert "--environment simulated" in json.loads(out)["repeat"]
+
+
+def test_a_random_seed_is_told_and_repeats_the_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = maxq(capsys, *SIMULATED[:3], "--store", tmp_path / "a", *SHORT, "--json")
+    repeat = json.loads(first[1])["repeat"].split()
+    second = maxq(capsys, *repeat[1:], "--store", tmp_path / "b")
+    assert (first[0], second[0]) == (0, 0)
+    histories = [(tmp_path / d / "latest" / "history.jsonl").read_bytes() for d in "ab"]
+    assert histories[0] == histories[1]
+
+
+def test_a_full_disk_ends_the_run_with_one_clear_error_and_a_readable_journal(
+    tmp_path: Path,
+) -> None:
+    """The journal may have 40000 bytes; Python ignores SIGXFSZ, so the write just fails."""
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)); "
+    argv = [*SIMULATED, str(tmp_path)]
+    body = f"from harness.cli import run_cli; import sys; sys.exit(run_cli({argv}))"
+    done = subprocess.run(
+        [sys.executable, "-c", limit + body], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == EXIT_CRASH
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error:")]
+    assert len(errors) == 1
+    assert "File too large" in errors[0] or "short write" in errors[0]
+    assert "Traceback" not in done.stderr
+    stored = open_run(tmp_path / "latest")
+    assert len(stored.history) > 50
+    assert not stored.complete
+    assert run_cli(["check", str(tmp_path / "latest")]) == 2
+
+
+def test_an_interrupted_simulation_leaves_a_readable_journal(tmp_path: Path) -> None:
+    body = (
+        "import signal; signal.setitimer(signal.ITIMER_REAL, 1.2); "
+        "signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGTERM)); "
+        "from harness.cli import main; import sys; "
+        f"sys.argv = ['maxq', *{[*SIMULATED, str(tmp_path), '--time-limit', '10m']}]; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", body], capture_output=True, text=True, timeout=60)
+    assert done.returncode == EXIT_CRASH
+    assert "interrupted" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert "not closed" not in done.stderr
+    assert "repeat:  maxq test" in done.stderr
+    assert len(open_run(tmp_path / "latest").history) > 50
+
+
+def test_a_reader_that_goes_away_is_no_traceback(valid_run: Path) -> None:
+    command = f"{sys.executable} -m harness.cli check {valid_run} --json | head -c 10"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_terminal_without_letters_is_no_failure(invalid_run: Path) -> None:
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "harness.cli", "check", str(invalid_run)]
+    done = subprocess.run(command, env=environ, capture_output=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stdout.isascii()
+
+
+def test_an_unfinished_history_of_a_nemesis_is_no_crash(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run that was killed during its first operation."""
+    run = RunStore(tmp_path).create("queue", datetime.now(UTC))
+    options = lifecycle.Options(environment="simulated", seed=1)
+    run.save_config({"options": msgspec.to_builtins(options)})
+    journal = run.open_journal()
+    journal.append(Op("info", NEMESIS, "inspect", index=0, time=5))
+    journal.abandon()
+    code, out, _ = maxq(capsys, "check", run.path)
+    assert code == 2
+    assert "never completed" in out
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_progress_on_a_terminal_obeys_no_color(tmp_path: Path, no_color: bool) -> None:
+    ours, theirs = os.openpty()
+    environ = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"}
+    if no_color:
+        environ["NO_COLOR"] = "1"
+    command = [sys.executable, "-m", "harness.cli", *SIMULATED, str(tmp_path), "--time-limit", "9s"]
+    with subprocess.Popen(
+        command, env=environ, stdout=subprocess.DEVNULL, stderr=theirs
+    ) as running:
+        os.close(theirs)
+        seen = b""
+        with contextlib.suppress(OSError):  # how a terminal says that its other end is closed
+            while more := os.read(ours, 65_536):
+                seen += more
+    os.close(ours)
+    assert running.returncode == 0
+    assert b"s left" in seen
+    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h") > 0, "the cursor comes back"
+    assert (b"\x1b[32m" in seen) is not no_color

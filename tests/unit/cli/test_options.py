@@ -1,0 +1,73 @@
+"""Options: the command that repeats a run is understood by the command line, exactly."""
+
+import shlex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.cli import DURATION_NS_MAX, SEED_MAX, cli
+from harness.lifecycle import FAULTS, Options, decimal
+from harness.runs import options_from
+from reference import mutants
+
+OPTIONS = st.builds(
+    Options,
+    environment=st.sampled_from(["simulated", "local"]),
+    seed=st.integers(0, SEED_MAX),
+    nemesis=st.lists(
+        st.sampled_from([f for f in FAULTS if f != "none"]), min_size=1, unique=True
+    ).map(tuple)
+    | st.just(("none",)),
+    time_limit_ns=st.integers(1, DURATION_NS_MAX),
+    rate=st.floats(0.1, 100_000),
+    concurrency=st.integers(2, 1000),
+    broker_sets=st.integers(1, 50),
+    profile=st.sampled_from(["P-ALL", "P-DEFAULT", "P-UNCLEAN"]),
+    timing=st.sampled_from(["fast", "stock"]),
+    mutant=st.sampled_from(["", *mutants.names()]),
+)
+
+
+def parsed(command: str) -> Options:
+    words = shlex.split(command)
+    assert words[:2] == ["maxq", "test"]
+    given = dict(cli.commands["test"].make_context("test", words[2:]).params)
+    del given["store"], given["as_json"]
+    return options_from(given)
+
+
+@given(OPTIONS)
+def test_a_command_round_trips(options: Options) -> None:
+    assert parsed(options.command()) == options
+
+
+def test_the_usual_command_is_short_to_read() -> None:
+    options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
+    assert options.command() == (
+        "maxq test --environment simulated --workload queue --nemesis kill --time-limit 1.5s "
+        "--rate 100 --concurrency 6 --broker-sets 3 --replicas 1 --profile P-ALL --timing fast "
+        "--seed 7"
+    )
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "text"),
+    [(1, "0.000000001"), (10**9, "1"), (10**15, "1000000"), (100 * 10**9, "100"), (10**8, "0.1")],
+)
+def test_seconds_are_exact_and_never_in_powers(time_ns: int, text: str) -> None:
+    assert decimal(time_ns) == text
+
+
+def test_all_means_every_fault_but_none() -> None:
+    assert parsed("maxq test --environment simulated --seed 1 --nemesis all").nemesis == ("kill",)
+    twice = "maxq test --environment simulated --seed 1 --nemesis kill --nemesis kill"
+    assert parsed(twice).nemesis == ("kill",)
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"), [("1ms", 10**6), ("2m", 12 * 10**10), ("0.5h", 18 * 10**11)]
+)
+def test_durations_have_units(text: str, ns: int) -> None:
+    words = f"maxq test --environment simulated --seed 1 --time-limit {text}"
+    assert parsed(words).time_limit_ns == ns

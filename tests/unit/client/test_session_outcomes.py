@@ -1,0 +1,315 @@
+"""Sessions against fake brokers: what each way to fail becomes, and that nothing is retried."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from fake_cluster import BROKER_A, BROKER_B, NOBODY, SET, TOPIC, Cluster, Fake, route_to
+
+from harness.client.outcome import Fail, Info, Ok, Outcome
+from harness.client.session import (
+    PULL_TIMEOUT_S,
+    SEND_TIMEOUT_S,
+    Polled,
+    QueueName,
+    RouteBook,
+    Session,
+)
+from reference.records import QueueOffset
+from reference.rpc import Reply
+from reference.wire.codes import RequestCode
+from reference.wire.frame import Frame
+from reference.wire.headers import PullResponse, SendResponse, to_ext
+from reference.wire.message import Message, encode
+
+QUEUE = QueueName(TOPIC, SET, 1)
+STORED = to_ext(SendResponse(msg_id="m", queue_id=1, queue_offset=5))
+
+
+def send_answers(code: int, remark: str | None = None, **ext: str) -> Any:
+    def script(request: Frame, fake: Fake) -> Reply:
+        return request.answer(code, remark, ext=ext or STORED)
+
+    return script
+
+
+def silent(request: Frame, fake: Fake) -> Reply:
+    return None
+
+
+def send_once(cluster: Cluster) -> tuple[Outcome, float]:
+    """The outcome of one send, and how long it took."""
+
+    async def main(session: Session, routes: RouteBook) -> tuple[Outcome, float]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        outcome = await session.send(QUEUE, b"x", born_ms=1)
+        return outcome, loop.time() - begun
+
+    return cluster.run(main)
+
+
+def test_stored_is_ok_and_names_who_answered() -> None:
+    cluster = Cluster(send_answers(0))
+    outcome, _ = send_once(cluster)
+    assert outcome == Ok(5, ext={"node": SET, "broker": BROKER_A})
+    assert len(cluster.broker.requests) == 1
+
+
+def test_no_master_in_the_route_is_fail() -> None:
+    assert send_once(Cluster(send_answers(0), master=None))[0] == Fail("no-route")
+
+
+def test_refused_before_the_first_byte_is_fail() -> None:
+    outcome, _ = send_once(Cluster(send_answers(0), master=NOBODY))
+    assert isinstance(outcome, Fail)
+    assert outcome.error[0] == "not-sent"
+
+
+def test_a_broker_killed_with_the_request_in_hand_is_info() -> None:
+    def die(request: Frame, fake: Fake) -> Reply:
+        fake.loop.kill()
+        return None
+
+    cluster = Cluster(die)
+    outcome, _ = send_once(cluster)
+    assert outcome == Info("connection-lost")
+    assert len(cluster.broker.requests) == 1
+
+
+def test_no_answer_in_time_is_info_after_one_attempt_and_closes_the_connection() -> None:
+    cluster = Cluster(silent)
+
+    async def main(session: Session, routes: RouteBook) -> Outcome:
+        outcome = await session.send(QUEUE, b"x", born_ms=1)
+        await asyncio.sleep(1)
+        assert cluster.broker.connections[0].closed
+        return outcome
+
+    assert cluster.run(main) == Info("timeout")
+    assert len(cluster.broker.requests) == 1
+    assert SEND_TIMEOUT_S > 5  # above slaveTimeout and syncFlushTimeout, whose answers say more
+
+
+def test_the_late_answer_of_a_call_given_up_is_never_taken() -> None:
+    """Opaques are of a connection, so the connection is what has to go."""
+
+    async def late(request: Frame) -> Reply:
+        await asyncio.sleep(SEND_TIMEOUT_S + 0.2)
+        return request.answer(0, ext=to_ext(SendResponse(msg_id="m", queue_id=1, queue_offset=111)))
+
+    cluster = Cluster(lambda request, fake: late(request))
+
+    async def main(session: Session, routes: RouteBook) -> tuple[Outcome, Outcome]:
+        first = await session.send(QUEUE, b"x", born_ms=1)
+        cluster.broker.script = silent
+        second = await session.send(QUEUE, b"y", born_ms=1)
+        return first, second
+
+    assert cluster.run(main) == (Info("timeout"), Info("timeout"))
+    assert len(cluster.broker.requests) == 2
+    assert len(cluster.broker.connections) == 2
+
+
+@pytest.mark.parametrize("code", [10, 11, 12])
+def test_a_weak_status_is_info(code: int) -> None:
+    outcome, _ = send_once(Cluster(send_answers(code, "slow")))
+    assert isinstance(outcome, Info)
+
+
+def test_a_refusal_is_fail_with_its_name() -> None:
+    outcome, _ = send_once(Cluster(send_answers(14, "service not available now.")))
+    assert outcome == Fail(["SERVICE_NOT_AVAILABLE", "service not available now."])
+
+
+def test_success_without_an_offset_is_info() -> None:
+    outcome, _ = send_once(Cluster(send_answers(0, queueId="1")))
+    assert isinstance(outcome, Info)
+    assert outcome.error[0] == "bad-answer"
+
+
+def test_garbage_instead_of_an_answer_is_info() -> None:
+    def garbage(request: Frame, fake: Fake) -> Reply:
+        transport = fake.connections[-1]._transport
+        assert transport is not None
+        transport.write(b"\x7f\xff\xff\xff" + bytes(100))
+        return None
+
+    assert send_once(Cluster(garbage))[0] == Info("connection-lost")
+
+
+def test_a_bad_answer_reads_the_route_again_and_the_next_send_goes_to_the_new_master() -> None:
+    cluster = Cluster(send_answers(2, "[REJECTREQUEST]not me"))
+    cluster.other.script = send_answers(0)
+
+    async def main(session: Session, routes: RouteBook) -> list[Outcome]:
+        await asyncio.sleep(0.15)  # the keeper waits for its next round
+        cluster.namesrv.script = route_to(BROKER_B)
+        asked = len(cluster.namesrv.requests)
+        first = await session.send(QUEUE, b"x", born_ms=1)
+        await asyncio.sleep(0.2)  # much less than a second
+        assert len(cluster.namesrv.requests) == asked + 1
+        return [first, await session.send(QUEUE, b"y", born_ms=1)]
+
+    first, second = cluster.run(main)
+    assert isinstance(first, Fail)
+    assert second == Ok(5, ext={"node": SET, "broker": BROKER_B})
+    assert (len(cluster.broker.requests), len(cluster.other.requests)) == (1, 1)
+
+
+def test_a_nudge_during_a_refresh_is_not_lost() -> None:
+    """What that refresh reads may be older than the nudge."""
+    cluster = Cluster(send_answers(0))
+
+    async def main(session: Session, routes: RouteBook) -> int:
+        slow = route_to(BROKER_A)
+
+        async def answer(request: Frame, fake: Fake) -> Reply:
+            await asyncio.sleep(0.2)
+            return slow(request, fake)  # type: ignore[return-value]
+
+        cluster.namesrv.script = answer
+        before = len(cluster.namesrv.requests)
+        for _ in range(200):
+            if len(cluster.namesrv.requests) > before:
+                break
+            await asyncio.sleep(0.01)
+        asked = len(cluster.namesrv.requests)  # a refresh of the keeper is going on
+        cluster.namesrv.script = route_to(BROKER_B)
+        routes.nudge()
+        await asyncio.sleep(0.4)
+        assert routes.master(TOPIC, SET) == BROKER_B
+        return len(cluster.namesrv.requests) - asked
+
+    assert cluster.run(main) == 1
+
+
+def test_many_nudges_read_the_routes_at_most_ten_times_a_second() -> None:
+    cluster = Cluster(send_answers(0))
+
+    async def main(session: Session, routes: RouteBook) -> int:
+        asked = len(cluster.namesrv.requests)
+        for _ in range(1000):
+            routes.nudge()
+            await asyncio.sleep(0.001)
+        return len(cluster.namesrv.requests) - asked
+
+    assert 5 <= cluster.run(main) <= 11
+
+
+def test_a_master_that_left_the_route_is_forgotten_and_an_unread_route_is_not() -> None:
+    cluster = Cluster(send_answers(0))
+
+    async def main(session: Session, routes: RouteBook) -> list[str | None]:
+        seen = [routes.master(TOPIC, SET)]
+        cluster.namesrv.script = lambda request, fake: request.answer(17, "No topic route info")
+        await asyncio.sleep(1.2)
+        seen.append(routes.master(TOPIC, SET))
+        cluster.namesrv.script = lambda request, fake: request.answer(0, body=b"{rubbish")
+        await asyncio.sleep(1.2)
+        seen.append(routes.master(TOPIC, SET))
+        cluster.namesrv.script = route_to(None)
+        await asyncio.sleep(1.2)
+        return [*seen, routes.master(TOPIC, SET)]
+
+    assert cluster.run(main) == [BROKER_A, BROKER_A, BROKER_A, None]
+
+
+def records(*messages: tuple[int, bytes]) -> bytes:
+    return b"".join(
+        encode(Message(topic=TOPIC, body=body, queue_id=1, queue_offset=QueueOffset(at)))
+        for at, body in messages
+    )
+
+
+def pull_answers(
+    code: int, next_offset: int, end: int, body: bytes | None = None, remark: str | None = None
+) -> Any:
+    header = PullResponse(
+        suggest_which_broker_id=0, next_begin_offset=next_offset, min_offset=0, max_offset=end
+    )
+
+    def script(request: Frame, fake: Fake) -> Reply:
+        return request.answer(code, remark, ext=to_ext(header), body=body)
+
+    return script
+
+
+def poll_once(cluster: Cluster, offset: int = 0) -> Polled | Fail:
+    async def main(session: Session, routes: RouteBook) -> Polled | Fail:
+        return await session.poll(QUEUE, offset)
+
+    return cluster.run(main)
+
+
+def test_found_messages_come_with_their_offsets() -> None:
+    cluster = Cluster(pull_answers(0, 2, 9, records((0, b"a"), (1, b"b"))))
+    found = poll_once(cluster)
+    assert found == Polled(((0, b"a"), (1, b"b")), next_offset=2, min_offset=0, max_offset=9)
+    [request] = cluster.broker.of_code(RequestCode.PULL_MESSAGE)
+    asked = request.ext or {}
+    assert (asked["queueOffset"], asked["suspendTimeoutMillis"]) == ("0", "0")
+
+
+@pytest.mark.parametrize(("code", "next_offset"), [(19, 7), (20, 6), (21, 3)])
+def test_nothing_found_is_an_empty_poll_that_says_where_to_go_on(
+    code: int, next_offset: int
+) -> None:
+    found = poll_once(Cluster(pull_answers(code, next_offset, 7)), 7)
+    assert found == Polled((), next_offset, 0, 7)
+
+
+@pytest.mark.parametrize("body", [b"", None])
+def test_success_without_messages_is_an_empty_poll(body: bytes | None) -> None:
+    assert poll_once(Cluster(pull_answers(0, 0, 0, body))) == Polled((), 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "body", [b"garbage", records((0, b"abc"))[:-1], records((0, b"abc")) + b"\x00\x00"]
+)
+def test_a_body_that_is_no_list_of_records_is_fail(body: bytes) -> None:
+    """A poll without effect may fail; what it seemed to hold is not trusted in part."""
+    found = poll_once(Cluster(pull_answers(0, 1, 1, body)))
+    assert isinstance(found, Fail)
+    assert found.error[0] == "bad-answer"
+
+
+def test_an_answer_without_offsets_is_fail() -> None:
+    cluster = Cluster(lambda request, fake: request.answer(0, ext={}))
+    found = poll_once(cluster)
+    assert isinstance(found, Fail)
+    assert found.error[0] == "bad-answer"
+
+
+def test_any_other_code_is_fail_with_its_name() -> None:
+    cluster = Cluster(pull_answers(17, 0, 0, remark="topic not exist"))
+    assert poll_once(cluster) == Fail(["TOPIC_NOT_EXIST", "topic not exist"])
+
+
+@pytest.mark.parametrize(
+    ("script", "name"),
+    [
+        (silent, "TimeoutError"),
+        (lambda request, fake: fake.loop.kill(), "ConnectionLost"),
+    ],
+)
+def test_a_poll_without_an_answer_is_fail_after_one_attempt(script: Any, name: str) -> None:
+    cluster = Cluster(script)
+
+    async def main(session: Session, routes: RouteBook) -> tuple[Polled | Fail, float]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        return await session.poll(QUEUE, 0), loop.time() - begun
+
+    found, took_s = cluster.run(main)
+    assert isinstance(found, Fail)
+    assert found.error[0] == name
+    assert took_s < PULL_TIMEOUT_S + 0.1
+    assert len(cluster.broker.requests) == 1
+
+
+def test_a_poll_of_a_dead_or_unknown_broker_is_fail() -> None:
+    assert poll_once(Cluster(silent, master=None)) == Fail("no-route")
+    found = poll_once(Cluster(silent, master=NOBODY))
+    assert isinstance(found, Fail)
+    assert found.error[0] == "NotSent"

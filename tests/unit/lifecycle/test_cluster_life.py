@@ -1,0 +1,114 @@
+"""A deployed cluster in the simulator: what proves a death, a start, an end."""
+
+import signal
+from collections.abc import Callable
+
+import pytest
+from run_in_world import Watched, with_cluster
+
+from harness.deployment import Deployment, SetupFailed
+from harness.environments.api import Role
+from harness.lifecycle import PAGE, cut
+
+
+def test_a_kill_is_proven_by_exit_code_and_refused_port() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        proof = await cluster.kill("b0-0")
+        assert proof.holds
+        assert proof.seen == {"pid": 1, "code": -signal.SIGKILL, "port": "refused"}
+        assert not cluster.running("b0-0")
+        assert not await cluster.recovered()
+        again = await cluster.start("b0-0")
+        assert again.holds
+        assert again.seen == {"pid": 2, "code": None, "port": "open"}
+        assert (await cluster.start("b0-0")).seen["pid"] == 2, "it runs already"
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize("code", [1, -signal.SIGKILL])
+def test_a_process_that_had_ended_is_not_killed(code: int) -> None:
+    """Also not one that the kernel killed for want of memory."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        environment.crash("b0-0", code)
+        assert await cluster.crashed() == {"b0-0": code}
+        proof = await cluster.kill("b0-0")
+        assert not proof.holds
+        assert proof.seen["reason"] == "it had ended by itself"
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize("node", ["n0", "c0", "b0-0"])
+def test_a_node_that_stopped_or_died_can_start_again_on_its_store(node: str) -> None:
+    """What it held (ports, locks) has gone with it."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        assert await cluster.stop_all() == []
+        for name in ("n0", "c0", "b0-0"):
+            assert (await cluster.start(name)).holds, name
+        process = environment.machine(node)._processes[-1]
+        assert process.task is not None
+        process.task.get_loop().call_soon(process.task.cancel)
+        assert (await cluster.kill(node)).holds
+        assert (await cluster.start(node)).holds
+
+    with_cluster(main, broker_sets=1)
+
+
+def test_what_does_not_stop_is_killed_and_named() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine = environment.machine("b0-0")
+        send: Callable[..., object] = machine.signal
+
+        async def deaf(pid: int, number: int) -> None:
+            if number != signal.SIGTERM:
+                await send(pid, number)  # type: ignore[misc]
+
+        machine.signal = deaf  # type: ignore[method-assign,assignment]
+        assert await cluster.stop_all() == ["b0-0"]
+        assert (await machine.status(1)).code == -signal.SIGKILL
+
+    with_cluster(main)
+
+
+def test_everything_of_a_node_is_collected_once() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.create_topics({"t": 2})
+        await cluster.stop_all()
+        found = [(node, path) async for node, path, _ in cluster.collect()]
+        assert len(found) == len(set(found))
+        for node in cluster.nodes:
+            assert (node.name, "node.log") in found
+            assert (node.name, "node.conf") in found
+        assert any(path.startswith("store/") for node, path in found if node == "b0-0")
+
+    with_cluster(main)
+
+
+def test_a_broker_that_dies_during_the_set_up_is_named_with_the_end_of_its_log() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        environment.crash("b2-0")
+        with pytest.raises(SetupFailed, match=r"^b2-0 cannot make topic t: .*its node.log ends: {"):
+            await cluster.create_topics({"t": 2})
+
+    with_cluster(main)
+
+
+def test_roles_and_addresses() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        assert [n.name for n in cluster.by_role(Role.BROKER)] == ["b0-0", "b1-0"]
+        assert cluster.namesrvs() == ["198.18.0.16:9876"]
+        assert await cluster.mutants() == {"b0-0": "", "b1-0": ""}
+
+    with_cluster(main, broker_sets=2)
+
+
+@pytest.mark.parametrize(
+    ("data", "kept"),
+    [(b"", 0), (bytes(9000), 0), (b"x", 1), (b"x" + bytes(9000), PAGE), (b"y" * PAGE, PAGE)],
+)
+def test_a_log_is_cut_to_its_end_but_never_into_its_last_record(data: bytes, kept: int) -> None:
+    """A record may end with zeros: an empty property string does."""
+    assert cut(data) == data[:kept]

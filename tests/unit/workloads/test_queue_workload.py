@@ -1,0 +1,331 @@
+"""The queue workload: what its generators ask for, and what its clients make of answers."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.client.outcome import Fail, Info, Ok, Outcome
+from harness.client.session import Polled, QueueName
+from harness.cluster import Workload
+from harness.generator import Context
+from harness.generators import clients, limit, reserve, time_limit
+from harness.generators.simulate import Simulated, after, simulate
+from harness.targets.api import Topology, plan
+from histories.op import Op
+from workloads import payload
+from workloads.queue import QUEUES, READER_SHARE, TOPIC, Reader, Reads, Writer, queue_workload
+
+SECOND_NS = 1_000_000_000
+MS_NS = 1_000_000
+
+
+class View:
+    """As much of a cluster as a workload looks at while it is made."""
+
+    def __init__(self, broker_sets: int) -> None:
+        self.nodes = plan(Topology(broker_sets=broker_sets))
+
+    dial: Any = None
+
+
+def workload(*, concurrency: int = 6, rate: float = 100.0, broker_sets: int = 3) -> Workload:
+    view: Any = View(broker_sets)
+    none: Any = None
+    return queue_workload(
+        view, none, none, concurrency=concurrency, rate=rate, drain_ns_max=60 * SECOND_NS,
+        wall_ms=lambda: 0,
+    )  # fmt: skip
+
+
+def main_phase(seconds: int = 10, *, concurrency: int = 6, **more: Any) -> Simulated:
+    generator = workload(concurrency=concurrency, **more).generator
+    limited = clients(time_limit(seconds * SECOND_NS, generator))
+    return simulate(limited, concurrency=concurrency, complete=after(MS_NS))
+
+
+def test_values_are_unique_and_keys_are_all_used() -> None:
+    sends = [op for op in main_phase().invocations if op.f == "send"]
+    values = [op.value[0][2] for op in sends]
+    assert len(values) == len(set(values)) > 300
+    assert {op.value[0][1] for op in sends} == set(range(3 * QUEUES))
+
+
+def test_half_of_the_rate_is_sends() -> None:
+    ops = main_phase(60, rate=100).invocations
+    sends = sum(op.f == "send" for op in ops)
+    assert len(ops) == pytest.approx(6000, rel=0.05)
+    assert sends == pytest.approx(3000, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("concurrency", "readers"), [(2, 1), (3, 1), (5, 1), (6, 2), (9, 3), (1000, 6)]
+)
+def test_a_third_of_the_threads_read_but_none_without_a_key(concurrency: int, readers: int) -> None:
+    ops = main_phase(concurrency=concurrency).invocations
+    by_reader = {op.process for op in ops if op.f != "send"}
+    by_writer = {op.process for op in ops if op.f == "send"}
+    assert by_reader == set(range(readers))
+    assert not by_reader & by_writer
+    assert READER_SHARE == 3
+
+
+def test_readers_assign_first_and_share_the_keys() -> None:
+    ops = main_phase().invocations
+    shares = []
+    for reader in (0, 1):
+        mine = [op for op in ops if op.process == reader]
+        assert [op.f for op in mine[:3]] == ["assign", "poll", "poll"]
+        assert sum(op.f == "assign" for op in mine) == 1
+        shares.append(mine[0].value)
+    assert shares == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_a_new_process_assigns_before_it_polls() -> None:
+    """After an `info` the thread goes on with a fresh client, which knows of no keys."""
+    count = 0
+
+    def complete(ctx: Context, op: Op) -> Op:
+        nonlocal count
+        count += 1
+        return after(MS_NS, "info" if count % 5 == 0 else "ok")(ctx, op)
+
+    seen = simulate(limit(50, reserve((1, Reads(4, 1)))), concurrency=1, complete=complete)
+    first: dict[Any, Op] = {}
+    for op in seen.invocations:
+        first.setdefault(op.process, op)
+    assert len(first) == 10
+    assert {(op.f, tuple(op.value)) for op in first.values()} == {("assign", (0, 1, 2, 3))}
+
+
+def test_an_assign_that_failed_is_tried_again() -> None:
+    seen = simulate(clients(limit(3, Reads(4, 1))), concurrency=1, complete=after(MS_NS, "fail"))
+    assert [op.f for op in seen.invocations] == ["assign"] * 3
+
+
+def drained_after(polls: int, type_: str = "ok") -> Callable[[Context, Op], Op]:
+    left = {0: polls, 1: 2 * polls}
+
+    def complete(ctx: Context, op: Op) -> Op:
+        done = after(MS_NS, type_ if op.f == "poll" else "ok")(ctx, op)
+        if op.f == "poll":
+            left[int(op.process) % 6] -= 1
+        drained = op.f == "poll" and left[int(op.process) % 6] <= 0
+        return msgspec.structs.replace(done, ext={"drained": True}) if drained else done
+
+    return complete
+
+
+def test_the_final_read_ends_for_each_reader_when_it_is_drained() -> None:
+    final = workload().final_generator
+    seen = simulate(final, concurrency=6, complete=drained_after(5)).invocations
+    assert {op.process for op in seen} == {0, 1}
+    for reader, polls in ((0, 5), (1, 10)):
+        mine = [op for op in seen if op.process == reader]
+        assert [op.f for op in mine] == ["assign"] + ["poll"] * polls
+        assert mine[0].ext == {"seek-to-beginning?": True}
+        gaps = [b.time - a.time for a, b in pairwise(mine)]
+        assert min(gaps) >= 20 * MS_NS
+
+
+def test_the_final_read_that_never_drains_ends_at_its_time_limit() -> None:
+    """A `drained` of a poll that is not ok says nothing."""
+    final = workload().final_generator
+    seen = simulate(final, concurrency=6, complete=drained_after(1, "fail")).invocations
+    assert 59 * SECOND_NS < seen[-1].time <= 60 * SECOND_NS
+    assert len(seen) > 5000
+
+
+class FakeSession:
+    """Answers polls from a log of each key, sends as told."""
+
+    def __init__(self) -> None:
+        self.logs: dict[int, list[bytes]] = {0: [], 1: []}
+        self.broken: Fail | None = None
+        self.batch = 2
+        self.outcome: Outcome = Ok(7, ext={"broker": "x"})
+        self.sent: list[tuple[QueueName, bytes]] = []
+
+    async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
+        if self.broken is not None:
+            return self.broken
+        log = self.logs[queue.queue_id]
+        if offset > len(log):
+            return Polled((), len(log), 0, len(log))
+        found = tuple(enumerate(log))[offset : offset + self.batch]
+        return Polled(found, offset + len(found), 0, len(log))
+
+    async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
+        self.sent.append((queue, body))
+        return self.outcome
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+KEYS = [QueueName(TOPIC, "b0", 0), QueueName(TOPIC, "b0", 1)]
+POLL = Op("invoke", 3, "poll", [["poll"]])
+
+
+def assign(*keys: int, seek: bool = False) -> Op:
+    ext = {"seek-to-beginning?": True} if seek else None
+    return Op("invoke", 3, "assign", list(keys), ext=ext)
+
+
+def reader(session: FakeSession) -> Reader:
+    fake: Any = session
+    return Reader(fake, KEYS)
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(main)
+
+
+def fill(session: FakeSession, key: int, *values: int) -> None:
+    session.logs[key] += [payload.encode(key, 9, v) for v in values]
+
+
+def test_a_reader_keeps_its_position_over_failures() -> None:
+    async def main() -> None:
+        session = FakeSession()
+        fill(session, 0, 10, 11, 12)
+        client = reader(session)
+        assert await client.invoke(POLL) == Fail("nothing-assigned")
+        assert await client.invoke(assign(0)) == Ok([0])
+        assert await client.invoke(POLL) == Ok(
+            [["poll", {0: [[0, 10], [1, 11]]}]], ext={"node": "b0"}
+        )
+        session.broken = Fail("timeout")
+        assert await client.invoke(POLL) == Fail("timeout")
+        session.broken = None
+        again = await client.invoke(POLL)
+        assert isinstance(again, Ok)
+        assert again.value == [["poll", {0: [[2, 12]]}]]
+        empty = await client.invoke(POLL)
+        assert empty == Ok([["poll", {0: []}]], ext={"node": "b0", "end": {0: 3}})
+
+    run(main())
+
+
+def test_a_new_assignment_keeps_what_stays_and_a_seek_begins_anew() -> None:
+    async def main() -> None:
+        session = FakeSession()
+        fill(session, 0, 10, 11)
+        client = reader(session)
+        await client.invoke(assign(0))
+        await client.invoke(POLL)
+        await client.invoke(assign(0, 1))
+        first = await client.invoke(POLL)  # the turn is at key 1
+        second = await client.invoke(POLL)
+        assert isinstance(first, Ok)
+        assert isinstance(second, Ok)
+        assert [first.value, second.value] == [[["poll", {1: []}]], [["poll", {0: []}]]]
+        await client.invoke(assign(0, 1, seek=True))
+        polled = [await client.invoke(POLL) for _ in range(2)]
+        found = [p.value for p in polled if isinstance(p, Ok)]
+        assert [["poll", {0: [[0, 10], [1, 11]]}]] in found
+
+    run(main())
+
+
+def test_a_log_that_ends_before_what_was_read_is_told() -> None:
+    async def main() -> None:
+        session = FakeSession()
+        fill(session, 0, 10, 11)
+        client = reader(session)
+        await client.invoke(assign(0))
+        await client.invoke(POLL)
+        session.logs[0] = []
+        fill(session, 0, 13)
+        moved = await client.invoke(POLL)
+        assert moved == Ok(
+            [["poll", {0: []}]], ext={"node": "b0", "moved": {0: [2, 1]}, "end": {0: 1}}
+        )
+
+    run(main())
+
+
+def test_the_final_read_ends_when_every_key_is_read_to_its_end() -> None:
+    async def main() -> None:
+        session = FakeSession()
+        fill(session, 0, 10, 11, 12)
+        fill(session, 1, 20)
+        client = reader(session)
+        await client.invoke(assign(0, 1))
+        for _ in range(20):
+            early = await client.invoke(POLL)
+            assert isinstance(early, Ok)
+            assert "drained" not in (early.ext or {}), "only a final read drains"
+        await client.invoke(assign(0, 1, seek=True))
+        read: dict[int, list[Any]] = {0: [], 1: []}
+        ends: dict[int, int] = {}
+        for _ in range(20):
+            polled = await client.invoke(POLL)
+            assert isinstance(polled, Ok)
+            assert polled.ext is not None
+            for key, messages in polled.value[0][1].items():
+                assert key not in ends, "a key that has ended is read no more"
+                read[key] += [value for _, value in messages]
+            ends.update(polled.ext.get("end", {}))
+            if polled.ext.get("drained"):
+                break
+        assert (read, ends) == ({0: [10, 11, 12], 1: [20]}, {0: 3, 1: 1})
+
+    run(main())
+
+
+def test_an_end_needs_an_empty_poll() -> None:
+    """A message may arrive between the read and the answer's bounds."""
+
+    async def main() -> None:
+        session = FakeSession()
+        fill(session, 0, 10)
+        client = reader(session)
+        await client.invoke(assign(0, seek=True))
+        polled = await client.invoke(POLL)
+        assert isinstance(polled, Ok)
+        assert "end" not in (polled.ext or {})
+
+    run(main())
+
+
+def test_what_is_no_payload_becomes_a_value_that_nobody_sent() -> None:
+    async def main() -> None:
+        session = FakeSession()
+        session.logs[0] = [b"rubbish", payload.encode(1, 9, 5)]
+        client = reader(session)
+        await client.invoke(assign(0))
+        polled = await client.invoke(POLL)
+        assert isinstance(polled, Ok)
+        [[_, found]] = polled.value
+        assert [str(v)[:8] for _, v in found[0]] == ["corrupt:", "corrupt:"]
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("outcome", "want"),
+    [
+        (Ok(7, ext={"broker": "x"}), Ok([["send", 1, [7, 42]]], ext={"broker": "x"})),
+        (Fail("no-route"), Fail("no-route")),
+        (Info("timeout"), Info("timeout")),
+    ],
+)
+def test_a_writer_says_what_its_session_says(outcome: Outcome, want: Outcome) -> None:
+    async def main() -> None:
+        session: Any = FakeSession()
+        session.outcome = outcome
+        client = Writer(session, KEYS, lambda: 5)
+        assert await client.invoke(Op("invoke", 3, "send", [["send", 1, 42]])) == want
+        assert session.sent == [(KEYS[1], payload.encode(1, 3, 42))]
+
+    run(main())
+
+
+def test_same_seed_same_operations() -> None:
+    generator = clients(time_limit(SECOND_NS, workload().generator))
+    runs = [simulate(generator, concurrency=6, seed=s).history for s in (1, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
