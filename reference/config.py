@@ -56,6 +56,7 @@ class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     notify_broker_role_changed: bool = True
     scan_not_active_broker_interval: Millis = 5000  # ms
     scan_inactive_master_interval: Millis = 5000  # ms
+    j_raft_election_timeout_ms: Millis = field(name="jRaftElectionTimeoutMs", default=1000)  # ms
 
     def peers(self) -> dict[str, str]:
         """Read ``id-host:port;…`` into id -> ``host:port``.

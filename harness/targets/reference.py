@@ -20,7 +20,11 @@ QUEUE_FILE_BYTES = 600_000
 TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
     "fast": {
         Role.NAMESRV: {"scanNotActiveBrokerInterval": 1000},
-        Role.CONTROLLER: {"scanNotActiveBrokerInterval": 1000, "scanInactiveMasterInterval": 1000},
+        Role.CONTROLLER: {
+            "scanNotActiveBrokerInterval": 1000,
+            "scanInactiveMasterInterval": 1000,
+            "jRaftElectionTimeoutMs": 500,
+        },
         Role.BROKER: {
             "controllerHeartBeatTimeoutMills": 3000,
             "syncBrokerMetadataPeriod": 1000,

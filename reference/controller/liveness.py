@@ -4,6 +4,7 @@ Not replicated: brokers send heartbeats to every controller. Times are ns of thi
 clock. Source: RocketMQ ``DefaultBrokerHeartbeatManager``.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from reference.controller.election import Candidate
@@ -23,34 +24,58 @@ class Heartbeat(Record):
 
 
 @dataclass(slots=True)
+class Seen:
+    """The last heartbeat of a broker: when, what, and over which channel."""
+
+    at_ns: int
+    beat: Heartbeat
+    channel: Hashable
+
+
+@dataclass(slots=True)
 class Liveness:
-    """Heartbeats by (broker set, id)."""
+    """Heartbeats by (broker set, id). `since_ns` is when this controller began to lead: a broker
+    that it never heard gets one time-out of grace from then on before it counts as dead."""
 
-    _seen: dict[tuple[str, int], tuple[int, Heartbeat]] = field(default_factory=dict)
+    since_ns: int = 0
+    _seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
 
-    def on_heartbeat(self, now_ns: int, beat: Heartbeat) -> None:
-        self._seen[beat.broker_set, beat.broker_id] = (now_ns, beat)
+    def on_heartbeat(self, now_ns: int, beat: Heartbeat, channel: Hashable = None) -> None:
+        self._seen[beat.broker_set, beat.broker_id] = Seen(now_ns, beat, channel)
+
+    def on_close(self, channel: Hashable) -> list[tuple[str, int]]:
+        """A connection ended: brokers whose last heartbeat came over it are gone; return them."""
+        gone = [key for key, seen in sorted(self._seen.items()) if seen.channel is channel]
+        for key in gone:
+            # Remembered as silent since for ever: to forget it would give it a grace.
+            self._seen[key].at_ns = -(10**18)
+        return gone
 
     def is_alive(self, now_ns: int, broker_set: str, broker_id: int) -> bool:
+        """Whether a broker was heard lately."""
         seen = self._seen.get((broker_set, broker_id))
-        return seen is not None and now_ns <= seen[0] + seen[1].timeout_ms * 1_000_000
+        return seen is not None and now_ns <= seen.at_ns + seen.beat.timeout_ms * 1_000_000
+
+    def is_dead(self, now_ns: int, broker_set: str, broker_id: int, timeout_ms: int) -> bool:
+        """Whether a broker was silent for too long, also counted from when this node leads."""
+        seen = self._seen.get((broker_set, broker_id))
+        if seen is None:
+            return now_ns > self.since_ns + timeout_ms * 1_000_000
+        return not self.is_alive(now_ns, broker_set, broker_id)
 
     def candidates(self, now_ns: int, broker_set: str) -> tuple[Candidate, ...]:
         """The living brokers of a set, in order of id."""
         return tuple(
             Candidate(
-                broker_id=beat.broker_id,
-                epoch=beat.epoch,
-                max_offset=beat.max_offset,
-                priority=beat.priority,
+                broker_id=seen.beat.broker_id,
+                epoch=seen.beat.epoch,
+                max_offset=seen.beat.max_offset,
+                priority=seen.beat.priority,
             )
-            for (name, broker_id), (_, beat) in sorted(self._seen.items(), key=lambda e: e[0])
+            for (name, broker_id), seen in sorted(self._seen.items(), key=lambda e: e[0])
             if name == broker_set and self.is_alive(now_ns, name, broker_id)
         )
 
-    def expire(self, now_ns: int) -> list[tuple[str, int]]:
-        """Forget who was silent for too long; return them."""
-        gone = [key for key in sorted(self._seen) if not self.is_alive(now_ns, *key)]
-        for key in gone:
-            del self._seen[key]
-        return gone
+    def alive_ids(self, now_ns: int, broker_set: str) -> tuple[BrokerId, ...]:
+        """Ids of the living brokers of a set, ascending."""
+        return tuple(c.broker_id for c in self.candidates(now_ns, broker_set))

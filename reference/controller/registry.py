@@ -15,7 +15,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from reference.controller import election
-from reference.records import BrokerId, MasterEpoch, Record, RemoteProtocolError, invariant
+from reference.records import (
+    BrokerId,
+    MasterEpoch,
+    Record,
+    RemoteProtocolError,
+    invariant,
+    some,
+)
 from reference.wire.codes import ResponseCode
 
 
@@ -40,15 +47,38 @@ class RegisterBroker(Record):
 
 class ElectMaster(Record):
     """Choose a master. `preferred` is a broker that wants to be it, or None for any; `designate`
-    is an operator's word that it must be that one. `alive` was seen by the proposer."""
+    is an operator's word that it must be that one. `alive` was seen by the proposer, `unclean` is
+    its setting: both are part of the command, so that every controller decides alike."""
 
     broker_set: str
     preferred: BrokerId | None
     designate: bool
     alive: tuple[election.Candidate, ...]
+    unclean: bool = False
 
 
-Command = ApplyBrokerId | RegisterBroker | ElectMaster
+class AlterSyncStateSet(Record):
+    """A master's wish for another SyncStateSet, by the epochs that it believes in."""
+
+    broker_set: str
+    master: BrokerId
+    master_epoch: int
+    sync_state_set: tuple[int, ...]
+    sync_state_set_epoch: int
+    alive: tuple[int, ...]  # seen by the proposer
+
+
+class CleanBrokerData(Record):
+    """An operator's order to forget brokers of a set, or the whole set if `ids` is None. Only the
+    dead, unless `living` is set."""
+
+    broker_set: str
+    ids: tuple[int, ...] | None
+    living: bool
+    alive: tuple[int, ...]
+
+
+Command = ApplyBrokerId | RegisterBroker | ElectMaster | AlterSyncStateSet | CleanBrokerData
 
 
 class Result(Record):
@@ -98,7 +128,7 @@ class Registry:
         known = self.sets.get(broker_set)
         return 1 if known is None else known.next_broker_id
 
-    def apply(self, command: Command, *, unclean: bool = False) -> Result:
+    def apply(self, command: Command) -> Result:
         """Change the state by one command, or say why not. The only way to change it."""
         match command:
             case ApplyBrokerId():
@@ -106,7 +136,11 @@ class Registry:
             case RegisterBroker():
                 return self._register(command)
             case ElectMaster():
-                return self._elect(command, unclean=unclean)
+                return self._elect(command)
+            case AlterSyncStateSet():
+                return self._alter(command)
+            case CleanBrokerData():
+                return self._clean(command)
 
     def _apply_broker_id(self, c: ApplyBrokerId) -> Result:
         if not c.check_code:  # two claims without a code would pass for one
@@ -133,7 +167,7 @@ class Registry:
         known.replicas[c.broker_id].address = c.address
         return OK
 
-    def _elect(self, c: ElectMaster, *, unclean: bool) -> Result:
+    def _elect(self, c: ElectMaster) -> Result:
         known = self.sets.get(c.broker_set)
         if known is None:
             return Result(
@@ -148,7 +182,7 @@ class Registry:
             old_master=known.master,
             preferred=c.preferred,
             designate=c.designate,
-            unclean=unclean,
+            unclean=c.unclean,
         )
         if chosen is None:
             code = ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
@@ -166,6 +200,67 @@ class Registry:
         known.sync_state_set = (chosen,)
         known.sync_state_set_epoch += 1
         return OK
+
+    def _alter(self, c: AlterSyncStateSet) -> Result:
+        known = self.sets.get(c.broker_set)
+        members = tuple(sorted(set(c.sync_state_set)))
+        fault = _alter_fault(known, c, members)
+        if fault is not None:
+            return fault
+        known = some(known, "a change without fault is of a known set")
+        known.sync_state_set = members
+        known.sync_state_set_epoch += 1
+        return OK
+
+    def _clean(self, c: CleanBrokerData) -> Result:
+        known = self.sets.get(c.broker_set)
+        if known is None:
+            return _not_cleaned(f"unknown broker set {c.broker_set}")
+        if not c.living:
+            if c.ids is None and known.master is not None:
+                return _not_cleaned(f"{c.broker_set} has a master")
+            if any(i in c.alive for i in c.ids or ()):
+                return _not_cleaned("a broker to be cleaned is alive")
+        gone = set(known.replicas) if c.ids is None else set(c.ids)
+        # The set itself stays, also empty: it remembers which ids and epochs were given out.
+        known.replicas = {i: r for i, r in known.replicas.items() if i not in gone}
+        known.sync_state_set = tuple(i for i in known.sync_state_set if i not in gone)
+        if known.master in gone:
+            known.master = None
+        return OK
+
+
+def _not_cleaned(why: str) -> Result:
+    return Result(code=ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, remark=why)
+
+
+def _alter_fault(
+    known: BrokerSet | None, c: AlterSyncStateSet, members: tuple[int, ...]
+) -> Result | None:
+    """Why a SyncStateSet may not be changed, in RocketMQ's order of checks."""
+    failed = ResponseCode.CONTROLLER_ALTER_SYNC_STATE_SET_FAILED
+    if known is None:
+        return Result(code=failed, remark=f"unknown broker set {c.broker_set}")
+    unregistered = [i for i in members if i not in known.replicas]
+    dead = [i for i in members if i not in c.alive]
+    checks = (
+        (members == known.sync_state_set, failed, "the set is this one already"),
+        (known.master != c.master, ResponseCode.CONTROLLER_INVALID_MASTER,
+         f"the master is {known.master}, not {c.master}"),
+        (known.master_epoch != c.master_epoch, ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+         f"the master epoch is {known.master_epoch}, not {c.master_epoch}"),
+        (known.sync_state_set_epoch != c.sync_state_set_epoch,
+         ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
+         f"the set's epoch is {known.sync_state_set_epoch}, not {c.sync_state_set_epoch}"),
+        (bool(unregistered), ResponseCode.CONTROLLER_INVALID_REPLICAS,
+         f"not registered: {unregistered}"),
+        (bool(dead), ResponseCode.CONTROLLER_BROKER_NOT_ALIVE, f"not alive: {dead}"),
+        (c.master not in members, failed, "the set lacks its master"),
+    )  # fmt: skip
+    for broken, code, remark in checks:
+        if broken:
+            return Result(code=code, remark=remark)
+    return None
 
 
 VERSION = 1
@@ -204,9 +299,34 @@ def _is_sound(name: str, known: BrokerSet) -> bool:
     ids, members = set(known.replicas), known.sync_state_set
     return (
         known.name == name
-        and ids == set(range(1, known.next_broker_id))
+        and ids <= set(range(1, known.next_broker_id))
         and all(replica.check_code for replica in known.replicas.values())
         and list(members) == sorted(set(members) & ids)
-        and (known.master is not None) == (known.master_epoch > 0)
+        and (known.master is None or known.master_epoch > 0)
         and (known.master is None or known.master in members)
     )
+
+
+_commands = msgspec.msgpack.Decoder(Command)
+
+
+def encode_command(command: Command) -> bytes:
+    """Write a command for the log."""
+    return msgspec.msgpack.encode(command)
+
+
+class Machine:
+    """The registry as the state machine of a Raft group."""
+
+    def __init__(self) -> None:
+        self.registry = Registry()
+
+    def apply(self, index: int, command: bytes) -> Result:
+        """Apply a committed command."""
+        return self.registry.apply(_commands.decode(command))
+
+    def snapshot(self) -> bytes:
+        return to_bytes(self.registry)
+
+    def restore(self, data: bytes) -> None:
+        self.registry = from_bytes(data)

@@ -1,32 +1,38 @@
 """The controller: hands out broker ids, records masters, and answers who is who.
 
-One controller, not replicated yet: a command is applied to a copy of the state, the copy is
-synced to disk, and only then does it become the state and the answer leave. A crash at any instant
-leaves the old state or the new one.
+A group of controllers replicates the registry by Raft; only the one that leads, and knows what is
+committed, answers about it: the others say CONTROLLER_NOT_LEADER (2007), and 1005 names the leader.
+A write is answered once it is applied, a read once leadership is proven. Who is alive is known to
+each controller for itself, from heartbeats that brokers send to all of them.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from reference import rpc
 from reference.config import ConfigError, ControllerConfig, render_config
 from reference.controller import registry
+from reference.controller.election import Candidate
 from reference.controller.liveness import Heartbeat, Liveness
 from reference.controller.registry import (
+    AlterSyncStateSet,
     ApplyBrokerId,
     BrokerSet,
+    CleanBrokerData,
     Command,
     ElectMaster,
+    Machine,
     RegisterBroker,
-    Registry,
     Result,
 )
-from reference.host import Host, read_file, replace_file
+from reference.host import Host
 from reference.node import dispatcher, every, now_ns
-from reference.records import BrokerId, RemoteProtocolError
-from reference.rpc import Connection, Reply
+from reference.raft.core import Timing
+from reference.raft.server import RAFT_CODE, NotLeader, OutcomeUnknown, Raft
+from reference.records import BrokerId
+from reference.rpc import Connection, Handler, Reply
 from reference.wire import node_headers as headers
 from reference.wire.bodies import (
     BrokerReplicasInfo,
@@ -43,88 +49,203 @@ from reference.wire.route import BrokerMemberGroup
 
 ANY_BROKER = -1
 HEARTBEAT_TIMEOUT_MS = 10_000  # where a heartbeat names none
-
-
-class CorruptState(Exception):
-    """The stored state cannot be read; the controller refuses to start rather than forget ids."""
+HEARTBEATS_IN_ELECTION = 5  # a leader is heard so often before a follower grows impatient
 
 
 class Controller:
     """One controller node."""
 
     def __init__(self, config: ControllerConfig, host: Host) -> None:
-        peers = config.peers()
-        if list(peers) != [config.controller_dleger_self_id]:
-            raise ConfigError(
-                "one controller only: controllerDLegerPeers must hold controllerDLegerSelfId "
-                f"and nobody else, not {sorted(peers)}"
-            )
+        self._peers = config.peers()
+        self._me = config.controller_dleger_self_id
+        if self._me not in self._peers:
+            raise ConfigError(f"controllerDLegerPeers {sorted(self._peers)} lacks {self._me!r}")
         self._config = config
         self._host = host
-        self._address = peers[config.controller_dleger_self_id]
-        self._path = f"{config.controller_store_path}/registry.json"
-        self._registry = Registry()
+        self._machine = Machine()
         self._liveness = Liveness()
-        self._write = asyncio.Lock()
-        self._handle = dispatcher(
-            {
-                RequestCode.BROKER_HEARTBEAT: self._heartbeat,
-                RequestCode.CONTROLLER_ELECT_MASTER: self._elect,
-                RequestCode.CONTROLLER_REGISTER_BROKER: self._register,
-                RequestCode.CONTROLLER_GET_REPLICA_INFO: self._replica_info,
-                RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
-                RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: self._sync_state_data,
-                RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
-                RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: self._next_broker_id,
-                RequestCode.CONTROLLER_APPLY_BROKER_ID: self._apply_broker_id,
-            }
-        )
+        self._raft: Raft | None = None
+        self._pool: rpc.Pool | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._scan_wanted = False
+        self._watched: dict[Connection, None] = {}
+
+    @property
+    def leads(self) -> bool:
+        """Whether this node answers about the registry."""
+        return self._raft is not None and self._raft.ready
+
+    @property
+    def _registry(self) -> registry.Registry:
+        return self._machine.registry
+
+    def _handlers(self, raft: Raft) -> dict[int, Handler]:
+        leading = self._leading
+        return {
+            RAFT_CODE: raft.handle,
+            RequestCode.BROKER_HEARTBEAT: self._heartbeat,
+            RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
+            RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
+            RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: leading(self._alter),
+            RequestCode.CONTROLLER_ELECT_MASTER: leading(self._elect),
+            RequestCode.CONTROLLER_REGISTER_BROKER: leading(self._register),
+            RequestCode.CONTROLLER_GET_REPLICA_INFO: leading(self._replica_info),
+            RequestCode.CONTROLLER_GET_SYNC_STATE_DATA: leading(self._sync_state_data),
+            RequestCode.CLEAN_BROKER_DATA: leading(self._clean),
+            RequestCode.CONTROLLER_GET_NEXT_BROKER_ID: leading(self._next_broker_id),
+            RequestCode.CONTROLLER_APPLY_BROKER_ID: leading(self._apply_broker_id),
+        }
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled.
 
         Raises:
-            CorruptState: the stored state cannot be read.
+            CorruptRaftLog: the stored log or snapshot must not be used.
             BlockingIOError: another controller uses the store.
         """
-        self._host.disk.lock(f"{self._config.controller_store_path}/lock")
-        self._load()
-        port = rpc.split_address(self._address)[1]
+        store = self._config.controller_store_path
+        self._host.disk.lock(f"{store}/lock")
         async with asyncio.TaskGroup() as group:
-            server = await rpc.serve(self._config.bind_address, port, self._handle, group=group)
+            self._tasks = group
+            pool = self._pool = rpc.Pool(group)
+            election_ns = self._config.j_raft_election_timeout_ms * 1_000_000
+            raft = self._raft = Raft(
+                self._host,
+                f"{store}/raft",
+                me=self._me,
+                peers=self._peers,
+                machine=self._machine,
+                pool=pool,
+                timing=Timing(
+                    election_ns=election_ns, heartbeat_ns=election_ns // HEARTBEATS_IN_ELECTION
+                ),
+            )
+            await raft.load()
+            port = rpc.split_address(self._peers[self._me])[1]
+            handle = dispatcher(self._handlers(raft))
+            server = await rpc.serve(self._config.bind_address, port, handle, group=group)
             self._host.log("controller.started", port=port, sets=len(self._registry.sets))
+            group.create_task(raft.run())
             ready()
             try:
-                await every(self._config.scan_not_active_broker_interval / 1000, self._expire)
+                await every(self._config.scan_not_active_broker_interval / 1000, self._scan)
             finally:
                 server.close()
+                pool.close()
+                raft.close()
 
-    def _load(self) -> None:
-        stored = read_file(self._host.disk, self._path)
-        if stored is None:
-            return
-        try:
-            self._registry = registry.from_bytes(stored)
-        except RemoteProtocolError as error:
-            raise CorruptState(f"{self._path}: {error}; restore it from a backup") from None
+    # Leading.
+
+    def _leading(self, handler: Callable[[Frame], Awaitable[Reply]]) -> Handler:
+        """Let only the leader answer, and only with what is committed."""
+
+        async def answer(request: Frame) -> Reply:
+            try:
+                await self._group.read()
+                return await handler(request)
+            except (NotLeader, OutcomeUnknown) as error:
+                return request.answer(ResponseCode.CONTROLLER_NOT_LEADER, str(error))
+
+        def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
+            if not self._group.ready:
+                why = f"leader is {self._group.leader or 'not known'}"
+                return request.answer(ResponseCode.CONTROLLER_NOT_LEADER, why)
+            return answer(request)
+
+        return handle
+
+    @property
+    def _group(self) -> Raft:
+        if self._raft is None:
+            raise NotLeader(None)
+        return self._raft
 
     async def _propose(self, command: Command) -> Result:
-        """Apply a command; returns once its effect is durable."""
-        async with self._write:
-            before = registry.to_bytes(self._registry)
-            changed = registry.from_bytes(before)
-            result = changed.apply(command, unclean=self._config.enable_elect_unclean_master)
-            after = registry.to_bytes(changed)
-            if after != before:
-                await replace_file(self._host.disk, self._path, after)
-                self._registry = changed
-                self._host.log("controller.applied", command=type(command).__name__,
-                               detail=msgspec.to_builtins(command))  # fmt: skip
-            return result
+        """Replicate and apply a command.
 
-    def _expire(self) -> None:
-        for broker_set, broker_id in self._liveness.expire(now_ns()):
-            self._host.log("controller.broker.silent", set=broker_set, id=broker_id)
+        Raises:
+            NotLeader, OutcomeUnknown: as `Raft.propose`.
+        """
+        result = await self._group.propose(registry.encode_command(command))
+        if not isinstance(result, Result):
+            raise OutcomeUnknown(f"a command was applied as something else: {result!r}")
+        self._host.log(
+            "controller.applied",
+            command=type(command).__name__,
+            code=int(result.code),
+            detail=msgspec.to_builtins(command),
+        )
+        return result
+
+    def _scan_soon(self) -> None:
+        """Look for dead masters now, not at the next turn; not twice at a time."""
+        if not self._scan_wanted and self._tasks is not None:
+            self._scan_wanted = True
+            self._tasks.create_task(self._scan())
+
+    async def _scan(self) -> None:
+        """Replace every recorded master that is dead, if somebody can take its place."""
+        self._scan_wanted = False
+        raft = self._group
+        if not raft.ready:
+            self._liveness.since_ns = now_ns()
+            return
+        for name in sorted(self._registry.sets):
+            known = self._registry.sets[name]
+            if known.master is None or not self._is_dead(name, known.master):
+                continue
+            if not self._liveness.alive_ids(now_ns(), name):
+                continue
+            try:
+                result = await self._choose(name, preferred=None, designate=False)
+            except (NotLeader, OutcomeUnknown) as error:
+                self._host.log("controller.elect.failed", set=name, why=str(error))
+                return
+            if result.code != ResponseCode.SUCCESS:
+                self._host.log("controller.elect.refused", set=name, why=result.remark)
+
+    def _is_dead(self, name: str, broker_id: int) -> bool:
+        return self._liveness.is_dead(now_ns(), name, broker_id, HEARTBEAT_TIMEOUT_MS)
+
+    async def _choose(self, name: str, *, preferred: BrokerId | None, designate: bool) -> Result:
+        """Elect a master for a set, and tell everybody who is alive if there is a new one."""
+        alive = self._liveness.candidates(now_ns(), name)
+        heard = any(c.broker_id == preferred for c in alive)
+        if preferred is not None and not designate and not heard:
+            # Who asks is alive, whether or not its first heartbeat has come yet.
+            alive = (*alive, Candidate(broker_id=preferred))
+        result = await self._propose(
+            ElectMaster(
+                broker_set=name,
+                preferred=preferred,
+                designate=designate,
+                alive=alive,
+                unclean=self._config.enable_elect_unclean_master,
+            )
+        )
+        if result.code == ResponseCode.SUCCESS and self._config.notify_broker_role_changed:
+            self._notify(self._registry.sets[name])
+        return result
+
+    def _notify(self, known: BrokerSet) -> None:
+        """Tell every living broker of a set who is master; who misses it finds out by polling."""
+        header = headers.RoleChanged(
+            master_address=known.master_address,
+            master_epoch=known.master_epoch,
+            sync_state_set_epoch=known.sync_state_set_epoch,
+            master_broker_id=known.master,
+        )
+        frame = Frame(
+            code=RequestCode.NOTIFY_BROKER_ROLE_CHANGED,
+            ext=to_ext(header),
+            body=_sync_state_set(known).to_json(),
+        )
+        for broker_id in self._liveness.alive_ids(now_ns(), known.name):
+            replica = known.replicas.get(broker_id)
+            if replica is not None and self._pool is not None:
+                self._pool.post(replica.address, frame)
+
+    # Requests that every controller answers.
 
     def _heartbeat(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.BrokerHeartbeat, request.ext)
@@ -146,10 +267,13 @@ class Controller:
             # Nobody's life is remembered who cannot be elected: this bounds the memory.
             why = f"broker {beat.broker_set}:{beat.broker_id} must apply for an id first"
             return request.answer(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, why)
-        self._liveness.on_heartbeat(now_ns(), beat)
+        self._liveness.on_heartbeat(now_ns(), beat, connection)
+        if connection not in self._watched:
+            self._watched[connection] = None
+            connection.on_close(self._lost)
         return request.answer(ResponseCode.SUCCESS, "Heart beat success")
 
-    def _next_broker_id(self, request: Frame, connection: Connection) -> Reply:
+    async def _next_broker_id(self, request: Frame) -> Reply:
         h = from_ext(headers.NextBrokerIdRequest, request.ext)
         answer = headers.NextBrokerIdResponse(
             next_broker_id=self._registry.next_broker_id(h.broker_name),
@@ -158,7 +282,7 @@ class Controller:
         )
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
 
-    async def _apply_broker_id(self, request: Frame, connection: Connection) -> Reply:
+    async def _apply_broker_id(self, request: Frame) -> Reply:
         h = from_ext(headers.ApplyBrokerIdRequest, request.ext)
         result = await self._propose(
             ApplyBrokerId(
@@ -174,7 +298,7 @@ class Controller:
         )
         return request.answer(result.code, result.remark or None, ext=to_ext(answer))
 
-    async def _register(self, request: Frame, connection: Connection) -> Reply:
+    async def _register(self, request: Frame) -> Reply:
         h = from_ext(headers.RegisterToControllerRequest, request.ext)
         result = await self._propose(
             RegisterBroker(
@@ -201,17 +325,10 @@ class Controller:
             ResponseCode.SUCCESS, ext=to_ext(answer), body=_sync_state_set(known).to_json()
         )
 
-    async def _elect(self, request: Frame, connection: Connection) -> Reply:
+    async def _elect(self, request: Frame) -> Reply:
         h = from_ext(headers.ElectMasterRequest, request.ext)
         wanted = None if h.broker_id in (None, ANY_BROKER) else BrokerId(h.broker_id or 0)
-        result = await self._propose(
-            ElectMaster(
-                broker_set=h.broker_name,
-                preferred=wanted,
-                designate=h.designate_elect,
-                alive=self._liveness.candidates(now_ns(), h.broker_name),
-            )
-        )
+        result = await self._choose(h.broker_name, preferred=wanted, designate=h.designate_elect)
         told = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
         if result.code not in told:
             return request.answer(result.code, result.remark)
@@ -235,7 +352,48 @@ class Controller:
             result.code, result.remark or None, ext=to_ext(answer), body=body.to_json()
         )
 
-    def _replica_info(self, request: Frame, connection: Connection) -> Reply:
+    async def _alter(self, request: Frame) -> Reply:
+        h = from_ext(headers.AlterSyncStateSetRequest, request.ext)
+        wanted = SyncStateSet.from_json(request.body)
+        result = await self._propose(
+            AlterSyncStateSet(
+                broker_set=h.broker_name,
+                master=BrokerId(h.master_broker_id),
+                master_epoch=h.master_epoch,
+                sync_state_set=wanted.sync_state_set,
+                sync_state_set_epoch=wanted.sync_state_set_epoch,
+                alive=self._liveness.alive_ids(now_ns(), h.broker_name),
+            )
+        )
+        if result.code != ResponseCode.SUCCESS:
+            none = to_ext(headers.AlterSyncStateSetResponse())
+            return request.answer(result.code, result.remark, ext=none)
+        known = self._registry.sets[h.broker_name]
+        answer = headers.AlterSyncStateSetResponse(
+            new_sync_state_set_epoch=known.sync_state_set_epoch
+        )
+        return request.answer(
+            ResponseCode.SUCCESS, ext=to_ext(answer), body=_sync_state_set(known).to_json()
+        )
+
+    async def _clean(self, request: Frame) -> Reply:
+        h = from_ext(headers.CleanBrokerDataRequest, request.ext)
+        words = [w for w in (h.broker_controller_ids_to_clean or "").split(";") if w.strip()]
+        if not all(w.strip().isascii() and w.strip().isdigit() for w in words):
+            return request.answer(
+                ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, f"not broker ids: {words}"
+            )
+        result = await self._propose(
+            CleanBrokerData(
+                broker_set=h.broker_name,
+                ids=tuple(int(w) for w in words) or None,
+                living=h.is_clean_living_broker,
+                alive=self._liveness.alive_ids(now_ns(), h.broker_name),
+            )
+        )
+        return request.answer(result.code, result.remark or None)
+
+    async def _replica_info(self, request: Frame) -> Reply:
         h = from_ext(headers.ReplicaInfoRequest, request.ext)
         known = self._registry.sets.get(h.broker_name)
         if known is None:
@@ -252,18 +410,26 @@ class Controller:
             ResponseCode.SUCCESS, ext=to_ext(answer), body=_sync_state_set(known).to_json()
         )
 
+    def _lost(self, connection: Connection) -> None:
+        """A broker's connection closed: it is gone until it is heard again."""
+        self._watched.pop(connection, None)
+        gone = self._liveness.on_close(connection)
+        if gone:
+            self._host.log("controller.broker.lost", brokers=gone)
+            self._scan_soon()
+
     def _metadata(self, request: Frame, connection: Connection) -> Reply:
-        me = self._config.controller_dleger_self_id
+        leader = self._group.leader
         answer = headers.MetadataResponse(
             group=self._config.controller_dleger_group,
-            controller_leader_id=me,
-            controller_leader_address=self._address,
-            is_leader=True,
-            peers=f"{me}:{self._address};",
+            controller_leader_id=leader,
+            controller_leader_address=None if leader is None else self._peers[leader],
+            is_leader=self._group.ready,
+            peers="".join(f"{peer}:{address};" for peer, address in self._peers.items()),
         )
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
 
-    def _sync_state_data(self, request: Frame, connection: Connection) -> Reply:
+    async def _sync_state_data(self, request: Frame) -> Reply:
         names = broker_names(request.body)
         table = {n: self._replicas_info(self._registry.sets[n])
                  for n in names if n in self._registry.sets}  # fmt: skip

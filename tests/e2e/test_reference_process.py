@@ -132,7 +132,7 @@ def broker_text(store: Path, port: int, more: str = "") -> str:
         ("broker", "brokerNme=b\n", "broker.conf:1: unknown key brokerNme; did you mean"),
         ("namesrv", "\n\nlistenPort=70000\n", "namesrv.conf:3: listenPort=70000: expected"),
         ("controller", "controllerDLegerPeers=n0\n", "controller.conf:1: controllerDLegerPeers"),
-        ("controller", "", "controllerDLegerPeers must hold"),
+        ("controller", "", "controllerDLegerPeers [] lacks"),
     ],
 )
 def test_a_bad_configuration_exits_2_with_file_and_line(

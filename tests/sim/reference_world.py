@@ -10,6 +10,7 @@ from harness.simulation.loop import SimLoop
 from harness.simulation.world import SimMachine, World
 from reference.__main__ import make_node
 from reference.config import ROLES, parse_config
+from reference.controller.server import Controller
 from reference.rpc import Connection, Handler, Pool, refuse
 from reference.wire.codes import RequestCode
 from reference.wire.frame import Frame
@@ -97,6 +98,8 @@ class Cluster:
         self.until(lambda: process.ready or process.task.done())
         if process.task.done():
             process.task.result()
+        if isinstance(process.node, Controller) and ";" not in settings["controllerDLegerPeers"]:
+            self.until(lambda: process.node.leads)  # alone, it leads at once
         return process
 
     def until(self, done: Callable[[], bool], *, seconds: float = 60) -> None:

@@ -7,10 +7,12 @@ import msgspec
 import pytest
 from reference_world import CONTROLLER, CONTROLLER_CONF, JOINED, Cluster, Process, relay
 
+from harness.simulation.disk import SimDisk
+from harness.simulation.world import SimHost
 from reference.broker.identity import Claimed, Owned, State, state_of
 from reference.broker.server import Broker
-from reference.controller import registry
-from reference.controller.registry import Registry
+from reference.controller.registry import Machine, Registry
+from reference.raft.storage import Storage
 from reference.rpc import Pool
 from reference.wire.codes import RequestCode
 from reference.wire.files import decode_identity
@@ -39,8 +41,23 @@ def owned_id(cluster: Cluster, name: str) -> int | None:
 
 
 def stored(cluster: Cluster) -> Registry:
-    data = cluster.disk("controller", "/data/registry.json")
-    return Registry() if data is None else registry.from_bytes(data)
+    """What the lone controller's disk holds: everything that it wrote is committed."""
+    disk = SimDisk(Random(1))
+    files = cluster.machines["controller"].disk.files
+    disk.files = {path: bytearray(data) for path, data in files.items()}
+    machine = Machine()
+
+    async def replay(host: SimHost) -> None:
+        _, _, log, snapshot = await Storage(disk, "/data/raft").load()
+        if snapshot is not None:
+            machine.restore(snapshot.data)
+        for entry in log.entries:
+            if entry.data:
+                machine.apply(entry.index, entry.data)
+
+    with Cluster("replay") as reader:
+        reader.world.run(reader.machines["client"], replay)
+    return machine.registry
 
 
 def codes(cluster: Cluster) -> dict[int, str]:
@@ -269,17 +286,18 @@ def test_a_broker_refuses_to_start_on_such_an_identity(
     assert isinstance(process.node, Broker)
 
 
-def test_a_controller_refuses_a_corrupt_registry(cluster: Cluster) -> None:
+def test_a_controller_refuses_a_damaged_log(cluster: Cluster) -> None:
     """S1, design 9: it would hand ids out again."""
     cluster.up("controller", "controller", CONTROLLER_CONF)
     join(cluster, "b1")
-    content = cluster.machines["controller"].disk.files["/data/registry.json"]
-    del content[-5:]
+    content = bytearray(cluster.machines["controller"].disk.files["/data/raft/log"])
+    content[20] ^= 0xFF
     process = cluster.start("b3", "controller", CONTROLLER_CONF)  # a machine of its own
-    cluster.machines["b3"].disk.files["/data/registry.json"] = content
+    cluster.machines["b3"].disk.files["/data/raft/log"] = content
     cluster.until(process.task.done)
-    with pytest.raises(Exception, match=r"/data/registry\.json: .*restore it"):
-        process.task.result()
+    error = process.task.exception()
+    assert isinstance(error, ExceptionGroup)
+    assert "/data/raft/log: no sound record at byte" in str(error.exceptions[0])
 
 
 def test_a_store_has_one_process(cluster: Cluster) -> None:

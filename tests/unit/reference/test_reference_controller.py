@@ -7,8 +7,10 @@ from reference.controller import registry
 from reference.controller.election import Candidate, choose
 from reference.controller.liveness import Heartbeat, Liveness
 from reference.controller.registry import (
+    AlterSyncStateSet,
     ApplyBrokerId,
     BrokerSet,
+    CleanBrokerData,
     ElectMaster,
     RegisterBroker,
     Registry,
@@ -35,13 +37,18 @@ def alive(*ids: int) -> tuple[Candidate, ...]:
 
 
 def elect(
-    *ids: int, preferred: int | None = None, designate: bool = False, broker_set: str = "b"
+    *ids: int,
+    preferred: int | None = None,
+    designate: bool = False,
+    broker_set: str = "b",
+    unclean: bool = False,
 ) -> ElectMaster:
     return ElectMaster(
         broker_set=broker_set,
         preferred=None if preferred is None else BrokerId(preferred),
         designate=designate,
         alive=alive(*ids),
+        unclean=unclean,
     )
 
 
@@ -137,7 +144,7 @@ def test_election_answers_by_the_table() -> None:
     assert made.apply(elect(1, 3, preferred=3)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
     assert (known.master, known.master_epoch) == (2, 1)
     # Unclean, if that is allowed.
-    assert made.apply(elect(1, 3, preferred=3), unclean=True).code == ResponseCode.SUCCESS
+    assert made.apply(elect(1, 3, preferred=3, unclean=True)).code == ResponseCode.SUCCESS
     assert (known.master, known.master_epoch, known.sync_state_set) == (3, 2, (3,))
 
 
@@ -209,11 +216,9 @@ def damaged() -> list[bytes]:
         good[:-1],
         good.replace(b'"version":1', b'"version":2'),
         good.replace(b'"next_broker_id":3', b'"next_broker_id":2'),
-        good.replace(b'"next_broker_id":3', b'"next_broker_id":9'),
         good.replace(b'"sync_state_set":[1]', b'"sync_state_set":[7]'),
         good.replace(b'"sync_state_set":[1]', b'"sync_state_set":[]'),
         good.replace(b'"master":1', b'"master":2'),
-        good.replace(b'"master":1', b'"master":null'),
         good.replace(b'"name":"b"', b'"name":"x"'),
         good.replace(b'"check_code":"a2:1;0"', b'"check_code":""'),
     ]
@@ -256,10 +261,92 @@ def test_a_broker_lives_for_its_own_timeout_after_its_last_heartbeat() -> None:
     assert not seen.is_alive(0, "b", 3)
     assert not seen.is_alive(0, "other", 1)
     assert [c.broker_id for c in seen.candidates(2 * SECOND_NS, "b")] == [2]
-    assert seen.expire(2 * SECOND_NS) == [("b", 1)]
+    assert seen.alive_ids(2 * SECOND_NS, "b") == (2,)
     seen.on_heartbeat(3 * SECOND_NS, beat(1, end=77))
     assert [(c.broker_id, c.max_offset) for c in seen.candidates(3 * SECOND_NS, "b")] == [
         (1, 77),
         (2, 0),
     ]
     assert seen.candidates(0, "other") == ()
+
+
+def test_a_new_leader_gives_a_broker_that_it_never_heard_one_timeout_of_grace() -> None:
+    seen = Liveness(since_ns=5 * SECOND_NS)
+    assert not seen.is_dead(8 * SECOND_NS, "b", 1, timeout_ms=3000)
+    assert seen.is_dead(8 * SECOND_NS + 1, "b", 1, timeout_ms=3000)
+    seen.on_heartbeat(8 * SECOND_NS, beat(1))
+    assert not seen.is_dead(9 * SECOND_NS, "b", 1, timeout_ms=3000)
+    assert seen.is_dead(9 * SECOND_NS + 1, "b", 1, timeout_ms=3000), "its own timeout is 1 s"
+
+
+def test_a_broker_is_gone_with_the_connection_of_its_last_heartbeat() -> None:
+    """controller-ha.md 2.6; an older connection that closes later says nothing."""
+    seen = Liveness()
+    seen.on_heartbeat(0, beat(1), "old")
+    seen.on_heartbeat(1, beat(1), "new")
+    assert seen.on_close("old") == []
+    assert seen.is_alive(2, "b", 1)
+    assert seen.on_close("new") == [("b", 1)]
+    assert not seen.is_alive(2, "b", 1)
+    assert seen.is_dead(2, "b", 1, timeout_ms=10_000), "no grace: it was heard"
+
+
+def alter(*members: int, **changed: object) -> AlterSyncStateSet:
+    fields: dict[str, object] = {
+        "broker_set": "b", "master": 1, "master_epoch": 1, "sync_state_set": members,
+        "sync_state_set_epoch": 1, "alive": (1, 2, 3),
+    }  # fmt: skip
+    return AlterSyncStateSet(**{**fields, **changed})  # type: ignore[arg-type]
+
+
+def test_a_sync_state_set_changes_by_the_table() -> None:
+    """S4, controller-ha.md 2.4: each check with its code, in order; +1 for each change."""
+    made = with_brokers(3)
+    made.apply(elect(1, 2, 3, preferred=1))
+    known = made.sets["b"]
+    refused = [
+        (alter(1, 2, broker_set="x"), 2013),
+        (alter(1), 2013),
+        (alter(1, 2, master=2), 2002),
+        (alter(1, 2, master_epoch=2), 2000),
+        (alter(1, 2, sync_state_set_epoch=2), 2001),
+        (alter(1, 9), 2003),
+        (alter(1, 2, alive=(1,)), 2006),
+        (alter(2, 3), 2013),
+    ]
+    for command, code in refused:
+        assert (made.apply(command).code, known.sync_state_set) == (code, (1,)), command
+    assert made.apply(alter(2, 1, 2)).code == ResponseCode.SUCCESS
+    assert (known.sync_state_set, known.sync_state_set_epoch) == ((1, 2), 2)
+    assert made.apply(alter(1, sync_state_set_epoch=2)).code == ResponseCode.SUCCESS
+    assert (known.sync_state_set, known.sync_state_set_epoch) == ((1,), 3)
+
+
+def test_cleaning_forgets_brokers_and_never_their_ids() -> None:
+    """S1, controller-ha.md 1.12, 2.9: guards of the living; ids are not given out again."""
+    made = with_brokers(3)
+    made.apply(elect(1, 2, 3, preferred=1))
+    made.apply(alter(1, 2))
+
+    def clean(ids: tuple[int, ...] | None, living: bool = False) -> int:
+        command = CleanBrokerData(broker_set="b", ids=ids, living=living, alive=(1, 2))
+        return made.apply(command).code
+
+    assert clean(None) == clean((2, 3)) == ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA
+    assert clean((3,)) == 0
+    assert clean((2,), living=True) == 0
+    known = made.sets["b"]
+    assert (sorted(known.replicas), known.sync_state_set, known.master) == ([1], (1,), 1)
+    assert clean(None, living=True) == 0
+    assert (known.replicas, known.master, known.master_epoch) == ({}, None, 1)
+    assert made.next_broker_id("b") == 4
+    assert registry.from_bytes(registry.to_bytes(made)).sets == made.sets
+
+
+def test_commands_survive_the_log() -> None:
+    for command in (claim(1), elect(1, 2, preferred=1), alter(1, 2)):
+        machine, twin = registry.Machine(), with_brokers(2)
+        machine.restore(registry.to_bytes(with_brokers(2)))
+        result = machine.apply(1, registry.encode_command(command))
+        assert result == twin.apply(command)
+        assert machine.registry.sets == twin.sets

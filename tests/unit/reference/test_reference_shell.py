@@ -28,11 +28,11 @@ def test_a_broken_invariant_is_found_inside_task_groups(error: Exception, ours: 
     assert "\n" not in describe(error)
 
 
-@pytest.mark.parametrize("peers", ["", "n0-h:1;n1-h:2", "n1-h:1"])
-def test_a_controller_that_is_not_alone_is_refused(peers: str) -> None:
-    """Design 9: replication is not here yet; say so instead of handing out ids twice."""
+@pytest.mark.parametrize("peers", ["", "n1-h:1", "n1-h:1;n2-h:2"])
+def test_a_controller_that_is_not_of_its_group_is_refused(peers: str) -> None:
+    """Design 9: its own address is its entry among the peers."""
     config = ControllerConfig(controller_dleger_peers=peers, controller_dleger_self_id="n0")
-    with pytest.raises(ConfigError, match="one controller only"):
+    with pytest.raises(ConfigError, match="lacks 'n0'"):
         make_node(config, RealHost(seed=1))
 
 
