@@ -130,6 +130,7 @@ class Controller:
             try:
                 await every(self._config.scan_not_active_broker_interval / 1000, self._scan)
             finally:
+                self._tasks = None  # from here on a lost connection starts nothing
                 server.close()
                 pool.close()
                 raft.close()
