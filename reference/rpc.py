@@ -18,8 +18,8 @@ Source: RocketMQ ``NettyRemotingAbstract``; answers to unknown codes and failed 
 import asyncio
 import contextlib
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
 
 import msgspec
 
@@ -185,7 +185,10 @@ class Connection(asyncio.Protocol):
             result = request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
         if inspect.isawaitable(result):
             self._in_flight += 1
-            self._group.create_task(self._finish(request, result))
+            if not spawn(self._group, self._finish(request, result)) and asyncio.iscoroutine(
+                result
+            ):
+                result.close()
         else:
             self._reply(request, result)
 
@@ -214,6 +217,16 @@ def assert_transport(transport: asyncio.BaseTransport) -> None:
     """Refuse transports that cannot carry a stream."""
     if not hasattr(transport, "write"):
         raise InvariantViolation(f"not a stream transport: {transport!r}")
+
+
+def spawn(group: asyncio.TaskGroup, work: Coroutine[Any, Any, None]) -> bool:
+    """Start a task, unless its group is ending: a stopping node begins nothing new."""
+    try:
+        group.create_task(work)
+    except RuntimeError:
+        work.close()
+        return False
+    return True
 
 
 def address_text(name: object) -> str:
@@ -343,7 +356,7 @@ class Pool:
         if known is not None and not known.closed:
             known.oneway(request)
         elif address not in self._dialling:
-            self._group.create_task(self._dial_for_later(address))
+            spawn(self._group, self._dial_for_later(address))
 
     async def _dial_for_later(self, address: str) -> None:
         with contextlib.suppress(NotSent):  # the next message tries again

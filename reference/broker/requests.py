@@ -14,7 +14,7 @@ from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import now_ns
 from reference.records import QueueOffset, some
-from reference.rpc import Connection, Handler, NotSent, Reply, split_address
+from reference.rpc import Connection, Handler, NotSent, Reply, spawn, split_address
 from reference.wire import headers
 from reference.wire import property as props
 from reference.wire.bodies import (
@@ -98,7 +98,7 @@ class Requests:
             why = f"topic[{h.topic}] not exist, apply first please!"
             return self._refused(request, Refusal(code=ResponseCode.TOPIC_NOT_EXIST, remark=why))
         await self._tables.put_topic(topic)
-        self._group.create_task(self._membership.register_everywhere())
+        spawn(self._group, self._membership.register_everywhere())
         answer = self._send(request, connection)  # from the start: the role may be another by now
         return answer if isinstance(answer, Frame | None) else await answer
 
@@ -352,7 +352,7 @@ class Requests:
             await self._tables.put_topic(
                 TopicConfig(topic_name=retry, read_queue_nums=1, write_queue_nums=1)
             )
-            self._group.create_task(self._membership.register_everywhere())
+            spawn(self._group, self._membership.register_everywhere())
 
     def _unregister(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.UnregisterClientRequest, request.ext)

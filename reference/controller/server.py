@@ -181,8 +181,7 @@ class Controller:
     def _scan_soon(self) -> None:
         """Look for dead masters now, not at the next turn; not twice at a time."""
         if not self._scan_wanted and self._tasks is not None:
-            self._scan_wanted = True
-            self._tasks.create_task(self._scan())
+            self._scan_wanted = rpc.spawn(self._tasks, self._scan())
 
     async def _scan(self) -> None:
         """Replace every recorded master that is dead, if somebody can take its place."""

@@ -1,0 +1,49 @@
+"""A node that is asked to stop while requests come in stops without a failure."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from reference_world import BROKER, CONTROLLER, CONTROLLER_CONF, JOINED, Cluster
+
+from reference.rpc import Pool
+from reference.wire.frame import Frame
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as made:
+        yield made
+
+
+def load(cluster: Cluster, address: str, code: int, count: int = 400) -> None:
+    """Ask again and again from another machine, over one connection."""
+    loop, _ = cluster.world.process(cluster.machines["client"])
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            pool = Pool(group)
+            for _ in range(count):
+                try:
+                    await pool.call(address, Frame(code=code, ext={}), timeout_s=1)
+                except OSError:
+                    await asyncio.sleep(0.001)
+
+    loop.create_task(main())
+
+
+@pytest.mark.parametrize("delay_us", [0, 130, 270, 410, 733, 1009])
+def test_a_stop_under_load_is_clean(cluster: Cluster, delay_us: int) -> None:
+    """House style: a failure in a callback would end a real node with exit code 1."""
+    controller = cluster.up("controller", "controller", CONTROLLER_CONF)
+    broker = cluster.up("b1", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
+    for address, code in ((CONTROLLER, 1012), (CONTROLLER, 1004), (BROKER, 310), (BROKER, 34)):
+        load(cluster, address, code)
+    cluster.sleep(0.01 + delay_us / 1e6)
+    for process in (broker, controller):
+        process.loop.call_soon(process.task.cancel)
+    cluster.until(lambda: broker.task.done() and controller.task.done())
+    for process in (broker, controller):
+        assert process.task.cancelled()
+        assert process.loop.failures == []
