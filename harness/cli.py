@@ -139,6 +139,7 @@ def cli() -> None:
     show_default=True,
     help="client threads",
 )
+@click.option("--controllers", type=click.IntRange(1, 9), default=1, show_default=True)
 @click.option("--broker-sets", type=click.IntRange(1, 50), default=3, show_default=True)
 @click.option(
     "--replicas",

@@ -60,6 +60,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_ns: int = 30_000_000_000
     rate: float = 100.0
     concurrency: int = 6
+    controllers: int = 1
     broker_sets: int = 3
     replicas: int = 1
     profile: Profile = "P-ALL"
@@ -67,7 +68,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     mutant: str = ""
 
     def settings(self) -> Settings:
-        topology = Topology(broker_sets=self.broker_sets, replicas=self.replicas)
+        topology = Topology(
+            controllers=self.controllers, broker_sets=self.broker_sets, replicas=self.replicas
+        )
         return Settings(
             topology=topology,
             profile=self.profile,
@@ -97,6 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--time-limit {decimal(self.time_limit_ns)}s",
             f"--rate {self.rate!r}".removesuffix(".0"),
             f"--concurrency {self.concurrency}",
+            f"--controllers {self.controllers}",
             f"--broker-sets {self.broker_sets}",
             f"--replicas {self.replicas}",
             f"--profile {self.profile}",

@@ -22,6 +22,7 @@ OPTIONS = st.builds(
     time_limit_ns=st.integers(1, DURATION_NS_MAX),
     rate=st.floats(0.1, 100_000),
     concurrency=st.integers(2, 1000),
+    controllers=st.integers(1, 9),
     broker_sets=st.integers(1, 50),
     profile=st.sampled_from(["P-ALL", "P-DEFAULT", "P-UNCLEAN"]),
     timing=st.sampled_from(["fast", "stock"]),
@@ -46,7 +47,7 @@ def test_the_usual_command_is_short_to_read() -> None:
     options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
     assert options.command() == (
         "maxq test --environment simulated --workload queue --nemesis kill --time-limit 1.5s "
-        "--rate 100 --concurrency 6 --broker-sets 3 --replicas 1 --profile P-ALL --timing fast "
+        "--rate 100 --concurrency 6 --controllers 1 --broker-sets 3 --replicas 1 --profile P-ALL --timing fast "
         "--seed 7"
     )
 

@@ -34,6 +34,7 @@ def completed(run: Performed, f: str) -> Op:
         {"concurrency": 2},
         {"time_limit_ns": SECOND_NS // 2},  # over before the first kill
         {"broker_sets": 1, "concurrency": 2},
+        {"controllers": 3},
         {"rate": 1.0},
     ],
 )
