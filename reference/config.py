@@ -42,7 +42,16 @@ class NamesrvConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
 
     listen_port: Port = 9876
     scan_not_active_broker_interval: Millis = 5000  # ms
+    kv_config_path: str = "/var/lib/rocketmq/namesrv/kvConfig.json"
+    order_message_enable: bool = False  # show ORDER_TOPIC_CONFIG in routes
     return_order_topic_config_to_broker: bool = True
+    delete_topic_with_broker_registration: bool = False
+    support_acting_master: bool = False
+    notify_min_broker_id_changed: bool = False
+    need_wait_for_service: bool = False
+    wait_seconds_for_service: Annotated[int, Meta(ge=0, le=86_400)] = 45  # s
+    enable_all_topic_list: bool = True
+    enable_topic_list: bool = True
 
 
 class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
@@ -117,6 +126,13 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     broker_permission: Annotated[int, Meta(ge=0, le=7)] = 6
     region_id: str = "DefaultRegion"
     trace_on: bool = True
+    lock_in_strict_mode: bool = False  # locks of ordered queues need totalReplicas/2+1 brokers
+    sync_broker_member_group_period: Millis = 1000  # ms; read in strict mode only
+    # How long a lock holds. In Java this is a system property (-D on its command line) and no key
+    # of the file, where Java ignores it; here it is a line of the file under the property's name.
+    lock_max_live_time: Millis = field(
+        name="rocketmq.broker.rebalance.lockMaxLiveTime", default=60_000
+    )  # ms
 
     @property
     def commit_log_path(self) -> str:

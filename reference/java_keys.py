@@ -1,7 +1,8 @@
 """Configuration keys that only the Java system uses, by role.
 
 A file that serves both systems may hold them: our nodes accept each with one warning. Names were
-read from the live settings that RocketMQ 5.1.1, 5.3.3 and 5.5.0 print (requests 26, 319, 1010).
+read from the live settings that RocketMQ 5.1.1, 5.3.3 and 5.5.0 print (requests 26, 319, 1010);
+the one with dots is a system property of the Java broker.
 """
 
 NAMESRV = frozenset(
@@ -151,7 +152,8 @@ BROKER = frozenset(
     regionId registerBrokerTimeoutMills registerNameServerPeriod rejectPullConsumerEnable
     rejectTransactionMessage replicasPerDiskPartition replyThreadPoolQueueCapacity
     retrieveMessageFromPopRetryTopicV1 reviveAckWaitMs reviveInterval reviveMaxSlow reviveQueueNum
-    reviveScanTime rocketmqHome rocksdbCQDoubleWriteEnable rocksdbCompressionType
+    reviveScanTime rocketmq.broker.rebalance.lockMaxLiveTime rocketmqHome
+    rocksdbCQDoubleWriteEnable rocksdbCompressionType
     rocksdbFlushWalFrequency rocksdbWalFileRollingThreshold sampleCountThreshold sampleSteps
     scheduleAsyncDeliverMaxPendingLimit scheduleAsyncDeliverMaxResendNum2Blocked
     searchBcqByCacheEnable secretKey sendHeartbeatTimeoutMillis sendMessageThreadPoolNums

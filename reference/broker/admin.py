@@ -1,27 +1,38 @@
-"""What operators and tools ask of a broker: topics, groups, settings, runtime figures."""
+"""What operators ask of a broker as a whole: its settings, its figures, a record of its log."""
+
+import msgspec
 
 from reference.broker.membership import Membership
+from reference.broker.reading import record_at
 from reference.broker.store import Store
-from reference.broker.topics import FORBIDDEN_TOPICS, Tables, name_fault
+from reference.broker.topics import Tables
 from reference.config import BrokerConfig, render_config
 from reference.host import Host
 from reference.rpc import Connection, Handler, Reply
+from reference.settings import Settings, UpdateRefused
 from reference.wire import node_headers as headers
-from reference.wire.bodies import SubscriptionGroupConfig, SubscriptionGroups
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import VERSION, Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.route import KVTable, TopicConfig
+from reference.wire.headers import ViewMessageRequest, from_ext, to_ext
+from reference.wire.message import RECORD_BYTES_MAX
+from reference.wire.route import KVTable
 
-QUEUES_MAX = 10_000
+# Settings that are read anew at every use, by `Requests` or here. A key belongs here only if all
+# that read it read it from `Settings`.
+LIVE_KEYS = frozenset(
+    {"autoCreateSubscriptionGroup", "brokerPermission", "flushDiskType", "longPollingEnable",
+     "maxMessageSize", "regionId", "shortPollingTimeMills", "slaveReadEnable", "syncFlushTimeout",
+     "traceOn"}
+)  # fmt: skip
+BLACK_LIST = frozenset({"configBlackList", "brokerConfigPath"})
 
 
 class Admin:
-    """Handlers of administrative requests."""
+    """Handlers of administrative requests about the broker itself."""
 
     def __init__(
         self,
-        config: BrokerConfig,
+        settings: Settings[BrokerConfig],
         host: Host,
         store: Store,
         tables: Tables,
@@ -29,8 +40,7 @@ class Admin:
         *,
         mutant: str,
     ) -> None:
-        self._config = config
-        self._host = host
+        self._settings = settings
         self._store = store
         self._tables = tables
         self._membership = membership
@@ -39,72 +49,37 @@ class Admin:
 
     def handlers(self) -> dict[int, Handler]:
         return {
-            RequestCode.UPDATE_AND_CREATE_TOPIC: self._put_topic,
-            RequestCode.GET_TOPIC_CONFIG: self._get_topic,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self._all_topics,
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._put_group,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all_groups,
             RequestCode.GET_BROKER_CONFIG: self._get_config,
+            RequestCode.UPDATE_BROKER_CONFIG: self._update_config,
             RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime_info,
+            RequestCode.VIEW_MESSAGE_BY_ID: self._view,
         }
-
-    async def _put_topic(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.CreateTopicRequest, request.ext)
-        fault = name_fault(h.topic)
-        if fault is None and h.topic in FORBIDDEN_TOPICS:
-            fault = f"The topic[{h.topic}] is conflict with system topic."
-        queues = (h.read_queue_nums, h.write_queue_nums)
-        if fault is None and not all(0 < n <= QUEUES_MAX for n in queues):
-            fault = f"queue numbers {queues} are not within 1..{QUEUES_MAX}"
-        if fault is not None:
-            return request.answer(ResponseCode.INVALID_PARAMETER, fault)
-        await self._tables.put_topic(
-            TopicConfig(
-                topic_name=h.topic,
-                read_queue_nums=h.read_queue_nums,
-                write_queue_nums=h.write_queue_nums,
-                perm=h.perm,
-                topic_filter_type=h.topic_filter_type,
-                topic_sys_flag=h.topic_sys_flag or 0,
-                order=h.order,
-                attributes=_attributes(h.attributes),
-            )
-        )
-        await self._membership.register_everywhere()
-        return request.answer(ResponseCode.SUCCESS)
-
-    def _get_topic(self, request: Frame, connection: Connection) -> Reply:
-        name = from_ext(headers.TopicRequest, request.ext).topic
-        topic = self._tables.topics.get(name)
-        if topic is None:
-            why = f"No topic in this broker. topic: {name}"
-            return request.answer(ResponseCode.TOPIC_NOT_EXIST, why)
-        return request.answer(ResponseCode.SUCCESS, body=topic.to_json())
-
-    def _all_topics(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(ResponseCode.SUCCESS, body=self._tables.wrapper().to_json())
-
-    async def _put_group(self, request: Frame, connection: Connection) -> Reply:
-        group = SubscriptionGroupConfig.from_json(request.body)
-        fault = name_fault(group.group_name or "")
-        if fault is not None:
-            return request.answer(ResponseCode.INVALID_PARAMETER, fault)
-        await self._tables.put_group(group)
-        return request.answer(ResponseCode.SUCCESS)
-
-    def _all_groups(self, request: Frame, connection: Connection) -> Reply:
-        body = SubscriptionGroups(
-            data_version=self._tables.group_version, subscription_group_table=self._tables.groups
-        )
-        return request.answer(ResponseCode.SUCCESS, body=body.to_json())
 
     def _get_config(self, request: Frame, connection: Connection) -> Reply:
         version = self._tables.version.to_json().decode()
         return request.answer(
             ResponseCode.SUCCESS,
             ext=to_ext(headers.BrokerConfigResponse(version=version)),
-            body=render_config(self._config).encode(),
+            body=render_config(self._shown()).encode(),
         )
+
+    def _shown(self) -> BrokerConfig:
+        """The settings; with a controller, role and id as they are now."""
+        config, now = self._settings.now, self._membership
+        if not config.enable_controller_mode or now.role == "fenced":
+            return config
+        role = "SYNC_MASTER" if now.role == "master" else "SLAVE"
+        return msgspec.structs.replace(config, broker_role=role, broker_id=now.role_id)
+
+    async def _update_config(self, request: Frame, connection: Connection) -> Reply:
+        try:
+            keys = self._settings.update(request.body or b"")
+        except UpdateRefused as refused:
+            return request.answer(refused.code, str(refused))
+        if "brokerPermission" in keys:
+            self._tables.permit(self._settings.now.broker_permission)
+            await self._membership.register_everywhere()
+        return request.answer(ResponseCode.SUCCESS)
 
     def _runtime_info(self, request: Frame, connection: Connection) -> Reply:
         table = {
@@ -121,9 +96,10 @@ class Admin:
         }
         return request.answer(ResponseCode.SUCCESS, body=KVTable(table=table).to_json())
 
-
-def _attributes(text: str | None) -> dict[str, str]:
-    """Read ``+key=value,-key``; removals mean nothing for a topic that is written whole."""
-    pairs = (part.strip() for part in (text or "").split(","))
-    added = (p[1:].partition("=") for p in pairs if p.startswith("+") and "=" in p)
-    return {key: value for key, _, value in added}
+    def _view(self, request: Frame, connection: Connection) -> Reply:
+        offset = from_ext(ViewMessageRequest, request.ext).offset
+        record = record_at(self._store, offset, bytes_max=RECORD_BYTES_MAX)
+        if record is None:
+            why = f"can not find message by the offset, {offset}"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        return request.answer(ResponseCode.SUCCESS, body=record)

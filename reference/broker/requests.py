@@ -15,6 +15,7 @@ from reference.host import Host
 from reference.node import now_ns
 from reference.records import QueueOffset, some
 from reference.rpc import Connection, Handler, NotSent, Reply, spawn, split_address
+from reference.settings import Settings
 from reference.wire import headers
 from reference.wire import property as props
 from reference.wire.bodies import (
@@ -36,20 +37,20 @@ class Requests:
 
     def __init__(
         self,
-        config: BrokerConfig,
+        settings: Settings[BrokerConfig],
         node: Host,
         store: Store,
         tables: Tables,
         membership: Membership,
         group: asyncio.TaskGroup,
     ) -> None:
-        self._config = config
+        self._settings = settings
         self._node = node
         self._store = store
         self._tables = tables
         self._membership = membership
         self._group = group
-        self._clients = Clients()
+        self.clients = Clients()
         self._rng = node.rng("broker.queue")
         self._uniq = node.rng("broker.uniq")
         self._store_host = host(*split_address(membership.address))
@@ -72,6 +73,10 @@ class Requests:
             RequestCode.UNREGISTER_CLIENT: self._unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._consumer_list,
         }
+
+    @property
+    def _config(self) -> BrokerConfig:
+        return self._settings.now  # some of them change while the broker runs
 
     # Sending.
 
@@ -185,13 +190,13 @@ class Requests:
             h,
             group=self._tables.groups.get(h.consumer_group),
             topic=self._tables.topics.get(h.topic),
-            known=self._clients.subscription(h.consumer_group, h.topic),
+            known=self.clients.subscription(h.consumer_group, h.topic),
         )
         if refusal is not None:
             return request.answer(refusal.code, refusal.remark)
         wanted = h.subscription
         if not h.sys_flag & pull.SUBSCRIPTION:
-            known = self._clients.subscription(h.consumer_group, h.topic)
+            known = self.clients.subscription(h.consumer_group, h.topic)
             wanted = some(known, "checked just above").sub_string
         if pull.wanted_codes(wanted) == frozenset():
             why = "parse the consumer's subscription failed"
@@ -331,7 +336,13 @@ class Requests:
                 return request.answer(ResponseCode.INVALID_PARAMETER, fault)
         if connection.closed:
             return None  # its end has been seen already, and would not be seen again
-        changed = self._clients.on_heartbeat(now_ns(), connection, body)
+        changed = self.clients.on_heartbeat(
+            now_ns(),
+            connection,
+            body,
+            language=request.language or "OTHER",
+            version=request.version,
+        )
         if connection not in self._watched:
             self._watched[connection] = None
             connection.on_close(self._lost)
@@ -357,12 +368,14 @@ class Requests:
     def _unregister(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.UnregisterClientRequest, request.ext)
         if h.consumer_group:
-            self._notify(self._clients.on_leave(h.client_id, h.consumer_group))
+            self._notify(self.clients.on_leave(h.client_id, h.consumer_group))
+        if h.producer_group:
+            self.clients.on_producer_leave(h.client_id, h.producer_group)
         return request.answer(ResponseCode.SUCCESS)
 
     def _consumer_list(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.ConsumerGroupRequest, request.ext)
-        members = self._clients.members(h.consumer_group)
+        members = self.clients.members(h.consumer_group)
         if not members:
             why = f"no consumer for this group, {h.consumer_group}"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
@@ -371,18 +384,18 @@ class Requests:
 
     def expire_clients(self) -> None:
         """Forget clients that fell silent."""
-        self._notify(self._clients.expire(now_ns()))
+        self._notify(self.clients.expire(now_ns()))
 
     def _lost(self, connection: Connection) -> None:
         self._watched.pop(connection, None)
-        self._notify(self._clients.on_close(connection))
+        self._notify(self.clients.on_close(connection))
 
     def _notify(self, groups: list[str]) -> None:
         """Tell the members of changed groups, so that they rebalance."""
         for group in groups:
             ext = to_ext(headers.ConsumerGroupRequest(consumer_group=group))
             notice = Frame(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext=ext)
-            for member in self._clients.members(group).values():
+            for member in self.clients.members(group).values():
                 if isinstance(member.channel, Connection):
                     try:
                         member.channel.oneway(notice)

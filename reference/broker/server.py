@@ -1,7 +1,8 @@
 """The broker: one process that stores messages and answers clients, and its way through life.
 
 This module owns the start, the ports, the periodic work and the stop; the requests themselves are
-in `reference.broker.requests` (clients) and `reference.broker.admin` (operators).
+in `requests` and `lock_quorum` (clients), `admin`, `topic_admin` and `group_admin` (operators) and
+`metadata` (slaves).
 """
 
 import asyncio
@@ -9,14 +10,19 @@ import contextlib
 from collections.abc import Callable
 
 from reference import rpc
-from reference.broker.admin import Admin
+from reference.broker.admin import BLACK_LIST, LIVE_KEYS, Admin
+from reference.broker.group_admin import GroupAdmin
+from reference.broker.lock_quorum import Locks
 from reference.broker.membership import Membership
+from reference.broker.metadata import Metadata
 from reference.broker.requests import Requests
 from reference.broker.store import Store
+from reference.broker.topic_admin import TopicAdmin
 from reference.broker.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import dispatcher, every
+from reference.settings import Settings
 from reference.wire.codes import RequestCode
 
 STOP_TIMEOUT_S = 5.0
@@ -46,6 +52,7 @@ class Broker:
             auto_create=config.auto_create_topic_enable,
             default_queues=config.default_topic_queue_nums,
         )
+        self._tables.permission = config.broker_permission
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled; then say goodbye and sync.
@@ -65,14 +72,20 @@ class Broker:
 
     async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
         pool = rpc.Pool(group)
-        membership = Membership(
-            self._config, self._host, self._tables, pool, lambda: self._store.end
+        config, host, store, tables = self._config, self._host, self._store, self._tables
+        settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
+        membership = Membership(config, host, tables, pool, lambda: store.end)
+        requests = Requests(settings, host, store, tables, membership, group)
+        locks = Locks(config, host, membership, group)
+        parts = (
+            requests,
+            locks,
+            Admin(settings, host, store, tables, membership, mutant=self._mutant),
+            TopicAdmin(config, store, tables, membership),
+            GroupAdmin(config, store, tables, requests.clients),
+            Metadata(tables),
         )
-        requests = Requests(self._config, self._host, self._store, self._tables, membership, group)
-        admin = Admin(
-            self._config, self._host, self._store, self._tables, membership, mutant=self._mutant
-        )
-        handlers = {**requests.handlers(), **admin.handlers()}
+        handlers = {code: h for part in parts for code, h in part.handlers().items()}
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
@@ -84,6 +97,9 @@ class Broker:
             every(self._config.flush_consumer_offset_interval / 1000, self._save_offsets)
         )
         group.create_task(every(10.0, requests.expire_clients))
+        group.create_task(every(10.0, locks.expire))
+        if locks.polls:
+            group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
         self._host.log("broker.started", name=self._config.broker_name, port=port)
         ready()
         try:
@@ -92,6 +108,7 @@ class Broker:
             for server in servers:
                 server.close()
             await self._goodbye(membership)
+            locks.close()
             pool.close()
 
     async def _goodbye(self, membership: Membership) -> None:

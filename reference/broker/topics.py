@@ -8,11 +8,20 @@ Units: offsets are message indices.
 
 import asyncio
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
+
+import msgspec
 
 from reference.host import Host, read_file, replace_file
 from reference.records import RemoteProtocolError
-from reference.wire.bodies import ConsumerOffsets, SubscriptionGroupConfig, SubscriptionGroups
+from reference.wire.bodies import (
+    ConsumerOffsets,
+    DelayOffsets,
+    MessageRequestModes,
+    SubscriptionGroupConfig,
+    SubscriptionGroups,
+)
 from reference.wire.body import Body
 from reference.wire.route import (
     PERM_INHERIT,
@@ -33,6 +42,8 @@ FORBIDDEN_TOPICS = frozenset(
      "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
 )  # fmt: skip
 
+SYSTEM_TOPICS = FORBIDDEN_TOPICS | {DEFAULT_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC"}
+SYSTEM_PREFIX = "rmq_sys_"
 
 B = TypeVar("B", bound=Body)
 
@@ -54,8 +65,16 @@ def name_fault(topic: str) -> str | None:
     return None
 
 
+def is_system_topic(topic: str) -> bool:
+    """Whether a topic belongs to RocketMQ itself."""
+    return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)
+
+
 class Tables:
     """Topics, groups and offsets of one broker, with their files below `folder`.
+
+    A slave's tables are its master's, adopted whole and with their data versions, so that an equal
+    version means an equal table. Delay offsets and request modes are kept for whoever serves them.
 
     Args:
         host: disk and clock.
@@ -83,6 +102,11 @@ class Tables:
         self.offsets: dict[str, dict[int, int]] = {}  # "topic@group" -> queue -> offset
         self.version = DataVersion()
         self.group_version = DataVersion()
+        self.offset_version = DataVersion()
+        self.forbidden: dict[str, dict[str, int]] = {}  # group -> topic -> bits
+        self.delay = DelayOffsets()
+        self.modes = MessageRequestModes()
+        self.permission = PERM_READ | PERM_WRITE  # of the broker; narrows what is registered
         self._offsets_dirty = False
         self._write = asyncio.Lock()  # one write of a file at a time
         self._auto_create = auto_create
@@ -97,13 +121,23 @@ class Tables:
         topics = self._read(TopicConfigSerializeWrapper, self._topics_path)
         groups = self._read(SubscriptionGroups, self._groups_path)
         offsets = self._read(ConsumerOffsets, self._offsets_path)
-        self.topics, self.version = dict(topics.topic_config_table), topics.data_version
+        self.topics = self._with_system(topics.topic_config_table)
+        self.version = topics.data_version
         self.groups = dict(groups.subscription_group_table)
         self.group_version = groups.data_version
+        self.forbidden = dict(groups.forbidden_table)
         self.offsets = {k: dict(v) for k, v in offsets.offset_table.items()}
+        self.offset_version = offsets.data_version
+        self.delay = self._read(DelayOffsets, self._delay_path)
+        self.modes = self._read(MessageRequestModes, self._modes_path)
+
+    def _with_system(self, topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
+        """A table with this broker's own topics; without the template of topics that come into
+        being when first sent to, if that is not allowed here (any more)."""
+        made = {**self._system, **topics}
         if not self._auto_create:
-            self.topics.pop(DEFAULT_TOPIC, None)  # from a time when it was allowed
-        self.topics = {**self._system, **self.topics}
+            made.pop(DEFAULT_TOPIC, None)
+        return made
 
     def _read(self, kind: type[B], path: str) -> B:
         """Read a table; an absent one is empty."""
@@ -125,42 +159,105 @@ class Tables:
     def _offsets_path(self) -> str:
         return f"{self._folder}/consumerOffset.json"
 
+    @property
+    def _delay_path(self) -> str:
+        return f"{self._folder}/delayOffset.json"
+
+    @property
+    def _modes_path(self) -> str:
+        return f"{self._folder}/messageRequestMode.json"
+
+    def table(self) -> TopicConfigSerializeWrapper:
+        """The topic table as slaves copy it."""
+        return _table(self.topics, self.version)
+
     def wrapper(self) -> TopicConfigSerializeWrapper:
-        """The topic table as it is registered, and as slaves copy it."""
-        return TopicConfigSerializeWrapper(
-            data_version=self.version, topic_config_table=dict(sorted(self.topics.items()))
-        )
+        """The topic table as it is registered: no topic allows what the broker does not."""
+        rights = PERM_READ | PERM_WRITE
+        if self.permission & rights == rights:
+            return self.table()
+        narrowed = {
+            name: msgspec.structs.replace(topic, perm=topic.perm & self.permission)
+            for name, topic in self.topics.items()
+        }
+        return _table(narrowed, self.version)
+
+    def permit(self, permission: int) -> None:
+        """Change what the broker allows; name servers learn it by the next registration."""
+        self.permission = permission
+        self.version = self._next_version(self.version)
 
     def adopt_epoch(self, master_epoch: int) -> None:
         """Stamp the table with a master epoch, so that a stale master's table loses."""
         self.version = self._next_version(self.version, state=master_epoch)
 
+    # Topics and groups.
+
     async def put_topic(self, topic: TopicConfig) -> None:
         """Create or change a topic; durable when this returns."""
+        await self.put_topics([topic])
+
+    async def put_topics(self, topics: Iterable[TopicConfig]) -> None:
+        """Create or change topics, all or none; durable when this returns."""
         async with self._write:
-            if self.topics.get(topic.topic_name) == topic:
-                return
-            table = TopicConfigSerializeWrapper(
-                data_version=self._next_version(self.version),
-                topic_config_table=dict(sorted({**self.topics, topic.topic_name: topic}.items())),
-            )
-            await replace_file(self._host.disk, self._topics_path, table.to_json())
-            self.topics[topic.topic_name] = topic
-            self.version = self._next_version(self.version)  # an epoch may have come meanwhile
+            wanted = {t.topic_name: t for t in topics}
+            if any(self.topics.get(name) != topic for name, topic in wanted.items()):
+                await self._write_topics({**self.topics, **wanted})
+
+    async def delete_topic(self, topic: str) -> None:
+        """Forget a topic, how far groups are in it, and its retry topics of POP consumers; durable
+        when this returns, but for the offsets."""
+        groups = [group for name, group in self._consumers() if name == topic]
+        retries = (f"{RETRY_PREFIX}{g}{sign}{topic}" for g in groups for sign in "_+")
+        gone = {topic, *retries}
+        async with self._write:
+            left = {name: t for name, t in self.topics.items() if name not in gone}
+            if len(left) < len(self.topics):
+                await self._write_topics(left)
+        self._drop_offsets(lambda name, _: name in gone)
+
+    async def _write_topics(self, topics: dict[str, TopicConfig]) -> None:
+        table = _table(topics, self._next_version(self.version))
+        await replace_file(self._host.disk, self._topics_path, table.to_json())
+        self.topics = topics
+        self.version = self._next_version(self.version)  # an epoch may have come meanwhile
 
     async def put_group(self, group: SubscriptionGroupConfig) -> None:
         """Create or change a subscription group; durable when this returns."""
-        name = group.group_name or ""
+        await self.put_groups([group])
+
+    async def put_groups(self, groups: Sequence[SubscriptionGroupConfig]) -> None:
+        """Create or change subscription groups, all or none; durable when this returns."""
         async with self._write:
-            if self.groups.get(name) == group:
-                return
-            table = SubscriptionGroups(
-                data_version=self._next_version(self.group_version),
-                subscription_group_table={**self.groups, name: group},
-            )
-            await replace_file(self._host.disk, self._groups_path, table.to_json())
-            self.groups[name] = group
-            self.group_version = table.data_version
+            wanted = {g.group_name or "": g for g in groups}
+            if any(self.groups.get(name) != group for name, group in wanted.items()):
+                await self._write_groups({**self.groups, **wanted})
+
+    async def delete_group(self, group: str, *, clean_offsets: bool) -> None:
+        """Forget a group, and how far it is if asked to; durable when this returns, but for the
+        offsets."""
+        async with self._write:
+            if group in self.groups:
+                await self._write_groups({n: g for n, g in self.groups.items() if n != group})
+        if clean_offsets:
+            self._drop_offsets(lambda _, name: name == group)
+
+    async def _write_groups(self, groups: dict[str, SubscriptionGroupConfig]) -> None:
+        table = SubscriptionGroups(
+            data_version=self._next_version(self.group_version),
+            forbidden_table=self.forbidden,
+            subscription_group_table=groups,
+        )
+        await replace_file(self._host.disk, self._groups_path, table.to_json())
+        self.groups, self.group_version = groups, table.data_version
+
+    def group_table(self) -> SubscriptionGroups:
+        """The groups as slaves copy them."""
+        return SubscriptionGroups(
+            data_version=self.group_version,
+            forbidden_table=self.forbidden,
+            subscription_group_table=self.groups,
+        )
 
     def _next_version(self, version: DataVersion, state: int | None = None) -> DataVersion:
         return DataVersion(
@@ -168,6 +265,8 @@ class Tables:
             state_version=version.state_version if state is None else state,
             timestamp=self._host.wall_ms(),
         )
+
+    # Offsets.
 
     def commit_offset(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         """Remember how far a group is in a queue, until the next save only in memory."""
@@ -178,19 +277,94 @@ class Tables:
         """How far a group is in a queue."""
         return self.offsets.get(f"{topic}@{group}", {}).get(queue_id)
 
+    def topics_of(self, group: str) -> tuple[str, ...]:
+        """Topics that a group has offsets in."""
+        return tuple(sorted(topic for topic, name in self._consumers() if name == group))
+
+    def offset_table(self) -> ConsumerOffsets:
+        """The offsets as slaves copy them, and as they are written."""
+        topics: dict[str, list[str]] = {}
+        for topic, group in self._consumers():
+            topics.setdefault(group, []).append(topic)
+        return ConsumerOffsets(
+            data_version=self.offset_version,
+            group_topic_map={group: tuple(names) for group, names in topics.items()},
+            offset_table=self.offsets,
+        )
+
+    def _consumers(self) -> list[tuple[str, str]]:
+        """Topic and group of each entry."""
+        pairs = (key.partition("@") for key in self.offsets)
+        return [(topic, group) for topic, _, group in pairs]
+
+    def _drop_offsets(self, gone: Callable[[str, str], bool]) -> None:
+        for topic, group in self._consumers():
+            if gone(topic, group):
+                del self.offsets[f"{topic}@{group}"]
+                self._offsets_dirty = True
+
     async def save_offsets(self) -> None:
         """Write the consumer offsets, if they changed. Raises OSError; the next call retries."""
         async with self._write:
             if not self._offsets_dirty:
                 return
             self._offsets_dirty = False
-            body = ConsumerOffsets(offset_table=self.offsets).to_json()
+            body = self.offset_table().to_json()
             try:
                 await replace_file(self._host.disk, self._offsets_path, body)
             except BaseException:
                 self._offsets_dirty = True
                 raise
 
+    # A slave's copies. Each takes effect only if `valid` still holds once it is on disk: a slave
+    # that was made master meanwhile must not fall back to what its master had.
+
+    async def adopt_topics(
+        self, theirs: TopicConfigSerializeWrapper, valid: Callable[[], bool]
+    ) -> None:
+        """Take a master's topic table. Raises OSError."""
+        async with self._write:
+            topics = self._with_system(theirs.topic_config_table)
+            body = _table(topics, theirs.data_version).to_json()
+            await replace_file(self._host.disk, self._topics_path, body)
+            if valid():
+                self.topics, self.version = topics, theirs.data_version
+
+    async def adopt_groups(self, theirs: SubscriptionGroups, valid: Callable[[], bool]) -> None:
+        """Take a master's subscription groups. Raises OSError."""
+        async with self._write:
+            await replace_file(self._host.disk, self._groups_path, theirs.to_json())
+            if valid():
+                self.groups = dict(theirs.subscription_group_table)
+                self.forbidden = dict(theirs.forbidden_table)
+                self.group_version = theirs.data_version
+
+    def adopt_offsets(self, theirs: ConsumerOffsets) -> None:
+        """Take a master's consumer offsets, until the next save only in memory."""
+        self.offsets = {key: dict(queues) for key, queues in theirs.offset_table.items()}
+        self.offset_version = theirs.data_version
+        self._offsets_dirty = True
+
+    async def adopt_delay(self, theirs: DelayOffsets, valid: Callable[[], bool]) -> None:
+        """Take how far a master has delivered delayed messages. Raises OSError."""
+        async with self._write:
+            await replace_file(self._host.disk, self._delay_path, theirs.to_json())
+            if valid():
+                self.delay = theirs
+
+    async def adopt_modes(self, theirs: MessageRequestModes, valid: Callable[[], bool]) -> None:
+        """Take a master's request modes. Raises OSError."""
+        async with self._write:
+            await replace_file(self._host.disk, self._modes_path, theirs.to_json())
+            if valid():
+                self.modes = theirs
+
 
 def _config(name: str, queues: int, perm: int) -> TopicConfig:
     return TopicConfig(topic_name=name, perm=perm, read_queue_nums=queues, write_queue_nums=queues)
+
+
+def _table(topics: dict[str, TopicConfig], version: DataVersion) -> TopicConfigSerializeWrapper:
+    return TopicConfigSerializeWrapper(
+        data_version=version, topic_config_table=dict(sorted(topics.items()))
+    )

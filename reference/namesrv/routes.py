@@ -3,11 +3,14 @@
 Rules are those of RocketMQ's ``RouteInfoManager`` (``spec`` of the remoting protocol, 4.2): the
 topics of a broker name come from its master, or from its smallest id where brokers say that they
 know acting masters; a stale master, by the epoch in its data version, cannot displace a newer one.
-Times are ns of this node's monotonic clock.
+Two things differ from Java's: a refused first registration leaves nothing behind (not an empty
+group), and a table of one topic, which is an update, never removes the other topics. Times are ns
+of this node's monotonic clock.
 """
 
 from dataclasses import dataclass, field
 
+from reference.namesrv.queues import Queues
 from reference.records import Record
 from reference.wire.route import (
     MASTER_ID,
@@ -36,6 +39,8 @@ class Registration(Record):
     topics: dict[str, TopicConfig]
     timeout_ms: int = EXPIRY_MS
     acting_master: bool | None = None  # None: a broker from before acting masters
+    zone: str | None = None
+    only_these_topics: bool = False  # deleteTopicWithBrokerRegistration
 
 
 class Refused(Record):
@@ -49,6 +54,16 @@ class Master(Record):
 
     address: str = ""
     ha_address: str = ""
+
+
+class MinIdChanged(Record):
+    """The smallest id of a group is another one: what to tell whom (905)."""
+
+    to: tuple[str, ...]
+    broker_id: int
+    address: str
+    offline_address: str | None = None  # of the old smallest id, where it is gone
+    ha_address: str | None = None  # of the new one, where it came
 
 
 @dataclass(slots=True)
@@ -68,6 +83,7 @@ class Group:
     cluster: str
     addresses: dict[int, str] = field(default_factory=dict)
     acting_master: bool = False
+    zone: str | None = None
 
 
 class Routes:
@@ -76,39 +92,38 @@ class Routes:
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
         self.live: dict[str, Live] = {}
-        self._queues: dict[str, dict[str, QueueData]] = {}  # topic -> broker name
+        self.queues = Queues()
+        self._changed_mins: list[MinIdChanged] = []
+
+    # Changes.
 
     def register(self, now_ns: int, r: Registration) -> Master | Refused:
         """Take a registration, or say why not; answers the master to a slave."""
-        group = self.groups.get(r.broker_name)
-        if group is None:
-            group = Group(r.cluster)
+        group = self.groups.get(r.broker_name) or Group(r.cluster)
         before = group.addresses.get(r.broker_id)
         if before is not None and before != r.address and self._is_newer(before, r):
-            return Master()  # a stale master: answered as if nothing was known
+            # A stale master is answered as if nothing was known; it is no slave any more either.
+            _drop(group, r.address)
+            self.live.pop(r.address, None)
+            return Master()
         if before is None and len(r.topics) == 1:
             return Refused(remark="register broker failed")  # an update before any full table
         self.groups[r.broker_name] = group
-        for other in [i for i, a in group.addresses.items() if a == r.address]:
-            del group.addresses[other]
+        smallest = min(group.addresses, default=MASTER_ID)
+        _drop(group, r.address)
         changed = before is None or self._changed(r)
         group.addresses[r.broker_id] = r.address
-        group.acting_master = bool(r.acting_master)
+        group.acting_master, group.zone = bool(r.acting_master), r.zone
         self.live[r.address] = Live(now_ns, r.timeout_ms, r.data_version, r.ha_address)
         prime = r.acting_master is not None and r.broker_id == min(group.addresses)
         if r.broker_id == MASTER_ID or prime:
-            # Who acts for an absent master is read from, never written to.
-            keep = ~PERM_WRITE if r.broker_id != MASTER_ID and r.acting_master else ~0
-            self._take_topics(r, all_of_them=changed, keep=keep)
+            self._take_topics(r, replace=changed)
+        if r.broker_id < smallest:
+            self._note(group, ha_address=r.ha_address)
         master = group.addresses.get(MASTER_ID)
         if r.broker_id == MASTER_ID or master is None or master not in self.live:
             return Master()
         return Master(address=master, ha_address=self.live[master].ha_address)
-
-    def has(self, broker_name: str, address: str) -> bool:
-        """Whether an address is registered under a name."""
-        group = self.groups.get(broker_name)
-        return group is not None and address in group.addresses.values()
 
     def _is_newer(self, address: str, r: Registration) -> bool:
         known = self.live.get(address)
@@ -120,42 +135,35 @@ class Routes:
         known = self.live.get(r.address)
         return known is None or known.data_version != r.data_version
 
-    def _take_topics(self, r: Registration, *, all_of_them: bool, keep: int) -> None:
-        for name, topic in r.topics.items():
-            queues = self._queues.setdefault(name, {})
-            if all_of_them or r.broker_name not in queues:
-                queues[r.broker_name] = QueueData(
-                    broker_name=r.broker_name,
-                    perm=topic.perm & keep,
-                    read_queue_nums=topic.read_queue_nums,
-                    topic_sys_flag=topic.topic_sys_flag,
-                    write_queue_nums=topic.write_queue_nums,
-                )
+    def _take_topics(self, r: Registration, *, replace: bool) -> None:
+        if r.only_these_topics and len(r.topics) != 1:
+            self.queues.drop(r.broker_name, keep=r.topics)
+        # Who acts for an absent master is read from, never written to.
+        keep = ~PERM_WRITE if r.broker_id != MASTER_ID and r.acting_master else ~0
+        self.queues.take(r.broker_name, r.topics, replace=replace, keep=keep)
 
     def heard(self, now_ns: int, address: str) -> None:
         """A broker showed that it lives, without registering."""
         if address in self.live:
             self.live[address].heard_ns = now_ns
 
-    def version(self, address: str) -> DataVersion | None:
-        """The data version that an address registered last."""
-        known = self.live.get(address)
-        return None if known is None else known.data_version
-
     def unregister(self, broker_name: str, address: str) -> None:
         """Forget an address; the last one takes its broker name and queues along."""
         self.live.pop(address, None)
         group = self.groups.get(broker_name)
-        if group is None:
+        if group is None or address not in group.addresses.values():
             return
-        for broker_id in [i for i, a in group.addresses.items() if a == address]:
-            del group.addresses[broker_id]
+        smallest = min(group.addresses)
+        _drop(group, address)
         if not group.addresses:
             del self.groups[broker_name]
-            for topic in list(self._queues):
-                self._queues[topic].pop(broker_name, None)
-                if not self._queues[topic]:
-                    del self._queues[topic]
+            self.queues.drop(broker_name)
+            return
+        if group.acting_master:
+            if MASTER_ID not in group.addresses:
+                self.queues.wipe_write(broker_name)
+            if smallest not in group.addresses:
+                self._note(group, offline_address=address)
 
     def expire(self, now_ns: int) -> list[str]:
         """Forget every address that was silent for too long; return them."""
@@ -171,15 +179,59 @@ class Routes:
             self.unregister(name, address)
         self.live.pop(address, None)
 
+    def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> None:
+        """Set a topic's queues as told (217); nothing where any broker name is unknown."""
+        if all(q.broker_name in self.groups for q in queues):
+            self.queues.put(topic, queues)
+
+    def delete_topic(self, topic: str, cluster: str | None) -> None:
+        """Forget a topic (216), everywhere or in one cluster."""
+        self.queues.delete(topic, None if cluster is None else self._names(cluster))
+
+    def _note(
+        self, group: Group, *, offline_address: str | None = None, ha_address: str | None = None
+    ) -> None:
+        smallest = min(group.addresses)
+        # Who has just come as the smallest knows it, unless nobody else is there to be told.
+        knows = offline_address is None and len(group.addresses) > 1
+        told = tuple(
+            group.addresses[i] for i in sorted(group.addresses) if not (knows and i == smallest)
+        )
+        self._changed_mins.append(
+            MinIdChanged(
+                to=told,
+                broker_id=smallest,
+                address=group.addresses[smallest],
+                offline_address=offline_address,
+                ha_address=ha_address,
+            )
+        )
+
+    def take_notices(self) -> list[MinIdChanged]:
+        """What has changed since the last call, in order."""
+        notices, self._changed_mins = self._changed_mins, []
+        return notices
+
+    # Questions.
+
+    def has(self, broker_name: str, address: str) -> bool:
+        """Whether an address is registered under a name."""
+        group = self.groups.get(broker_name)
+        return group is not None and address in group.addresses.values()
+
+    def version(self, address: str) -> DataVersion | None:
+        """The data version that an address registered last."""
+        known = self.live.get(address)
+        return None if known is None else known.data_version
+
     def route(self, topic: str) -> TopicRouteData | None:
         """Where a topic is served; None if nowhere."""
-        queues = self._queues.get(topic)
+        queues = [q for q in self.queues.of(topic) if q.broker_name in self.groups]
         if not queues:
             return None
-        names = sorted(queues)
         return TopicRouteData(
-            broker_datas=tuple(self._data(n) for n in names if n in self.groups),
-            queue_datas=tuple(queues[n] for n in names),
+            broker_datas=tuple(self._data(q.broker_name) for q in queues),
+            queue_datas=tuple(queues),
         )
 
     def cluster_info(self) -> ClusterInfo:
@@ -204,7 +256,22 @@ class Routes:
         )
 
     def topics(self) -> tuple[str, ...]:
-        return tuple(sorted(self._queues))
+        return self.queues.topics()
+
+    def topics_in(self, cluster: str) -> tuple[str, ...]:
+        """Topics that some broker of a cluster serves."""
+        return self.queues.topics_of(self._names(cluster))
+
+    def system_names(self) -> tuple[tuple[str, ...], str | None]:
+        """Names of clusters and brokers, each a topic of its own, and the address of any broker."""
+        if not self.groups:
+            return (), None
+        clusters = {g.cluster for g in self.groups.values()}
+        addresses = self.groups[min(self.groups)].addresses
+        return tuple(sorted(clusters | self.groups.keys())), addresses[min(addresses)]
+
+    def _names(self, cluster: str) -> list[str]:
+        return [n for n, g in self.groups.items() if g.cluster == cluster]
 
     def _data(self, name: str) -> BrokerData:
         group = self.groups[name]
@@ -213,4 +280,11 @@ class Routes:
             broker_name=name,
             cluster=group.cluster,
             enable_acting_master=group.acting_master,
+            zone_name=group.zone,
         )
+
+
+def _drop(group: Group, address: str) -> None:
+    """An address has one id of a name: forget what it had."""
+    for broker_id in [i for i, a in group.addresses.items() if a == address]:
+        del group.addresses[broker_id]

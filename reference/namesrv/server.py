@@ -1,80 +1,75 @@
-"""The name server: answers where topics live, and forgets brokers that fell silent."""
+"""The name server: answers where topics live, and forgets brokers that fell silent.
+
+This module owns its life and what brokers say of themselves; what is asked of it is in
+`reference.namesrv.questions`. An address belongs to the connection that registered it last and is
+forgotten when that connection ends, as are all addresses of a connection (Java forgets only one of
+them, so that of a killed container the others stay in the routes until they expire).
+"""
 
 import asyncio
 from collections.abc import Callable
 
 from reference import rpc
-from reference.config import NamesrvConfig, render_config
+from reference.config import NamesrvConfig
 from reference.host import Host
-from reference.namesrv.routes import EXPIRY_MS, Refused, Registration, Routes
+from reference.namesrv.kv import ORDER_TOPICS, Kv
+from reference.namesrv.questions import BLACK_LIST, LIVE_KEYS, Questions
+from reference.namesrv.routes import EXPIRY_MS, MinIdChanged, Refused, Registration, Routes
 from reference.node import dispatcher, every, now_ns
-from reference.rpc import Connection, Reply
+from reference.rpc import Connection, Pool, Reply
+from reference.settings import Settings
 from reference.wire import node_headers as headers
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 from reference.wire.registration import decode_compressed
-from reference.wire.route import (
-    DataVersion,
-    MemberGroupBody,
-    RegisterBrokerBody,
-    TopicList,
-    body_crc32,
-)
+from reference.wire.route import DataVersion, KVTable, RegisterBrokerBody, body_crc32
+
+NOTICES_MAX = 1000  # waiting to be told; older ones are overtaken by the next poll of the brokers
+NOTICE_TIMEOUT_S = 0.3
 
 
 class Namesrv:
-    """One name server; keeps everything in memory, as RocketMQ's does."""
+    """One name server; of all that it knows, only the KV settings are on disk, as in RocketMQ."""
 
     def __init__(self, config: NamesrvConfig, host: Host) -> None:
-        self._config = config
+        self._settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
         self._host = host
         self._routes = Routes()
-        self._connections: dict[Connection, tuple[str, str]] = {}  # broker name, address
-        self._handle = dispatcher(
-            {
-                RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
-                RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
-                RequestCode.REGISTER_BROKER: self._register,
-                RequestCode.UNREGISTER_BROKER: self._unregister,
-                RequestCode.QUERY_DATA_VERSION: self._query_version,
-                RequestCode.BROKER_HEARTBEAT: self._heartbeat,
-                RequestCode.GET_BROKER_MEMBER_GROUP: self._member_group,
-                RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics,
-                RequestCode.GET_NAMESRV_CONFIG: self._get_config,
-            }
-        )
+        self._kv = Kv(host, config.kv_config_path)
+        self._owner: dict[str, Connection] = {}  # address -> who registered it last
+        self._watched: dict[Connection, None] = {}
+        self._notices: list[MinIdChanged] = []  # not yet told
+        self._telling = False
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Serve until cancelled."""
+        """Serve until cancelled. Raises `CorruptKv`."""
+        self._kv.load()
+        config = self._settings.now
         async with asyncio.TaskGroup() as group:
-            server = await rpc.serve(
-                self._config.bind_address, self._config.listen_port, self._handle, group=group
+            self._group = group
+            self._pool = Pool(group)
+            questions = Questions(self._settings, self._routes, self._kv, started_ns=now_ns())
+            handle = dispatcher(
+                {
+                    RequestCode.REGISTER_BROKER: self._register,
+                    RequestCode.UNREGISTER_BROKER: self._unregister,
+                    RequestCode.QUERY_DATA_VERSION: self._query_version,
+                    RequestCode.BROKER_HEARTBEAT: self._heartbeat,
+                    **questions.handlers(),
+                }
             )
-            self._host.log("namesrv.started", port=self._config.listen_port)
+            server = await rpc.serve(config.bind_address, config.listen_port, handle, group=group)
+            self._host.log("namesrv.started", port=config.listen_port)
             ready()
             try:
-                await every(self._config.scan_not_active_broker_interval / 1000, self._expire)
+                await every(config.scan_not_active_broker_interval / 1000, self._expire)
             finally:
+                self._telling = True  # nobody is told of the end: it is ours, not theirs
                 server.close()
+                self._pool.close()
 
-    def _expire(self) -> None:
-        for address in self._routes.expire(now_ns()):
-            self._host.log("namesrv.broker.expired", address=address)
-
-    def _route(self, request: Frame, connection: Connection) -> Reply:
-        topic = from_ext(headers.TopicRequest, request.ext).topic
-        route = self._routes.route(topic)
-        if route is None:
-            return request.answer(
-                ResponseCode.TOPIC_NOT_EXIST,
-                f"No topic route info in name server for the topic: {topic}",
-            )
-        # Quoted keys serve every reader; Java's old unquoted form is never needed.
-        return request.answer(ResponseCode.SUCCESS, body=route.to_json())
-
-    def _cluster_info(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(ResponseCode.SUCCESS, body=self._routes.cluster_info().to_json())
+    # What brokers say.
 
     def _register(self, request: Frame, connection: Connection) -> Reply:
         header = from_ext(headers.RegisterBrokerRequest, request.ext)
@@ -88,49 +83,51 @@ class Namesrv:
         else:
             body = RegisterBrokerBody.from_json(content)
         known = self._routes.has(header.broker_name, header.broker_addr)
-        answer = self._routes.register(
-            now_ns(),
-            Registration(
-                cluster=header.cluster_name,
-                broker_name=header.broker_name,
-                broker_id=header.broker_id,
-                address=header.broker_addr,
-                ha_address=header.ha_server_addr,
-                timeout_ms=header.heartbeat_timeout_millis or EXPIRY_MS,
-                acting_master=header.enable_acting_master,
-                data_version=body.data_version,
-                topics=body.topics,
-            ),
-        )
+        answer = self._routes.register(now_ns(), self._registration(header, body))
+        self._tell_min_ids()
         if isinstance(answer, Refused):
             return request.answer(ResponseCode.SYSTEM_ERROR, answer.remark)
-        self._watch(connection, header.broker_name, header.broker_addr)
-        if not known and self._routes.has(header.broker_name, header.broker_addr):
-            self._host.log(
-                "namesrv.broker.registered",
-                name=header.broker_name, id=header.broker_id, address=header.broker_addr,
-            )  # fmt: skip
+        if self._routes.has(header.broker_name, header.broker_addr):
+            self._watch(connection, header.broker_addr)
+            if not known:
+                self._host.log(
+                    "namesrv.broker.registered",
+                    name=header.broker_name, id=header.broker_id, address=header.broker_addr,
+                )  # fmt: skip
         reply = headers.RegisterBrokerResponse(
             ha_server_addr=answer.ha_address or None, master_addr=answer.address or None
         )
-        return request.answer(ResponseCode.SUCCESS, ext=to_ext(reply))
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(reply), body=self._order_topics())
 
-    def _watch(self, connection: Connection, name: str, address: str) -> None:
-        """A broker whose connection closes is gone at once."""
-        if connection not in self._connections:
-            connection.on_close(self._lost)
-        self._connections[connection] = (name, address)
+    def _registration(
+        self, header: headers.RegisterBrokerRequest, body: RegisterBrokerBody
+    ) -> Registration:
+        return Registration(
+            cluster=header.cluster_name,
+            broker_name=header.broker_name,
+            broker_id=header.broker_id,
+            address=header.broker_addr,
+            ha_address=header.ha_server_addr,
+            timeout_ms=header.heartbeat_timeout_millis or EXPIRY_MS,
+            acting_master=header.enable_acting_master,
+            data_version=body.data_version,
+            topics=body.topics,
+            zone=header.zone_name,
+            only_these_topics=self._settings.now.delete_topic_with_broker_registration,
+        )
 
-    def _lost(self, connection: Connection) -> None:
-        name, address = self._connections.pop(connection)
-        if (name, address) in self._connections.values():
-            return  # it has connected anew before the old connection's end was seen
-        self._routes.forget(address)
-        self._host.log("namesrv.broker.lost", name=name, address=address)
+    def _order_topics(self) -> bytes | None:
+        """What a registration is answered with: the ordered topics, if there ever were any."""
+        if not self._settings.now.return_order_topic_config_to_broker:
+            return None
+        table = self._kv.namespace(ORDER_TOPICS)
+        return None if table is None else KVTable(table=dict(table)).to_json()
 
     def _unregister(self, request: Frame, connection: Connection) -> Reply:
         header = from_ext(headers.BrokerRequest, request.ext)
         self._routes.unregister(header.broker_name, header.broker_addr)
+        self._owner.pop(header.broker_addr, None)
+        self._tell_min_ids()
         return request.answer(ResponseCode.SUCCESS)
 
     def _query_version(self, request: Frame, connection: Connection) -> Reply:
@@ -149,17 +146,61 @@ class Namesrv:
         self._routes.heard(now_ns(), header.broker_addr)
         return request.answer(ResponseCode.SUCCESS)
 
-    def _member_group(self, request: Frame, connection: Connection) -> Reply:
-        header = from_ext(headers.MemberGroupRequest, request.ext)
-        group = self._routes.member_group(header.broker_name)
-        return request.answer(
-            ResponseCode.SUCCESS, body=MemberGroupBody(broker_member_group=group).to_json()
-        )
+    # Who is gone.
 
-    def _topics(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(
-            ResponseCode.SUCCESS, body=TopicList(topic_list=self._routes.topics()).to_json()
-        )
+    def _watch(self, connection: Connection, address: str) -> None:
+        """A broker whose connection closes is gone at once."""
+        self._owner[address] = connection
+        if connection not in self._watched:
+            self._watched[connection] = None
+            connection.on_close(self._lost)
 
-    def _get_config(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(ResponseCode.SUCCESS, body=render_config(self._config).encode())
+    def _lost(self, connection: Connection) -> None:
+        self._watched.pop(connection, None)
+        for address in self._owned(connection):
+            del self._owner[address]
+            self._routes.forget(address)
+            self._host.log("namesrv.broker.lost", address=address)
+        self._tell_min_ids()
+
+    def _owned(self, connection: Connection) -> list[str]:
+        return [a for a, owner in self._owner.items() if owner is connection]
+
+    def _expire(self) -> None:
+        for address in self._routes.expire(now_ns()):
+            self._host.log("namesrv.broker.expired", address=address)
+            connection = self._owner.pop(address, None)
+            if connection is not None and not self._owned(connection):
+                connection.close()  # nobody else speaks through it
+        self._tell_min_ids()
+
+    # Who must be told.
+
+    def _tell_min_ids(self) -> None:
+        """Tell groups of their new smallest id; nobody asks whether it was heard."""
+        notices = self._routes.take_notices()
+        if self._settings.now.notify_min_broker_id_changed:
+            self._notices = [*self._notices, *notices][-NOTICES_MAX:]
+            if self._notices and not self._telling:
+                self._telling = True
+                self._group.create_task(self._tell())
+
+    async def _tell(self) -> None:
+        """Send what there is to tell, one after the other, so that each group hears it in order."""
+        while self._notices:
+            notice = self._notices.pop(0)
+            header = headers.MinBrokerIdChange(
+                min_broker_id=notice.broker_id,
+                min_broker_addr=notice.address,
+                offline_broker_addr=notice.offline_address,
+                ha_broker_addr=notice.ha_address,
+            )
+            frame = Frame(code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, ext=to_ext(header))
+            for address in notice.to:
+                try:
+                    async with asyncio.timeout(NOTICE_TIMEOUT_S):
+                        await self._pool.oneway(address, frame)
+                except (OSError, TimeoutError, ValueError) as error:  # an address is any text
+                    why = f"{type(error).__name__}: {error}"
+                    self._host.log("namesrv.notify.failed", to=address, why=why)
+        self._telling = False

@@ -170,6 +170,31 @@ class ConsumerList(Body):
     consumer_id_list: tuple[str, ...] = ()
 
 
+class ClientConnection(Body):
+    """One connected client in the answers to 203 and 204."""
+
+    client_addr: str | None = None
+    client_id: str | None = None
+    language: str | None = None
+    version: int = 0
+
+
+class ConsumerConnections(Body):
+    """Answer to 203; a group's settings are those of its newest heartbeat."""
+
+    connection_set: tuple[ClientConnection, ...] = ()
+    consume_from_where: str | None = None
+    consume_type: str | None = None
+    message_model: str | None = None
+    subscription_table: dict[str, SubscriptionData] = {}
+
+
+class ProducerConnections(Body):
+    """Answer to 204."""
+
+    connection_set: tuple[ClientConnection, ...] = ()
+
+
 class MessageQueue(Body):
     """One queue of a topic on one broker name."""
 
@@ -279,6 +304,12 @@ class SubscriptionGroupConfig(Body):
     retry_queue_nums: int = 1
     subscription_data_set: tuple[dict[str, object], ...] | None = None
     which_broker_when_consume_slowly: int = 1
+
+
+class SubscriptionGroupList(Body):
+    """Body of 225."""
+
+    group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
 
 class SubscriptionGroups(Body):

@@ -80,6 +80,12 @@ class DeleteGroupRequest(Header):
     clean_offset: bool | None = None
 
 
+class ProducerGroupRequest(Header):
+    """204."""
+
+    producer_group: str
+
+
 class BrokerConfigResponse(Header):
     """Answer to 26. `version` is a DataVersion as JSON text."""
 

@@ -1,0 +1,165 @@
+"""What both sides of replication stand on: the log, an inbox of events, a connection.
+
+Units: bytes; times are ns of the node's monotonic clock.
+"""
+
+import asyncio  # noqa: TID251 - a shell, as ha.py
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from reference.node import now_ns
+from reference.records import PhyOffset, RemoteProtocolError
+from reference.wire import ha as wire
+
+E = TypeVar("E")
+
+
+class LogAccess(Protocol):
+    """What replication needs of a commit log. Bytes here are raw; files close with BLANK bytes."""
+
+    @property
+    def start(self) -> PhyOffset:
+        """First byte that is kept; equal to `end` where the log is empty."""
+        ...
+
+    @property
+    def end(self) -> PhyOffset: ...
+
+    @property
+    def durable(self) -> PhyOffset:
+        """Everything before this is on the disk."""
+        ...
+
+    def whole_end(self) -> PhyOffset:
+        """End of the last whole record: a slave's log may end within one."""
+        ...
+
+    def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
+        """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
+        ...
+
+    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
+        """Append at `offset`, which is the end; in an empty log it may be any.
+
+        Raises:
+            OSError: the disk is full or failed; nothing was appended.
+        """
+        ...
+
+    async def truncate(self, offset: PhyOffset) -> None:
+        """Cut to `offset`, durably: the bytes behind never come back. 0 empties the log."""
+        ...
+
+    async def sync(self) -> PhyOffset:
+        """Make all appended before the call durable; returns up to where."""
+        ...
+
+
+class Inbox(Generic[E]):
+    """Events of one task, in order of arrival."""
+
+    def __init__(self) -> None:
+        self._events: deque[tuple[E, asyncio.Future[None] | None]] = deque()
+        self._wake: asyncio.Future[None] | None = None
+
+    def post(self, event: E) -> None:
+        self._events.append((event, None))
+        self.ring()
+
+    async def done(self, event: E) -> None:
+        """Post, and wait until everything that follows from the event is carried out."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._events.append((event, future))
+        self.ring()
+        await future
+
+    def ring(self) -> None:
+        """Wake the task, be there an event or not."""
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+    async def wait(self, deadline_ns: int | None) -> None:
+        """Return when there is an event, somebody rang, or the deadline has passed."""
+        if self._events:
+            return
+        loop = asyncio.get_running_loop()
+        self._wake = loop.create_future()
+        timer = None
+        if deadline_ns is not None:
+            timer = loop.call_later(max(deadline_ns - now_ns(), 0) / 1e9, self.ring)
+        try:
+            await self._wake
+        finally:
+            self._wake = None
+            if timer is not None:
+                timer.cancel()
+
+    async def drain(self, take: Callable[[E], Awaitable[None]]) -> None:
+        """Give what is there now to `take`, one by one."""
+        for _ in range(len(self._events)):
+            event, future = self._events.popleft()
+            await take(event)
+            if future is not None and not future.done():
+                future.set_result(None)
+
+
+class Link(asyncio.Protocol):
+    """One HA connection of either side: bytes in, packets out."""
+
+    def __init__(
+        self,
+        decoder: wire.Decoder[Any],
+        *,
+        made: Callable[[], None],
+        received: Callable[[Any], None],
+        lost: Callable[[str], None],
+    ) -> None:
+        self._decoder = decoder
+        self._made, self._received, self._lost = made, received, lost
+        self._transport: asyncio.Transport | None = None
+        self._why = ""
+        self._given_up = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment] # HA speaks over streams only
+        if self._given_up:
+            transport.close()
+        else:
+            self._made()
+
+    def data_received(self, data: bytes) -> None:
+        if self._given_up:
+            return
+        try:
+            for packet in self._decoder.feed(data):
+                self._received(packet)
+        except RemoteProtocolError as error:
+            self._why = str(error)
+            self.close()
+            self._lost(self._why)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if not self._given_up:
+            self._given_up = True
+            self._lost(str(exc or "closed by the peer"))
+
+    def send(self, packet: wire.SlavePacket | wire.MasterPacket) -> None:
+        """Write a packet, in one write; nothing happens on a closed connection."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(wire.encode(packet))
+
+    def hold(self, *, reading: bool) -> None:
+        """Stop or go on reading."""
+        if self._transport is not None and not self._transport.is_closing():
+            if reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def close(self) -> None:
+        """End the connection, also one that is still being dialled; nothing more is heard of it."""
+        self._given_up = True
+        if self._transport is not None:
+            self._transport.close()

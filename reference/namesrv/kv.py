@@ -1,0 +1,78 @@
+"""Settings that operators keep in a name server: namespace, then key, then value.
+
+They are the only thing that a name server writes to its disk, as RocketMQ's ``kvConfig.json``: the
+whole table, aside and renamed, durable before it is answered or used. One namespace has a meaning
+of its own: `ORDER_TOPICS`, how many queues of an ordered topic each broker has.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from reference.host import Host, read_file, replace_file
+from reference.records import RemoteProtocolError
+from reference.wire.body import Body
+
+ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
+ENTRIES_MAX = 10_000
+
+
+class CorruptKv(Exception):
+    """A settings file that cannot be read; says which and why."""
+
+
+class KvFile(Body):
+    """The file's content."""
+
+    config_table: dict[str, dict[str, str]] = {}
+
+
+class Kv:
+    """The settings of one name server, in memory and below `path`."""
+
+    def __init__(self, host: Host, path: str) -> None:
+        self._host = host
+        self._path = path
+        self._table: dict[str, dict[str, str]] = {}
+        self._write = asyncio.Lock()  # one write of the file at a time
+
+    def load(self) -> None:
+        """Read the file, if there is one. Raises `CorruptKv`."""
+        stored = read_file(self._host.disk, self._path)
+        try:
+            self._table = {} if stored is None else KvFile.from_json(stored).config_table
+        except RemoteProtocolError as error:
+            raise CorruptKv(f"{self._path}: {error}; restore it") from None
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def namespace(self, name: str) -> Mapping[str, str] | None:
+        """A namespace; None if nothing was ever put there."""
+        return self._table.get(name)
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value; durable when this returns.
+
+        Raises:
+            ValueError: there are too many.
+            OSError: the disk is full or failed; nothing has changed.
+        """
+        async with self._write:
+            known = self._table.get(namespace, {})
+            count = sum(map(len, self._table.values()))
+            if key not in known and count >= ENTRIES_MAX:
+                raise ValueError(f"there are {count} settings already, which is the limit")
+            await self._replace({**self._table, namespace: {**known, key: value}})
+
+    async def delete(self, namespace: str, key: str) -> None:
+        """Forget a value, if there is one; durable when this returns. Raises OSError."""
+        async with self._write:
+            known = self._table.get(namespace, {})
+            if key in known:
+                left = {k: v for k, v in known.items() if k != key}
+                await self._replace({**self._table, namespace: left})
+
+    async def _replace(self, table: dict[str, dict[str, str]]) -> None:
+        body = KvFile(config_table=table).to_json()
+        await replace_file(self._host.disk, self._path, body)
+        self._table = table

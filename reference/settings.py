@@ -1,0 +1,63 @@
+"""A node's settings while it runs: some may be changed by an operator (requests 25 and 318).
+
+A change is taken whole or not at all, and lasts until the node stops: the file that it was started
+with stays as it is (Java rewrites its file). Each role names the keys that it reads anew at every
+use; every other key is refused, since a change that does nothing would be a lie.
+"""
+
+from collections.abc import Iterable
+from typing import Generic
+
+import msgspec
+
+from reference.config import C, ConfigError, parse_config
+from reference.wire.codes import ResponseCode
+from reference.wire.files import decode_properties
+
+
+class UpdateRefused(Exception):
+    """Nothing was changed; the response code, and why."""
+
+    def __init__(self, code: ResponseCode, remark: str) -> None:
+        super().__init__(remark)
+        self.code = code
+
+
+class Settings(Generic[C]):
+    """The current settings of one node.
+
+    Args:
+        config: what it was started with.
+        live: keys that may be changed.
+        black_list: keys that RocketMQ never changes.
+    """
+
+    def __init__(self, config: C, *, live: Iterable[str], black_list: Iterable[str]) -> None:
+        self.now = config
+        self._live = frozenset(live)
+        self._black_list = frozenset(black_list)
+        self._fields = {f.encode_name: f.name for f in msgspec.structs.fields(config)}
+
+    def update(self, content: bytes) -> frozenset[str]:
+        """Take properties text; returns the keys that it names.
+
+        Raises:
+            UpdateRefused: a key is unknown, has a wrong value, or cannot be changed.
+            RemoteProtocolError: it is no properties text.
+        """
+        keys = {entry.key: None for entry in decode_properties(content)}
+        if self._black_list & keys.keys():
+            raise UpdateRefused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
+        try:
+            wanted, warnings = parse_config(type(self.now), content, "request")
+        except ConfigError as error:
+            raise UpdateRefused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        if warnings:
+            raise UpdateRefused(ResponseCode.INVALID_PARAMETER, "; ".join(warnings))
+        fixed = sorted(keys.keys() - self._live)
+        if fixed:
+            why = f"cannot be changed while the node runs: {', '.join(fixed)}"
+            raise UpdateRefused(ResponseCode.NO_PERMISSION, why)
+        names = [self._fields[key] for key in keys]
+        self.now = msgspec.structs.replace(self.now, **{n: getattr(wanted, n) for n in names})
+        return frozenset(keys)

@@ -1,0 +1,49 @@
+"""Settings that change while a node runs (25, 318): all or nothing, and only what is read anew."""
+
+import msgspec
+import pytest
+
+from reference.broker import admin
+from reference.config import BrokerConfig, NamesrvConfig
+from reference.namesrv import questions
+from reference.settings import Settings, UpdateRefused
+from reference.wire.codes import ResponseCode
+
+
+def settings() -> Settings[NamesrvConfig]:
+    return Settings(NamesrvConfig(), live=questions.LIVE_KEYS, black_list=questions.BLACK_LIST)
+
+
+def test_live_settings_change_at_once() -> None:
+    made = settings()
+    keys = made.update(b"orderMessageEnable=true\nwaitSecondsForService = 7\n")
+    assert keys == {"orderMessageEnable", "waitSecondsForService"}
+    assert made.now == NamesrvConfig(order_message_enable=True, wait_seconds_for_service=7)
+    assert made.update(b"") == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "why"),
+    [
+        ("kvConfigPath=/x", ResponseCode.NO_PERMISSION, "black list"),
+        ("configBlackList=a", ResponseCode.NO_PERMISSION, "black list"),
+        ("listenPort=1", ResponseCode.NO_PERMISSION, "cannot be changed while the node runs"),
+        ("orderMessageEnabel=true", ResponseCode.INVALID_PARAMETER, "did you mean"),
+        ("waitSecondsForService=x", ResponseCode.INVALID_PARAMETER, "expected `int`"),
+        ("clusterTest=true", ResponseCode.INVALID_PARAMETER, "used by the Java system only"),
+    ],
+)
+def test_what_cannot_change_refuses_the_whole_request(
+    line: str, code: ResponseCode, why: str
+) -> None:
+    """2.15: 16 for black-listed keys; and nothing is taken of a request with one wrong line."""
+    made = settings()
+    with pytest.raises(UpdateRefused, match=why) as caught:
+        made.update(f"orderMessageEnable=true\n{line}\n".encode())
+    assert caught.value.code == code
+    assert made.now == NamesrvConfig()
+
+
+def test_every_live_key_is_a_key() -> None:
+    for kind, keys in ((NamesrvConfig, questions.LIVE_KEYS), (BrokerConfig, admin.LIVE_KEYS)):
+        assert keys <= {f.encode_name for f in msgspec.structs.fields(kind)}
