@@ -143,10 +143,10 @@ def cli() -> None:
 @click.option("--broker-sets", type=click.IntRange(1, 50), default=3, show_default=True)
 @click.option(
     "--replicas",
-    type=click.IntRange(1, 1),
+    type=click.IntRange(1, 9),
     default=1,
     show_default=True,
-    help="of each broker set; replication comes later",
+    help="of each broker set",
 )
 @click.option(
     "--profile",

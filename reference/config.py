@@ -107,6 +107,12 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     in_sync_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
     total_replicas: Annotated[int, Meta(ge=1, le=1000)] = 1
     slave_read_enable: bool = False
+    slave_timeout: Millis = 3000  # ms that a send waits for replicas
+    async_learner: bool = False
+    check_sync_state_set_period: Millis = 5000  # ms
+    ha_max_time_slave_not_catchup: Millis = 15_000  # ms
+    ha_send_heartbeat_interval: Millis = 5000  # ms
+    ha_housekeeping_interval: Millis = 20_000  # ms
     store_path_root_dir: str = "/var/lib/rocketmq/store"
     store_path_commit_log: str = ""  # empty: <root>/commitlog
     store_path_broker_identity: str = ""  # empty: <root>/brokerIdentity

@@ -55,7 +55,12 @@ def properties(
     timing = {k: str(v) for k, v in TIMINGS[settings.timing][node.role].items()}
     match node.role:
         case Role.NAMESRV:
-            return {"listenPort": str(NAMESRV_PORT), "bindAddress": own, **timing}
+            return {
+                "listenPort": str(NAMESRV_PORT),
+                "bindAddress": own,
+                "kvConfigPath": f"{data}/kvConfig.json",
+                **timing,
+            }
         case Role.CONTROLLER:
             peers = [n for n in nodes if n.role is Role.CONTROLLER]
             unclean = str(settings.profile == "P-UNCLEAN").lower()

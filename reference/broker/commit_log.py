@@ -51,6 +51,7 @@ class CommitLog:
         self.folder = folder
         self._size = file_size
         self._files: dict[int, File] = {}  # first offset -> file, ascending
+        self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
         self._named = 0  # files that begin before this have durable names
         self.durable = PhyOffset(0)  # everything before this is on the disk; never beyond `end`
         self.end = PhyOffset(0)
@@ -102,19 +103,82 @@ class CommitLog:
         base = offset - offset % self._size
         return self._files[base].pread(size, offset - base)
 
+    # Raw bytes, for replication. They may end within a record.
+
+    def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
+        """Read from `offset` up to `size_max` bytes, the end of its file, or of the log."""
+        room = min(size_max, self._size - offset % self._size, self.end - offset)
+        return self.read(offset, room) if room > 0 else b""
+
+    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
+        """Append bytes of a master's log at `offset`, which is the end; an empty log may begin at
+        any offset.
+
+        Raises:
+            OSError: the disk is full or failed; nothing was appended.
+        """
+        invariant(offset == self.end or not self._files, "raw bytes follow on", at=offset)
+        at = 0
+        while at < len(data):
+            room = self._size - (offset + at) % self._size
+            self._pwrite(data[at : at + room], offset + at)
+            at += room
+        self.end = PhyOffset(offset + len(data))
+
+    def record_at(self, offset: PhyOffset) -> tuple[Message | None, PhyOffset] | None:
+        """The record at `offset` and its end, None in place of the message for the BLANK at the
+        end of a file; nothing at all while the log does not hold all of it.
+
+        Raises:
+            CorruptLog: other bytes are there.
+        """
+        if offset + BLANK_BYTES > self.end:
+            return None
+        at = offset % self._size
+        length, magic = peek(self.read(offset, BLANK_BYTES))
+        if magic == BLANK_MAGIC and length == self._size - at:
+            return (None, PhyOffset(offset + length)) if offset + length <= self.end else None
+        if offset + length > self.end:
+            return None
+        message = _record(
+            self.read(offset, min(length + BLANK_BYTES, self.end - offset)), 0, offset
+        )
+        if message is None:
+            raise CorruptLog(f"{self.folder}: no sound record at offset {offset}")
+        return message, PhyOffset(offset + length)
+
+    async def truncate(self, offset: PhyOffset) -> None:
+        """Cut to `offset`, durably: what lay behind is erased and never comes back."""
+        self._cuts += 1
+        # Later files go first, the last one first: a crash on the way leaves a log without a gap.
+        for base in sorted((b for b in self._files if b >= offset), reverse=True):
+            self._files.pop(base).close()
+            self._disk.unlink(f"{self.folder}/{file_name(base)}")
+        self.end = PhyOffset(offset if self._files else 0)
+        self.durable = min(self.durable, self.end)
+        base = offset - offset % self._size
+        self._named = min(self._named, base)
+        await self._disk.sync_dir(self.folder)
+        if base in self._files:
+            self._erase(self._files[base], offset - base)
+            await self._files[base].sync()
+
     async def sync(self) -> PhyOffset:
         """Make everything written so far durable, names of new files included; returns up to where.
 
         Several may wait at the same time: what is durable moves only when a sync is over.
         """
-        end = self.end
+        end, cuts = self.end, self._cuts
         bases = [b for b in self._files if self.durable < b + self._size and b < end]
         if self.durable < end and bases[-1] >= self._named:
             await self._disk.sync_dir(self.folder)
             self._named = max(self._named, bases[-1] + self._size)
         if self.durable < end:
             for base in bases:
-                await self._files[base].sync()
+                if base in self._files:
+                    await self._files[base].sync()
+            if cuts != self._cuts:
+                return self.durable
             self.durable = max(self.durable, end)
         return end
 

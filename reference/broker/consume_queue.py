@@ -52,6 +52,15 @@ class ConsumeQueue:
         for _, unit in self.units(self.min_offset):
             yield unit.physical_offset
 
+    def truncate(self, count: int) -> None:
+        """Keep the first `count` units; the files forget the rest at the next flush."""
+        size = count * QUEUE_UNIT_BYTES
+        del self._units[size:]
+        if self._written > size:
+            for base in [b for b in self._files if b + self._file_size > size]:
+                self._files[base].truncate(max(size - base, 0))
+            self._written = size
+
     def flush(self) -> None:
         """Write to the files what they lack. Raises OSError; nothing is lost by that, since the
         queue can be rebuilt."""

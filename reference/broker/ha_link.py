@@ -3,7 +3,7 @@
 Units: bytes; times are ns of the node's monotonic clock.
 """
 
-import asyncio  # noqa: TID251 - a shell, as ha.py
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Protocol, TypeVar

@@ -9,18 +9,27 @@ Every step that fails is tried again after `RETRY_S`; nothing is given up. Units
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any, Literal, TypeVar
 
+from reference.broker.epochs import EpochFile, last_epoch
+from reference.broker.ha_master import Answered as HaAnswered
+from reference.broker.ha_master import Known as HaKnown
+from reference.broker.ha_master import MasterSettings
+from reference.broker.ha_slave import SlaveTiming
 from reference.broker.identity import Claimed, IdentityFiles, New, Owned, State, check_code
+from reference.broker.replication import Replication
+from reference.broker.store import Store
+from reference.broker.sync_state_set import ProposeSyncStateSet
 from reference.broker.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import every
-from reference.records import BrokerId, RemoteProtocolError
-from reference.rpc import NotSent, Pool
+from reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError, some
+from reference.rpc import NotSent, Pool, split_address
 from reference.wire import node_headers as headers
+from reference.wire.bodies import SyncStateSet
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import Header, from_ext, to_ext
@@ -29,6 +38,7 @@ from reference.wire.route import RegisterBrokerBody, body_crc32
 CALL_TIMEOUT_S = 3.0
 RETRY_S = 1.0
 MASTER_ROLE_ID = 0
+NS_PER_MS = 1_000_000
 
 T = TypeVar("T")
 Known = headers.ReplicaInfoResponse | headers.MasterResponse  # who is master, by whom it is told
@@ -47,7 +57,7 @@ class Membership:
         host: disk, clock, addresses.
         tables: the topics that are registered.
         pool: connections to controllers and name servers.
-        log_end: end of the commit log now, for heartbeats.
+        store: the messages; replicated where there is a controller.
     """
 
     def __init__(
@@ -56,13 +66,13 @@ class Membership:
         host: Host,
         tables: Tables,
         pool: Pool,
-        log_end: Callable[[], int],
+        store: Store,
     ) -> None:
         self._config = config
         self._host = host
         self._tables = tables
         self._pool = pool
-        self._log_end = log_end
+        self._store = store
         ip = config.broker_ip1 or host.addresses()[0]
         self.address = f"{ip}:{config.listen_port}"
         ha_port = config.ha_listen_port or config.listen_port + 1
@@ -74,22 +84,31 @@ class Membership:
         self.broker_id = BrokerId(config.broker_id)  # the persistent id; -1 until known
         self.role: RoleName = "fenced"
         self.master_address = ""
-        self.master_epoch = 0
+        self.master_epoch = MasterEpoch(0)
+        self.replication: Replication | None = None  # once the id is known
+        self._ha_address = ""  # of the master that is followed, as a name server tells
+        self._members: frozenset[BrokerId] = frozenset()
+        self._changing = False  # a change of role is under way
 
     @property
     def role_id(self) -> int:
         """The id shown to name servers: 0 while master."""
         return MASTER_ROLE_ID if self.role == "master" else self.broker_id
 
+    def followed(self) -> str:
+        """Address of the master that this broker follows; empty while it follows nobody."""
+        return self.master_address if self.role == "slave" else ""
+
     async def run(self, group: asyncio.TaskGroup) -> None:
         """Take part in the cluster until cancelled."""
         if self._config.enable_controller_mode:
             await self._join()
+            self.replication = await self._replicate(group)
             beat = self._config.broker_heartbeat_interval / 1000
             for controller in self._controllers:  # apart: a dead one must not delay the others
                 group.create_task(every(beat, partial(self._heartbeat, controller)))
             group.create_task(
-                every(self._config.sync_broker_metadata_period / 1000, self._poll_master)
+                every(self._config.sync_broker_metadata_period / 1000, self.poll_master)
             )
         else:
             slave = self._config.broker_role == "SLAVE"
@@ -175,9 +194,9 @@ class Membership:
             broker_addr=self.address,
             broker_name=self._config.broker_name,
             broker_id=self.broker_id,
-            epoch=self.master_epoch or -1,
-            max_offset=self._log_end(),
-            confirm_offset=self._log_end(),
+            epoch=self._last_epoch(),
+            max_offset=self._store.end,
+            confirm_offset=self._store.confirm_offset,
             heartbeat_timeout_mills=self._config.controller_heart_beat_timeout_mills,
             election_priority=self._config.broker_election_priority,
         )
@@ -187,20 +206,107 @@ class Membership:
         except NotSent as error:
             self._host.log("broker.heartbeat.failed", to=controller, why=str(error))
 
-    async def _poll_master(self) -> None:
-        """Ask who is master, and follow; ask to be it where nobody is."""
-        known = await self._tried(self._find_master())
-        if known is None or not known.master_address:
-            return
-        if (known.master_epoch or 0) > self.master_epoch:
-            await self._follow(known)
+    def _last_epoch(self) -> int:
+        epochs = () if self.replication is None else self.replication.epochs
+        return last_epoch(epochs) or -1
 
-    async def _find_master(self) -> Known:
+    async def _replicate(self, group: asyncio.TaskGroup) -> Replication:
+        """Open the epoch file and the HA port."""
+        c = self._config
+        replication = Replication(
+            self.broker_id,
+            self._store,
+            EpochFile(self._host.disk, c.epoch_path),
+            settings=MasterSettings(
+                file_size=c.mapped_file_size_commit_log,
+                all_ack=c.all_ack_in_sync_state_set,
+                in_sync_replicas=c.in_sync_replicas,
+                min_in_sync_replicas=c.min_in_sync_replicas,
+                heartbeat_ns=c.ha_send_heartbeat_interval * NS_PER_MS,
+                housekeeping_ns=c.ha_housekeeping_interval * NS_PER_MS,
+                not_catchup_ns=c.ha_max_time_slave_not_catchup * NS_PER_MS,
+                check_ns=c.check_sync_state_set_period * NS_PER_MS,
+                wait_ns=c.slave_timeout * NS_PER_MS,
+            ),
+            timing=SlaveTiming(
+                heartbeat_ns=c.ha_send_heartbeat_interval * NS_PER_MS,
+                housekeeping_ns=c.ha_housekeeping_interval * NS_PER_MS,
+            ),
+            durable=c.flush_disk_type == "SYNC_FLUSH",
+            async_learner=c.async_learner,
+            propose=self._propose,
+            confirmed=self._store.confirm,
+            log=self._host.log,
+        )
+        await replication.recover(PhyOffset(0))
+        self._store.on_append = replication.server.written
+        host, port = split_address(self.ha_address)
+        bind = c.bind_address if c.bind_address != "0.0.0.0" else host
+        group.create_task(replication.run(group, bind, port))
+        return replication
+
+    async def _propose(self, proposal: ProposeSyncStateSet) -> HaKnown | HaAnswered:
+        """Ask the controller for another SyncStateSet."""
+        header = headers.AlterSyncStateSetRequest(
+            broker_name=self._config.broker_name,
+            master_broker_id=self.broker_id,
+            master_epoch=proposal.master_epoch,
+            invoke_time=self._host.wall_ms(),
+        )
+        body = SyncStateSet(
+            sync_state_set=proposal.members, sync_state_set_epoch=proposal.sync_state_set_epoch
+        )
+        try:
+            answer = await self._ask(
+                RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET,
+                header,
+                body=body.to_json(),
+                allow=tuple(ResponseCode),
+            )
+            if answer.code == ResponseCode.SUCCESS:
+                return self._ha_known(proposal.master_epoch, answer)
+        except (OSError, Refused, RemoteProtocolError) as error:
+            self._host.log("broker.propose.failed", why=str(error))
+            return HaAnswered(number=proposal.number, outcome="unknown")
+        # A controller that does not lead, or lost its lead, cannot tell whether it was applied.
+        sure = answer.code >= ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH
+        refused = sure and answer.code != ResponseCode.CONTROLLER_NOT_LEADER
+        return HaAnswered(number=proposal.number, outcome="refused" if refused else "unknown")
+
+    def _ha_known(self, master_epoch: MasterEpoch, answer: Frame) -> HaKnown:
+        told = SyncStateSet.from_json(answer.body)
+        return HaKnown(
+            master_epoch=master_epoch,
+            sync_state_set_epoch=told.sync_state_set_epoch,
+            members=frozenset(BrokerId(i) for i in told.sync_state_set),
+        )
+
+    async def poll_master(self) -> None:
+        """Ask who is master, and follow; ask to be it where nobody is."""
+        if not self._changing:
+            await self._tried(self._look())
+
+    async def _look(self) -> None:
         request = headers.ReplicaInfoRequest(broker_name=self._config.broker_name)
         answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, request)
-        known = from_ext(headers.ReplicaInfoResponse, answer.ext)
-        if known.master_address:
-            return known
+        known: Known = from_ext(headers.ReplicaInfoResponse, answer.ext)
+        if not known.master_address:
+            answer = await self._stand()
+            known = from_ext(headers.MasterResponse, answer.ext)
+        epoch = MasterEpoch(known.master_epoch or 0)
+        if not known.master_address or epoch < self.master_epoch:
+            return
+        self._changing = True
+        try:
+            if known.master_broker_id == self.broker_id:
+                await self._lead(epoch, answer)
+            else:
+                await self._follow(epoch, known, answer)
+        finally:
+            self._changing = False
+
+    async def _stand(self) -> Frame:
+        """Ask the controller to be master."""
         elect = headers.ElectMasterRequest(
             cluster_name=self._config.broker_cluster_name,
             broker_name=self._config.broker_name,
@@ -208,22 +314,68 @@ class Membership:
             invoke_time=self._host.wall_ms(),
         )
         told = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
-        answer = await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, elect, allow=told)
-        return from_ext(headers.MasterResponse, answer.ext)
+        return await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, elect, allow=told)
 
-    async def _follow(self, known: Known) -> None:
-        self.master_epoch = known.master_epoch or 0
-        self.master_address = known.master_address or ""
-        self.role = "master" if known.master_broker_id == self.broker_id else "slave"
-        self._tables.adopt_epoch(self.master_epoch)
-        self._host.log("broker.role", role=self.role, epoch=self.master_epoch)
+    async def _lead(self, epoch: MasterEpoch, answer: Frame) -> None:
+        """Become master in `epoch`, or stay it."""
+        replication = some(self.replication, "a broker with a role has its replication")
+        told = self._ha_known(epoch, answer)
+        if self.role == "master" and epoch == self.master_epoch:
+            if told.sync_state_set_epoch > replication.server.core.sync_state_set_epoch:
+                replication.server.known(told)
+            return
+        self.role = "fenced"  # nothing is appended while the log changes hands
+        if not await replication.lead(epoch, told.members, told.sync_state_set_epoch):
+            # This log knows of that epoch: a restart within it. Only a new one makes it safe.
+            self._host.log("broker.role.stands", epoch=epoch)
+            await self._stand()
+            return
+        self.master_address, self._ha_address = self.address, ""
+        await self._settled("master", epoch)
+
+    async def _follow(self, epoch: MasterEpoch, known: Known, answer: Frame) -> None:
+        """Copy the log of another master, once a name server tells where its HA port is."""
+        replication = some(self.replication, "a broker with a role has its replication")
+        members = self._ha_known(epoch, answer).members
+        new = self.role != "slave" or epoch != self.master_epoch
+        if not new and members == self._members:
+            return
+        self._members = members
+        if new:
+            self.role = "fenced"
+            self.master_address, self._ha_address = known.master_address or "", ""
+        await replication.follow(
+            self._ha_address, epoch, in_sync_state_set=self.broker_id in members
+        )
+        if new:
+            await self._settled("slave", epoch)
+
+    async def _settled(self, role: RoleName, epoch: MasterEpoch) -> None:
+        self.role, self.master_epoch = role, epoch
+        self._tables.adopt_epoch(epoch)
+        self._host.log("broker.role", role=role, epoch=epoch)
         await self.register_everywhere()
+
+    async def _heard_of_master(self, answer: Frame) -> None:
+        """A name server's answer to a slave says where its master's HA port is."""
+        told = from_ext(headers.RegisterBrokerResponse, answer.ext)
+        if self.role != "slave" or told.master_addr != self.master_address:
+            return
+        if told.ha_server_addr and told.ha_server_addr != self._ha_address:
+            self._ha_address = told.ha_server_addr
+            replication = some(self.replication, "a slave has its replication")
+            await replication.follow(
+                self._ha_address,
+                self.master_epoch,
+                in_sync_state_set=self.broker_id in self._members,
+            )
 
     async def _ask(
         self,
         code: RequestCode,
         header: Header,
         *,
+        body: bytes | None = None,
         allow: tuple[ResponseCode, ...] = (ResponseCode.SUCCESS,),
     ) -> Frame:
         """Ask the leading controller, found first where it is not known.
@@ -236,11 +388,12 @@ class Membership:
             self._leader = await self._find_leader()
         leader, self._leader = self._leader, ""  # forgotten unless it answers well
         answer = await self._pool.call(
-            leader, Frame(code=code, ext=to_ext(header)), timeout_s=CALL_TIMEOUT_S
+            leader, Frame(code=code, ext=to_ext(header), body=body), timeout_s=CALL_TIMEOUT_S
         )
         if answer.code not in allow:
             raise Refused(f"{code.name}: {answer.code} {answer.remark or ''}")
-        self._leader = leader
+        if answer.code != ResponseCode.CONTROLLER_NOT_LEADER:
+            self._leader = leader
         return answer
 
     async def _find_leader(self) -> str:
@@ -292,6 +445,7 @@ class Membership:
         frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header), body=body)
         for namesrv in namesrvs:
             heard = await self._tell(namesrv, frame)
+            heard = heard and (self.role != "slave" or bool(self._ha_address))
             wait_s = self._config.register_name_server_period / 1000 if heard else RETRY_S
             self._due[namesrv] = asyncio.get_running_loop().time() + wait_s
 
@@ -316,4 +470,7 @@ class Membership:
             return False
         if answer.code != ResponseCode.SUCCESS:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
-        return answer.code == ResponseCode.SUCCESS
+            return False
+        if frame.code == RequestCode.REGISTER_BROKER:
+            await self._heard_of_master(answer)
+        return True

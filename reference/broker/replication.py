@@ -4,7 +4,7 @@ The rule for those who write to the log: nobody appends while `lead` or `follow`
 a `follow` and the next `lead` the slave's side alone does. Source: controller-ha.md 3.6.
 """
 
-import asyncio  # noqa: TID251 - a shell, as ha.py
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 

@@ -13,7 +13,7 @@ from reference.broker.topics import RETRY_PREFIX, Tables, name_fault
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import now_ns
-from reference.records import QueueOffset, some
+from reference.records import PhyOffset, QueueOffset, some
 from reference.rpc import Connection, Handler, NotSent, Reply, spawn, split_address
 from reference.settings import Settings
 from reference.wire import headers
@@ -138,26 +138,42 @@ class Requests:
             transaction_id=accepted.transaction_id,
             **self._region(),
         )
-        if self._config.flush_disk_type == "SYNC_FLUSH" and _waits(accepted.messages):
-            return self._flushed(request, answer)
+        flush = self._config.flush_disk_type == "SYNC_FLUSH"
+        if _waits(accepted.messages) and (flush or self._membership.replication is not None):
+            return self._waited(request, answer, stored[-1].end, flush=flush)
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
 
-    async def _flushed(self, request: Frame, answer: headers.SendResponse) -> Reply:
-        try:
-            async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
-                await self._store.sync()
-        except TimeoutError:
-            return request.answer(ResponseCode.FLUSH_DISK_TIMEOUT, ext=to_ext(answer))
-        return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
+    async def _waited(
+        self, request: Frame, answer: headers.SendResponse, end: PhyOffset, *, flush: bool
+    ) -> Reply:
+        """Answer when disk and replicas have the message; what the replicas say weighs more."""
+        epoch = self._membership.master_epoch
+        code = ResponseCode.SUCCESS
+        if flush:
+            try:
+                async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
+                    await self._store.sync()
+            except TimeoutError:
+                code = ResponseCode.FLUSH_DISK_TIMEOUT
+        if self._membership.replication is not None:
+            why = await self._membership.replication.server.acknowledged(end, epoch)
+            if why:
+                return request.answer(ResponseCode.FLUSH_SLAVE_TIMEOUT, why, ext=to_ext(answer))
+        return request.answer(code, ext=to_ext(answer))
 
     def _situation(self) -> send.Situation:
         return send.Situation(
             role=self._membership.role,
             configured_slave=self._config.broker_role == "SLAVE",
-            in_sync_count=1,  # replication comes next; a master is in sync with itself
+            in_sync_count=self._in_sync_count(),
             in_sync_count_min=self._config.min_in_sync_replicas,
             body_bytes_max=self._config.max_message_size,
         )
+
+    def _in_sync_count(self) -> int:
+        """Members of the SyncStateSet, as its master knows it; alone a master is in sync."""
+        replication = self._membership.replication
+        return 1 if replication is None else replication.server.core.in_sync_count
 
     def _allows(self, permission: int) -> bool:
         return bool(self._config.broker_permission & permission)
@@ -260,8 +276,8 @@ class Requests:
     def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
         first, end = self._store.bounds(h.topic, h.queue_id)
         code, next_offset = found.code, found.next_offset
-        if self._membership.role == "slave" and code != ResponseCode.SUCCESS:
-            # A readable slave never says that nothing is there: its master may know more.
+        if self._membership.role != "master" and code != ResponseCode.SUCCESS:
+            # Who is not master never says that nothing is there: the master may know more.
             code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
         answer = headers.PullResponse(
             suggest_which_broker_id=0,

@@ -12,9 +12,11 @@ from collections.abc import Callable
 from reference import rpc
 from reference.broker.admin import BLACK_LIST, LIVE_KEYS, Admin
 from reference.broker.group_admin import GroupAdmin
+from reference.broker.ha_admin import HaAdmin
 from reference.broker.lock_quorum import Locks
 from reference.broker.membership import Membership
 from reference.broker.metadata import Metadata
+from reference.broker.metadata_sync import TICK_S, MetadataSync
 from reference.broker.requests import Requests
 from reference.broker.store import Store
 from reference.broker.topic_admin import TopicAdmin
@@ -43,6 +45,7 @@ class Broker:
             log_path=config.commit_log_path,
             log_file_size=config.mapped_file_size_commit_log,
             queue_file_size=config.mapped_file_size_consume_queue,
+            replicated=config.enable_controller_mode,
         )
         self._tables = Tables(
             host,
@@ -74,7 +77,7 @@ class Broker:
         pool = rpc.Pool(group)
         config, host, store, tables = self._config, self._host, self._store, self._tables
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
-        membership = Membership(config, host, tables, pool, lambda: store.end)
+        membership = Membership(config, host, tables, pool, store)
         requests = Requests(settings, host, store, tables, membership, group)
         locks = Locks(config, host, membership, group)
         parts = (
@@ -84,6 +87,7 @@ class Broker:
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, requests.clients),
             Metadata(tables),
+            HaAdmin(config, store, membership),
         )
         handlers = {code: h for part in parts for code, h in part.handlers().items()}
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
@@ -98,6 +102,8 @@ class Broker:
         )
         group.create_task(every(10.0, requests.expire_clients))
         group.create_task(every(10.0, locks.expire))
+        sync = MetadataSync(pool, tables, host, membership.followed)
+        group.create_task(every(TICK_S, sync.tick))
         if locks.polls:
             group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
         self._host.log("broker.started", name=self._config.broker_name, port=port)

@@ -6,7 +6,9 @@ come between the two, so queue offsets follow log order.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 
 from reference.broker.commit_log import CommitLog, CorruptLog
 from reference.broker.consume_queue import ConsumeQueue
@@ -34,19 +36,32 @@ class Store:
         log_path: the commit log's folder.
         log_file_size: bytes.
         queue_file_size: bytes.
+        replicated: whether readers see only what `confirm` has told; else everything.
     """
 
     def __init__(
-        self, host: Host, *, root: str, log_path: str, log_file_size: int, queue_file_size: int
+        self,
+        host: Host,
+        *,
+        root: str,
+        log_path: str,
+        log_file_size: int,
+        queue_file_size: int,
+        replicated: bool = False,
     ) -> None:
         self._host = host
         self._root = root
         self._queue_file_size = queue_file_size
         self._log = CommitLog(host.disk, log_path, log_file_size)
         self._queues: dict[QueueKey, ConsumeQueue] = {}
-        self._next: dict[QueueKey, int] = {}  # offsets given out; ahead of a queue within a put
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
+        self._replicated = replicated
+        self.on_append: Callable[[], None] = lambda: None  # the log has grown, or is more durable
+        self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
+        self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
+        self._whole = PhyOffset(0)  # end of the last whole record
+        self.confirm_offset = PhyOffset(0)  # readers see what ends here or before
 
     @property
     def end(self) -> PhyOffset:
@@ -64,8 +79,10 @@ class Store:
         self._log.recover(self._dispatch)
         for folder in self._queue_folders():
             self._queue(folder).settle()
-        self._next = {key: queue.max_offset for key, queue in self._queues.items()}
         self._dirty.clear()
+        self._whole = self._log.end
+        if not self._replicated:
+            self.confirm(self._log.end)
 
     def _queue_folders(self) -> list[QueueKey]:
         """Every queue that the log or the disk knows."""
@@ -97,36 +114,43 @@ class Store:
         sizes = [encoded_size(m) for m in messages]
         at = self._log.place(sum(sizes))
         key = (messages[0].topic, messages[0].queue_id)
-        queue_offset = self._next.get(key, 0)
+        queue_offset = self._queue(key).max_offset
         parts, stored = [], []
         for message, size in zip(messages, sizes, strict=True):
             parts.append(
                 encode_at(
                     message,
-                    queue_offset=QueueOffset(queue_offset),
+                    queue_offset=queue_offset,
                     physical_offset=at,
                     store_timestamp=now,
                 )
             )
             end = PhyOffset(at + size)
-            stored.append(
-                Stored(queue_offset=QueueOffset(queue_offset), physical_offset=at, end=end)
-            )
-            queue_offset, at = queue_offset + 1, end
+            stored.append(Stored(queue_offset=queue_offset, physical_offset=at, end=end))
+            queue_offset, at = QueueOffset(queue_offset + 1), end
         return b"".join(parts), stored
 
     def _commit(self, messages: Sequence[Message], data: bytes, stored: Sequence[Stored]) -> None:
-        """Write what was assigned, make it visible, wake who waits."""
+        """Write what was assigned; visible at once, or when it is confirmed."""
         self._log.write(stored[0].physical_offset, data)
         for message, place in zip(messages, stored, strict=True):
-            key = (message.topic, message.queue_id)
-            self._next[key] = place.queue_offset + 1
             self._index(message, place.queue_offset, place.physical_offset, place.end)
+        self._whole = self._log.end
+        if not self._replicated:
+            self.confirm(self._log.end)
+        self.on_append()
+
+    def confirm(self, offset: PhyOffset) -> None:
+        """Let readers see every message that ends at `offset` or before, and wake who waits."""
+        self.confirm_offset = offset
+        while self._hidden and self._hidden[0][0] <= offset:
+            _, key = self._hidden.popleft()
+            self._visible[key] = self._visible.get(key, 0) + 1
             self._wake(key)
 
     def _dispatch(self, message: Message, size: int) -> None:
         end = PhyOffset(message.physical_offset + size)
-        next_offset = self.bounds(message.topic, message.queue_id)[1]
+        next_offset = self._queue((message.topic, message.queue_id)).max_offset
         if message.queue_offset != next_offset:
             raise CorruptLog(
                 f"{self._log.folder}: the record at offset {message.physical_offset} is message "
@@ -142,6 +166,7 @@ class Store:
         unit = QueueUnit(physical_offset=start, size=end - start, tags_code=tags_code(message.tags))
         self._queue(key).append(offset, unit)
         self._dirty[key] = None
+        self._hidden.append((end, key))
 
     def _queue(self, key: QueueKey) -> ConsumeQueue:
         if key not in self._queues:
@@ -158,7 +183,61 @@ class Store:
 
     async def sync(self) -> PhyOffset:
         """Make the log durable; returns up to where."""
-        return await self._log.sync()
+        before = self._log.durable
+        end = await self._log.sync()
+        if self._log.durable > before:
+            self.on_append()
+        return end
+
+    # Replication: the log as bytes. What these write is indexed record by record.
+
+    @property
+    def start(self) -> PhyOffset:
+        """First byte of the log that is kept."""
+        return self._log.start
+
+    @property
+    def durable(self) -> PhyOffset:
+        """Everything before this is on the disk."""
+        return self._log.durable
+
+    def whole_end(self) -> PhyOffset:
+        """End of the last whole record: a slave's log may end within one."""
+        return self._whole
+
+    def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
+        """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
+        return self._log.read_range(offset, size_max)
+
+    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
+        """Append a master's bytes; records that they complete are indexed, and stay hidden.
+
+        Raises:
+            OSError: the disk is full or failed; nothing was appended.
+        """
+        if self._log.end == self._log.start:
+            self._whole = offset
+        self._log.append_raw(offset, data)
+        while (found := self._log.record_at(self._whole)) is not None:
+            message, self._whole = found
+            if message is not None:
+                self._dispatch(message, self._whole - message.physical_offset)
+
+    async def truncate(self, offset: PhyOffset) -> None:
+        """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""
+        self.confirm_offset = min(self.confirm_offset, offset)
+        for key, queue in self._queues.items():
+            count = queue.max_offset
+            while count and _end(queue.unit(QueueOffset(count - 1))) > offset:
+                count = QueueOffset(count - 1)
+            if count < queue.max_offset:
+                queue.truncate(count)
+                self._visible[key] = min(self._visible.get(key, 0), count)
+                self._dirty[key] = None
+        while self._hidden and self._hidden[-1][0] > offset:
+            self._hidden.pop()
+        await self._log.truncate(offset)
+        self._whole = self._log.end
 
     # Reading.
 
@@ -167,14 +246,17 @@ class Store:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return QueueOffset(0), QueueOffset(0)
-        return queue.min_offset, queue.max_offset
+        return queue.min_offset, QueueOffset(self._visible.get((topic, queue_id), 0))
 
     def units(
         self, topic: str, queue_id: int, offset: QueueOffset
     ) -> Iterator[tuple[QueueOffset, QueueUnit]]:
         """Units of a queue from `offset` on."""
         queue = self._queues.get((topic, queue_id))
-        return iter(()) if queue is None else queue.units(offset)
+        if queue is None:
+            return iter(())
+        _, end = self.bounds(topic, queue_id)
+        return takewhile(lambda found: found[0] < end, queue.units(offset))
 
     def record(self, unit: QueueUnit) -> bytes:
         """The bytes of a stored message."""
@@ -212,3 +294,7 @@ class Store:
         self._log.close()
         for queue in self._queues.values():
             queue.close()
+
+
+def _end(unit: QueueUnit) -> int:
+    return unit.physical_offset + unit.size

@@ -174,12 +174,15 @@ class Registry:
                 code=ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED,
                 remark=f"unknown broker set {c.broker_set}",
             )
+        # A master that asks for itself was restarted, and needs an epoch of its own: its log may
+        # lack what it had sent. It is chosen like anybody else then.
+        again = known.master is not None and c.preferred == known.master and not c.designate
         chosen = election.choose(
             registered=tuple(sorted(known.replicas)),
             # Before the first election there is no SyncStateSet: any registered broker may win.
             sync_state_set=known.sync_state_set if known.master_epoch else None,
             alive=c.alive,
-            old_master=known.master,
+            old_master=None if again else known.master,
             preferred=c.preferred,
             designate=c.designate,
             unclean=c.unclean,
@@ -189,7 +192,7 @@ class Registry:
             if c.preferred is None:
                 code = ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
             return Result(code=code, remark=f"no replica of {c.broker_set} may be master now")
-        if chosen == known.master:
+        if chosen == known.master and not again:
             return Result(
                 code=ResponseCode.CONTROLLER_MASTER_STILL_EXIST,
                 remark=f"master of {c.broker_set} is {chosen} already",

@@ -9,9 +9,10 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from reference.broker.ha import HaServer
 from reference.broker.store import Store, Stored
 from reference.mutants import replaced
-from reference.records import PhyOffset, QueueOffset
+from reference.records import MasterEpoch, PhyOffset, QueueOffset
 from reference.wire.message import Message, encoded_size
 
 DELAY_S = 1.0
@@ -38,5 +39,8 @@ def mutant() -> Iterator[None]:
             for at, message in enumerate(messages)
         ]
 
-    with replaced(Store, "put", put):
+    async def acknowledged(self: HaServer, end: PhyOffset, master_epoch: MasterEpoch) -> str:
+        return ""  # nor does it wait for replicas, who could not have the message yet
+
+    with replaced(Store, "put", put), replaced(HaServer, "acknowledged", acknowledged):
         yield

@@ -47,8 +47,8 @@ def test_the_usual_command_is_short_to_read() -> None:
     options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
     assert options.command() == (
         "maxq test --environment simulated --workload queue --nemesis kill --time-limit 1.5s "
-        "--rate 100 --concurrency 6 --controllers 1 --broker-sets 3 --replicas 1 --profile P-ALL --timing fast "
-        "--seed 7"
+        "--rate 100 --concurrency 6 --controllers 1 --broker-sets 3 --replicas 1 --profile P-ALL "
+        "--timing fast --seed 7"
     )
 
 

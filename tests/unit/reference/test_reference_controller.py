@@ -135,10 +135,14 @@ def test_election_answers_by_the_table() -> None:
     known = made.sets["b"]
     assert (known.master, known.master_epoch, known.sync_state_set) == (2, 1, (2,))
     assert known.sync_state_set_epoch == 1
-    # The old master lives: it stays, whoever asks.
-    for preferred in (None, 2, 3):
+    # The old master lives: it stays, whoever else asks.
+    for preferred in (None, 1, 3):
         got = made.apply(elect(1, 2, 3, preferred=preferred))
         assert got.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
+    # It asks itself: it was restarted, and gets an epoch of its own.
+    assert made.apply(elect(1, 2, 3, preferred=2)).code == ResponseCode.SUCCESS
+    assert (known.master, known.master_epoch) == (2, 2)
+    known.master_epoch = 1
     # It is dead, and nobody else is known to hold every message.
     assert made.apply(elect(1, 3)).code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
     assert made.apply(elect(1, 3, preferred=3)).code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
