@@ -22,6 +22,7 @@ import msgspec
 
 from checkers.api import Anomaly
 from checkers.faults import faults
+from checkers.recovery import Recovery, recoveries
 from harness import doctor, runs
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
@@ -238,6 +239,7 @@ def show(judged: Judged, *, as_json: bool) -> None:
         click.echo(f"{verdict.checker}: {word(verdict.valid)}  {counts}".rstrip())
         if verdict.reason:
             click.echo(f"  {verdict.reason}")
+    show_recoveries(recoveries(judged.stored.history))
     show_anomalies(anomalies)
     click.echo(f"\nverdict: {word(results.valid)}")
     click.echo(f"run:     {judged.stored.path}")
@@ -254,10 +256,23 @@ def document(judged: Judged) -> dict[str, Any]:
         "claims": [{"claim": claim, "valid": valid} for claim, valid in plain["claims"].items()],
         "verdicts": plain["verdicts"],
         "anomalies": [a for v in plain["verdicts"] for a in v["anomalies"]],
+        "recoveries": msgspec.to_builtins(recoveries(judged.stored.history)),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
         "repeat": judged.options.command(),
         "commit": judged.commit,
     }
+
+
+def show_recoveries(found: Sequence[Recovery]) -> None:
+    """Tell how long it took after each fault until messages were taken again."""
+    if not found:
+        return
+    over = sum(r.failed_over for r in found)
+    click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs")
+    for r in found:
+        after = "never" if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
+        told = "  fail-over" if r.failed_over else ""
+        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node} ({r.part}): {after}{told}")
 
 
 def show_anomalies(anomalies: Sequence[Anomaly]) -> None:

@@ -5,7 +5,7 @@ the cluster, and says None where it cannot know. The lifecycle implements it.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -14,6 +14,9 @@ from harness.environments.api import Capability, Role
 from harness.generator import Generator
 from harness.targets.api import Node
 from reference.rpc import Dial
+
+# What a node may be at a moment: a role, or what the cluster has made of it.
+Part = Literal["namesrv", "controller", "broker", "master", "slave", "controller-leader"]
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -34,6 +37,11 @@ class ClusterView(Protocol):
         ...
 
     def by_role(self, role: Role) -> Sequence[Node]: ...
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        """Names of the nodes that should run and play a part now, in order; nobody where the
+        cluster does not tell."""
+        ...
 
     def namesrvs(self) -> Sequence[str]:
         """Addresses of all name servers."""

@@ -7,19 +7,19 @@ has a bound; a probe comes from the observers' address and never through a clien
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Literal
 
-from harness.cluster import Proof
+from harness.cluster import Part, Proof
 from harness.environments.api import Environment, Machine, MachineSpec, Role
 from harness.targets.api import Node, Settings, Target, plan
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool, split_address
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.node_headers import CreateTopicRequest, TopicRequest
+from reference.wire.headers import from_ext, to_ext
+from reference.wire.node_headers import CreateTopicRequest, MetadataResponse, TopicRequest
 from reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
 
 NODE_LOG = "node.log"
@@ -87,6 +87,54 @@ class Deployment:
 
     def by_role(self, role: Role) -> Sequence[Node]:
         return [n for n in self.nodes if n.role is role]
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        match part:
+            case "namesrv" | "controller" | "broker":
+                found = [n.name for n in self.by_role(Role(part))]
+            case "master":
+                found = sorted(await self._masters())
+            case "slave":
+                masters = await self._masters()
+                # Where no master is known nobody can be called a slave.
+                led = {self._by_name[m].broker_set for m in masters}
+                brokers = [n for n in self.by_role(Role.BROKER) if n.broker_set in led]
+                found = [n.name for n in brokers if n.name not in masters]
+            case "controller-leader":
+                found = await self._controller_leaders()
+        return [name for name in found if self.running(name)]
+
+    async def _masters(self) -> set[str]:
+        """Nodes that a name server calls the master of their set."""
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        for answer in await self._ask_any(self.namesrvs(), request):
+            table = ClusterInfo.from_json(answer.body).broker_addr_table
+            addresses = {data.broker_addrs.get(MASTER_ID) for data in table.values()}
+            return {n.name for n in self.by_role(Role.BROKER) if self.address(n.name) in addresses}
+        return set()
+
+    async def _controller_leaders(self) -> list[str]:
+        """The controller that others call the leader, or itself."""
+        controllers = self.by_role(Role.CONTROLLER)
+        request = Frame(code=RequestCode.CONTROLLER_GET_METADATA_INFO, ext={})
+        for answer in await self._ask_any([self.address(n.name) for n in controllers], request):
+            leader = from_ext(MetadataResponse, answer.ext).controller_leader_address
+            if leader:
+                return [n.name for n in controllers if self.address(n.name) == leader]
+        return []
+
+    async def _ask_any(self, addresses: Sequence[str], request: Frame) -> list[Frame]:
+        """Good answers of those who answer, in order; for questions without a right moment."""
+        answers = []
+        async with asyncio.TaskGroup() as group:
+            pool = Pool(group, dial=self._environment.observer_dial)
+            for address in addresses:
+                with suppress(OSError, RemoteProtocolError):
+                    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                    if answer.code == ResponseCode.SUCCESS:
+                        answers.append(answer)
+            pool.close()
+        return answers
 
     def address(self, node: str) -> str:
         return f"{self._machine(node).address}:{self._by_name[node].port}"

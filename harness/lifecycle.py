@@ -21,9 +21,9 @@ from checkers.stats import Stats
 from harness import interpreter
 from harness.client.outcome import Fail, Ok, Outcome
 from harness.client.session import RouteBook
-from harness.cluster import FaultPackage, Workload
+from harness.cluster import FaultPackage, Part, Workload
 from harness.deployment import Deployment, until
-from harness.environments.api import Capability, Environment, MissingCapability, Role
+from harness.environments.api import Capability, Environment, MissingCapability
 from harness.generators import Source, any_of, clients, nemesis, once, phases, time_limit
 from harness.targets.api import Profile, Settings, Target, Timing, Topology
 from histories.history import History
@@ -42,8 +42,11 @@ PAGE = 4096  # collected log files keep this much beyond their last byte that is
 
 WORKLOADS = ("queue",)
 FAULTS = ("kill", "none")
-# What `kill` may hit; a broker thrice as often as the others.
-KILLED_ROLES = (Role.BROKER, Role.BROKER, Role.BROKER, Role.NAMESRV, Role.CONTROLLER)
+# What `kill` may hit; masters most of all, since it is their death that can lose messages.
+KILLED: tuple[Part, ...] = (
+    *("master", "master", "master", "slave", "slave"),
+    *("controller-leader", "namesrv"),
+)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +213,7 @@ def fault_packages(
     packages = []
     for name in names:
         if name == "kill":
-            packages.append(kill_package(cluster, Random(f"{seed}/nemesis/kill"), KILLED_ROLES))
+            packages.append(kill_package(cluster, Random(f"{seed}/nemesis/kill"), KILLED))
     for package in packages:
         missing: set[Capability] = set(package.needs - environment.capabilities)
         if missing:

@@ -1,6 +1,7 @@
 """Fault kill: ends a node's process as SIGKILL does, and starts it again on its store.
 
-The victim is chosen when the fault strikes, among the nodes that run: one of the roles asked for.
+The victim is chosen when the fault strikes, among the nodes that run and play one of the parts
+asked for at that moment: master, slave, leader of the controllers, and so on.
 `kill` completes when its process is gone and its port refuses; `start` when process and port are
 back. Names follow Jepsen's package: kill, start.
 """
@@ -9,8 +10,8 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, FaultPackage, Proof
-from harness.environments.api import Capability, Role
+from harness.cluster import ClusterView, FaultPackage, Part, Proof
+from harness.environments.api import Capability
 from harness.generators import concat, cycle, once, sleep
 from histories.op import Op
 
@@ -21,10 +22,10 @@ DOWN_NS = 1_500_000_000  # how long the victim stays dead
 class KillNemesis:
     """Performs `kill` and `start`."""
 
-    def __init__(self, cluster: ClusterView, rng: Random, roles: Sequence[Role]) -> None:
+    def __init__(self, cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> None:
         self._cluster = cluster
         self._rng = rng
-        self._roles = tuple(roles)
+        self._parts = tuple(parts)
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -35,16 +36,15 @@ class KillNemesis:
         return await self._start()
 
     async def _kill(self) -> Outcome:
-        running = {role: self._running(role) for role in self._roles}
-        roles = [role for role in self._roles if running[role]]
-        if not roles:
-            return Fail(["nobody-to-kill", *dict.fromkeys(r.value for r in self._roles)])
-        role = self._rng.choice(roles)
-        victim = self._rng.choice(running[role])
-        return Ok({victim: _told(await self._cluster.kill(victim), role=role.value)})
-
-    def _running(self, role: Role) -> list[str]:
-        return [n.name for n in self._cluster.by_role(role) if self._cluster.running(n.name)]
+        parts = list(self._parts)
+        while parts:
+            part = self._rng.choice(parts)
+            running = await self._cluster.playing(part)
+            if running:
+                victim = self._rng.choice(running)
+                return Ok({victim: _told(await self._cluster.kill(victim), role=part)})
+            parts = [p for p in parts if p != part]
+        return Fail(["nobody-to-kill", *dict.fromkeys(self._parts)])
 
     async def _start(self) -> Outcome:
         dead = [n.name for n in self._cluster.nodes if not self._cluster.running(n.name)]
@@ -61,13 +61,13 @@ def _told(proof: Proof, **more: object) -> dict[str, object]:
     return {"holds": proof.holds, **more, **proof.seen}
 
 
-def kill_package(cluster: ClusterView, rng: Random, roles: Sequence[Role]) -> FaultPackage:
-    """Kill one node of a random role, wait, start it again, and so on.
+def kill_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
+    """Kill one node that plays a random part, wait, start it again, and so on.
 
     Args:
         cluster: whose nodes.
         rng: the fault's own stream.
-        roles: what may be killed; a role named twice is chosen twice as often.
+        parts: what may be killed; one named twice is chosen twice as often.
     """
     begin = {"f": "kill", "value": "one"}
     end = {"f": "start", "value": None}
@@ -76,7 +76,7 @@ def kill_package(cluster: ClusterView, rng: Random, roles: Sequence[Role]) -> Fa
         needs=frozenset({Capability.KILL, Capability.RESTART}),
         generator=cycle(concat(sleep(QUIET_NS), once(begin), sleep(DOWN_NS), once(end))),
         final_generator=once(end),
-        nemesis=KillNemesis(cluster, rng, roles),
+        nemesis=KillNemesis(cluster, rng, parts),
         color="#E9A4A0",
         fs=frozenset({"kill", "start"}),
     )

@@ -19,7 +19,7 @@ from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, Mi
 from histories.op import NEMESIS, Op
 from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
 
-SIMULATED = ("test", "--environment", "simulated", "--seed", "2", "--store")
+SIMULATED = ("test", "--environment", "simulated", "--seed", "1", "--store")
 SHORT = ("--time-limit", "2s", "--rate", "50")
 
 

@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import Proof
+from harness.cluster import Part, Proof
 from harness.environments.api import Capability, Role
 from harness.generators import time_limit
 from harness.generators.simulate import after, simulate
@@ -16,7 +16,7 @@ from histories.op import NEMESIS, Op
 from nemeses.process import DOWN_NS, QUIET_NS, KillNemesis, kill_package
 
 SECOND_NS = 1_000_000_000
-BROKER_ONLY = (Role.BROKER,)
+BROKER_ONLY: tuple[Part, ...] = ("broker",)
 
 
 class FakeCluster:
@@ -33,6 +33,12 @@ class FakeCluster:
 
     def by_role(self, role: Role) -> Sequence[Node]:
         return [n for n in self.nodes if n.role is role]
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        """Every first replica is a master here, and nobody leads the controllers."""
+        roles = {"master": Role.BROKER, "slave": None, "controller-leader": None}
+        role = roles[part] if part in roles else Role(part)
+        return [n.name for n in self.nodes if n.role is role and self.running(n.name)]
 
     def address(self, node: str) -> str:
         return node
@@ -83,18 +89,26 @@ def test_a_process_that_ended_by_itself_is_not_our_kill() -> None:
     assert [seen["holds"] for seen in outcome.value.values()] == [False]
 
 
-def test_a_role_of_which_nobody_runs_is_passed_over() -> None:
+def test_a_part_that_nobody_plays_is_passed_over() -> None:
     cluster = FakeCluster()
     cluster.dead = {"n0", "c0", "b0-0"}
-    nemesis = KillNemesis(cluster, Random(1), (Role.NAMESRV, Role.CONTROLLER, Role.BROKER))
+    nemesis = KillNemesis(cluster, Random(1), ("namesrv", "controller", "broker"))
     invoke(nemesis, "kill", "kill")
     assert sorted(cluster.killed) == ["b1-0", "b2-0"]
+
+
+def test_where_nobody_leads_another_part_is_hit() -> None:
+    cluster = FakeCluster()
+    nemesis = KillNemesis(cluster, Random(1), ("slave", "controller-leader", "master"))
+    [outcome] = invoke(nemesis, "kill")
+    assert isinstance(outcome, Ok)
+    assert [seen["role"] for seen in outcome.value.values()] == ["master"]
 
 
 def test_nobody_to_kill_is_said() -> None:
     cluster = FakeCluster()
     cluster.dead = {n.name for n in cluster.nodes}
-    [outcome] = invoke(KillNemesis(cluster, Random(1), (Role.BROKER, Role.BROKER)), "kill")
+    [outcome] = invoke(KillNemesis(cluster, Random(1), ("broker", "broker")), "kill")
     assert outcome == Fail(["nobody-to-kill", "broker"])
     assert not cluster.killed
 
@@ -115,8 +129,8 @@ def test_start_starts_everything_that_is_dead_also_what_was_killed_before() -> N
 def test_a_role_named_thrice_is_hit_thrice_as_often() -> None:
     hits = {"broker": 0, "namesrv": 0}
     cluster = FakeCluster()
-    roles = (Role.BROKER, Role.BROKER, Role.BROKER, Role.NAMESRV)
-    nemesis = KillNemesis(cluster, Random(1), roles)
+    parts: tuple[Part, ...] = ("broker", "broker", "broker", "namesrv")
+    nemesis = KillNemesis(cluster, Random(1), parts)
     for outcome in invoke(nemesis, *["kill", "start"] * 400)[::2]:
         assert isinstance(outcome, Ok)
         [seen] = outcome.value.values()
