@@ -58,6 +58,11 @@ class ClusterView(Protocol):
         """End the node's process as SIGKILL does; prove it: process gone, port refused."""
         ...
 
+    async def power_loss(self, node: str) -> Proof:
+        """End the node as a loss of its machine's power does: as `kill`, and what its disk had
+        not synced is lost. Needs `Capability.POWER_LOSS`."""
+        ...
+
     async def start(self, node: str) -> Proof:
         """Start the node on its store; prove it: process alive, port answers. No error if it
         runs already."""

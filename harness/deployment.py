@@ -156,6 +156,21 @@ class Deployment:
         if before is not None:
             return Proof(False, {"pid": pid, "code": before, "reason": "it had ended by itself"})
         await machine.signal(pid, signal.SIGKILL)
+        return await self._ended(node, pid)
+
+    async def power_loss(self, node: str) -> Proof:
+        self._wanted[node] = False
+        machine, pid = self._machine(node), self._pids[node]
+        before = (await machine.status(pid)).code
+        if before is not None:
+            return Proof(False, {"pid": pid, "code": before, "reason": "it had ended by itself"})
+        lost = await machine.power_loss()
+        proof = await self._ended(node, pid)
+        return Proof(proof.holds, {**proof.seen, **lost})
+
+    async def _ended(self, node: str, pid: int) -> Proof:
+        """Prove the end of a process that was killed."""
+        machine = self._machine(node)
 
         async def gone() -> bool:
             return (await machine.status(pid)).code is not None
@@ -275,6 +290,18 @@ class Deployment:
     async def _active(self, pool: Pool, address: str) -> bool:
         table = await self._runtime_info(pool, address)
         return table.get("brokerActive", "true") == "true"
+
+    async def level(self) -> bool:
+        """Whether all replicas of every set are there and have logs of the same length."""
+        ends: dict[str, set[str]] = {}
+        async with probing(self._environment.observer_dial) as pool:
+            try:
+                for node in self.by_role(Role.BROKER):
+                    table = await self._runtime_info(pool, self.address(node.name))
+                    ends.setdefault(node.broker_set, set()).add(table["commitLogMaxOffset"])
+            except (OSError, RemoteProtocolError, KeyError):
+                return False
+        return all(len(found) == 1 for found in ends.values())
 
     async def _runtime_info(self, pool: Pool, address: str) -> dict[str, str]:
         request = Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})

@@ -30,6 +30,7 @@ from histories.history import History
 from histories.jsonl import JournalWriter
 from histories.op import Op
 from histories.store import Run, write_whole
+from nemeses.power import power_package
 from nemeses.process import kill_package
 from workloads.queue import queue_workload
 
@@ -41,12 +42,14 @@ INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
 
 WORKLOADS = ("queue",)
-FAULTS = ("kill", "none")
+FAULTS = ("kill", "power", "none")
 # What `kill` may hit; masters most of all, since it is their death that can lose messages.
 KILLED: tuple[Part, ...] = (
     *("master", "master", "master", "slave", "slave"),
     *("controller-leader", "namesrv"),
 )
+# What `power` may strike.
+STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "controller")
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +83,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             timing=self.timing,
             seed=self.seed,
             mutant=self.mutant,
+            sync_flush="power" in self.nemesis,
         )
 
     def context(self) -> Context:
@@ -214,6 +218,8 @@ def fault_packages(
     for name in names:
         if name == "kill":
             packages.append(kill_package(cluster, Random(f"{seed}/nemesis/kill"), KILLED))
+        if name == "power":
+            packages.append(power_package(cluster, Random(f"{seed}/nemesis/power"), STRUCK))
     for package in packages:
         missing: set[Capability] = set(package.needs - environment.capabilities)
         if missing:
@@ -265,6 +271,8 @@ async def perform(
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
                 await _drive(options, cluster, packages, recorder, now_ns, say=say, wall_ms=wall_ms)
+                if options.replicas > 1:  # stores are collected to be compared
+                    await until(cluster.level, RECOVERY_S[options.timing])
                 guard.cancel()
         say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():

@@ -84,7 +84,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
         print(f"environment: {known['environment']} (chosen by auto: {why})", file=sys.stderr)
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
-    faults = [n for n in FAULTS if n != "none"] if "all" in known["nemesis"] else known["nemesis"]
+    simulated = known["environment"] == "simulated"
+    possible = [n for n in FAULTS if n != "none" and (simulated or n != "power")]
+    faults = possible if "all" in known["nemesis"] else known["nemesis"]
     known["nemesis"] = tuple(dict.fromkeys(faults))
     if "none" in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")

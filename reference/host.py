@@ -9,19 +9,21 @@ contract (``tests/conformance``), so what is written here binds both:
 * reads and writes are synchronous and reach the page cache: they survive the death of the
   process, not the loss of power;
 * ``await file.sync()`` returns when all writes to that file that began before it are durable;
-* a rename is atomic, and durable once its folder is synced; the same for a created file's name;
+* a rename is atomic, and durable once its folder is synced; the same for a created file's name,
+  and for the folders that `open` made on the way to it;
 * errors are `OSError` with the errno of Linux (ENOENT, ENOSPC, EIO …), nothing else.
 
 Units: bytes and milliseconds.
 """
 
 import asyncio
+import errno
 import fcntl
 import os
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +90,7 @@ class Disk(Protocol):
         ...
 
     async def sync_dir(self, folder: str) -> None:
-        """Make creations, renames and removals in `folder` durable."""
+        """Make creations, renames and removals in `folder` durable, and its own name."""
         ...
 
     def lock(self, path: str) -> None:
@@ -208,6 +210,7 @@ class RealDisk:
 
     def __init__(self, thread: ThreadPoolExecutor) -> None:
         self._thread = thread
+        self._rooted: set[str] = set()  # folders whose own names this process made durable
         self._locks: list[int] = []  # kept open: the kernel drops the lock with the process
 
     def open(self, path: str, *, create: bool = False) -> File:
@@ -226,7 +229,11 @@ class RealDisk:
             return []
 
     async def sync_dir(self, folder: str) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, _sync_dir, folder)
+        # Whoever made the folders above may have died before he synced them: once a process.
+        above = [] if folder in self._rooted else [str(p) for p in Path(folder).parents]
+        work = asyncio.get_running_loop().run_in_executor(self._thread, _sync_dir, folder, above)
+        await asyncio.shield(work)
+        self._rooted.add(folder)
 
     def lock(self, path: str) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -246,12 +253,22 @@ def _sync_fd(fd: int) -> None:
         os.close(fd)
 
 
-def _sync_dir(folder: str) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+def _sync_dir(folder: str, above: Sequence[str]) -> None:
+    for path in (folder, *above):
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:
+            if path == folder:
+                raise
+            return  # not ours to read, so not ours to have made
+        try:
+            os.fsync(fd)
+        except OSError as error:
+            if path == folder or error.errno not in (errno.EINVAL, errno.EROFS):
+                raise
+            return  # a file system that has nothing to sync, such as /proc
+        finally:
+            os.close(fd)
 
 
 class RealHost:

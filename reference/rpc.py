@@ -16,9 +16,8 @@ Source: RocketMQ ``NettyRemotingAbstract``; answers to unknown codes and failed 
 """
 
 import asyncio
-import contextlib
-import inspect
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -40,6 +39,8 @@ class ConnectionLost(ConnectionError):
 
 
 Reply = Frame | None
+# A handler that waits for a task's sake gives a coroutine, which becomes a task. Where others wait
+# for it, it gives a plain future, which costs none and must end with a reply or cancelled.
 Handler = Callable[[Frame, "Connection"], Reply | Awaitable[Reply]]
 Wired = tuple[asyncio.BaseTransport, asyncio.BaseProtocol]
 
@@ -183,14 +184,21 @@ class Connection(asyncio.Protocol):
             raise
         except Exception as error:  # the protocol's own answer to a failed handler
             result = request.answer(SYSTEM_ERROR, f"{type(error).__name__}: {error}")
-        if inspect.isawaitable(result):
+        if isinstance(result, asyncio.Future):
             self._in_flight += 1
-            if not spawn(self._group, self._finish(request, result)) and asyncio.iscoroutine(
-                result
-            ):
+            result.add_done_callback(partial(self._on_result, request))
+        elif not isinstance(result, Frame | None):
+            self._in_flight += 1
+            spawned = spawn(self._group, self._finish(request, result))
+            if not spawned and asyncio.iscoroutine(result):
                 result.close()
         else:
             self._reply(request, result)
+
+    def _on_result(self, request: Frame, result: asyncio.Future[Reply]) -> None:
+        self._in_flight -= 1
+        if not result.cancelled():
+            self._reply(request, result.result())
 
     async def _finish(self, request: Frame, result: Awaitable[Reply]) -> None:
         try:
@@ -314,6 +322,7 @@ class Pool:
         self._dial = dial
         self._open: dict[str, Connection] = {}
         self._dialling: dict[str, asyncio.Future[Connection]] = {}
+        self._posted: dict[str, Frame] = {}  # the newest that waits for a dial, by address
 
     async def get(self, address: str) -> Connection:
         """Return the open connection to `address`, or make it. Raises NotSent."""
@@ -348,19 +357,33 @@ class Pool:
         (await self.get(address)).oneway(request)
 
     def post(self, address: str, request: Frame) -> None:
-        """Send a one-way request if that is possible now, else dial and drop it.
+        """Send a one-way request; without a connection dial, and send the newest one then.
 
         For messages that the sender repeats anyway: nothing queues up for a peer that is away.
         """
         known = self._open.get(address)
         if known is not None and not known.closed:
             known.oneway(request)
-        elif address not in self._dialling:
-            spawn(self._group, self._dial_for_later(address))
+            return
+        dials = address in self._posted
+        self._posted[address] = request
+        if not dials and not spawn(self._group, self._dial_and_post(address)):
+            del self._posted[address]
 
-    async def _dial_for_later(self, address: str) -> None:
-        with contextlib.suppress(NotSent):  # the next message tries again
-            await self.get(address)
+    async def _dial_and_post(self, address: str) -> None:
+        try:
+            connection = await self.get(address)
+            connection.oneway(self._posted[address])
+        except NotSent:
+            pass  # the next message tries again
+        finally:
+            del self._posted[address]
+
+    def release(self) -> tuple[Connection, ...]:
+        """Forget the open connections, for the caller to close; the next calls dial anew."""
+        released = tuple(self._open.values())
+        self._open.clear()
+        return released
 
     def close(self) -> None:
         """Close every connection."""

@@ -154,7 +154,7 @@ class Reader:
         if found.next_offset < offset:
             ext["moved"] = {key: [offset, found.next_offset]}  # the log ends before what was read
         self._positions[key] = found.next_offset
-        if found.next_offset >= found.max_offset and not found.messages:
+        if found.next_offset >= found.max_offset and not found.messages and not found.retry:
             ext["end"] = {key: found.max_offset}
             if self._final:
                 self._ended.add(key)

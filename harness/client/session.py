@@ -40,12 +40,16 @@ class QueueName(msgspec.Struct, frozen=True):
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """What a pull found: (offset, body) pairs, where to go on, and the queue's bounds then."""
+    """What a pull found: (offset, body) pairs, where to go on, and the queue's bounds then.
+
+    With `retry` the broker asks to come again at once: nothing is said of where the queue ends.
+    """
 
     messages: tuple[tuple[int, bytes], ...]
     next_offset: int
     min_offset: int
     max_offset: int
+    retry: bool = False
 
 
 class RouteBook:
@@ -219,6 +223,7 @@ class Session:
             next_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
+            retry=answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY,
         )
 
 

@@ -29,6 +29,7 @@ class Capability(Enum):
 
     KILL = "kill"  # end a process as SIGKILL does, and see it gone
     RESTART = "restart"  # start a process again on the same store
+    POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
 
 
 class MissingCapability(Exception):
@@ -93,6 +94,11 @@ class Machine(Protocol):
 
     async def status(self, pid: int) -> ProcessStatus:
         """How a process that `spawn` started is doing."""
+        ...
+
+    async def power_loss(self) -> dict[str, int]:
+        """End every process at once and lose what is not synced; returns what was lost, as
+        `lost_bytes` and `lost_names`. Only where `Capability.POWER_LOSS` is."""
         ...
 
     async def put(self, path: str, data: bytes) -> None:

@@ -24,6 +24,7 @@ from harness.environments.api import (
     EnvironmentLost,
     EnvironmentUnavailable,
     MachineSpec,
+    MissingCapability,
     ProcessStatus,
     machine_address,
 )
@@ -173,6 +174,9 @@ class LocalMachine:
 
     async def signal(self, pid: int, signal: int) -> None:
         await self._link.ask("signal", pid=pid, number=signal)
+
+    async def power_loss(self) -> dict[str, int]:
+        raise MissingCapability("local cannot do power-loss: its machines share one disk")
 
     async def status(self, pid: int) -> ProcessStatus:
         answer, _ = await self._link.ask("status", pid=pid)

@@ -37,6 +37,7 @@ class SimulatedMachine:
         self._machine = machine
         self._processes: list[_Process] = []
         self._log_path = ""
+        self._losses = 0
 
     @property
     def name(self) -> str:
@@ -86,6 +87,18 @@ class SimulatedMachine:
         elif signal == signals.SIGTERM and process.task is not None:
             process.loop.call_soon(process.task.cancel)
 
+    async def power_loss(self) -> dict[str, int]:
+        """Lose the power: every process ends at once, and the disk loses what was not synced.
+        Returns how many bytes and changes of names that were."""
+        for process in self._processes:
+            if process.code is None:
+                process.loop.kill()
+                process.code = -signals.SIGKILL
+        self._losses += 1
+        rng = self._world.scheduler.rng(f"power/{self.name}/{self._losses}")
+        lost = self._machine.disk.power_loss(rng)
+        return {"lost_bytes": lost.byte_count, "lost_names": lost.name_count}
+
     async def status(self, pid: int) -> ProcessStatus:
         process = self._processes[pid - 1]
         if process.code is None and process.loop.failures:
@@ -102,9 +115,7 @@ class SimulatedMachine:
         return ProcessStatus(pid=pid, code=process.code)
 
     async def put(self, path: str, data: bytes) -> None:
-        file = self._machine.disk.open(path, create=True)
-        file.truncate(0)
-        file.pwrite(data, 0)
+        self._machine.disk.install(path, data)
 
     async def get(self, path: str) -> bytes | None:
         if path == self._log_path:
@@ -132,7 +143,7 @@ class SimulatedEnvironment:
     """
 
     name = "simulated"
-    capabilities = frozenset({Capability.KILL, Capability.RESTART})
+    capabilities = frozenset({Capability.KILL, Capability.RESTART, Capability.POWER_LOSS})
 
     def __init__(self, world: World, *, mutant: str = "") -> None:
         self._world = world

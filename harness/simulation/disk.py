@@ -1,17 +1,127 @@
 """The simulated disk: files in memory, under the contract of `reference.host.Disk`.
 
-What a process wrote survives its death, as a page cache does. A sync takes virtual time. Losing
-unsynced writes with the power comes with the fault mix of a later issue.
+What a process wrote survives its death, as a page cache does. The loss of power takes what was not
+synced (`SimDisk.power_loss`):
+
+* a write that no sync covers is kept, lost, or torn: a prefix of it survives, of any number of
+  bytes or of whole sectors. Each has its own fate, so a lost one may lie before a kept one;
+* a change of size is kept or lost, as a write is;
+* of the creations, renames and removals in a folder that no `sync_dir` covers, the first few
+  survive and the rest never happened. Folders do not know of each other. A file whose content is
+  synced and whose name is not is gone;
+* a sync that has not returned has promised nothing.
+
+Each file, and each folder, keeps a journal of what could still be undone. A kernel writes pages
+back by and by, so does this disk: a journal holds `JOURNAL_MAX` operations, older ones are durable.
+A file that is in `files` without a journal (a test put it there) is durable as it is.
 """
 
 import asyncio
 import errno
+from collections.abc import Callable
+from functools import partial
 from random import Random
+from typing import Generic, TypeVar
+
+import msgspec
 
 from harness.simulation.loop import SimLoop
 from reference.host import File
+from reference.records import invariant
 
 SYNC_NS = (200_000, 2_000_000)
+SECTOR = 512
+JOURNAL_MAX = 1000
+KEPT_SHARES = (0.0, 0.3, 0.6, 0.9)  # of unsynced writes; one is drawn at each loss of power
+TORN_SHARE = 0.5  # of the writes that are not kept
+
+T = TypeVar("T")
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """What a loss of power took: bytes that were written, and changes of names."""
+
+    byte_count: int
+    name_count: int
+
+
+class Journal(Generic[T]):
+    """Operations that are not durable yet, oldest first."""
+
+    def __init__(self) -> None:
+        self.ops: list[T] = []
+        self._settled = 0  # how many operations ever made were dropped as durable
+
+    def add(self, op: T) -> None:
+        self.ops.append(op)
+        if len(self.ops) > JOURNAL_MAX:
+            self.settle(self._settled + JOURNAL_MAX // 2)
+
+    def mark(self) -> int:
+        """Everything so far, as a name for `settle`."""
+        return self._settled + len(self.ops)
+
+    def settle(self, mark: int) -> None:
+        """Everything up to `mark` is durable."""
+        if mark > self._settled:
+            del self.ops[: mark - self._settled]
+            self._settled = mark
+
+
+class _Write(msgspec.Struct, frozen=True, gc=False):
+    """A write (`data`) or a change of size (None), with what undoes it."""
+
+    offset: int  # of a change of size: the new size
+    data: bytes | None
+    before: bytes  # what was there
+    size: int  # of the file before
+
+
+class Content(bytearray):
+    """What a file holds in the page cache, and what of it could still be lost."""
+
+    def __init__(self, data: bytes | bytearray = b"") -> None:
+        super().__init__(data)
+        self.journal: Journal[_Write] = Journal()
+
+    def lose(self, rng: Random, kept_share: float) -> int:
+        """Lose power; returns the number of bytes that were lost."""
+        ops, self.journal = self.journal.ops, Journal()
+        for op in reversed(ops):
+            self._undo(op)
+        lost = 0
+        for op in ops:
+            kept = 1 if op.data is None else len(op.data)
+            if rng.random() >= kept_share:
+                kept = _torn(rng, op) if rng.random() < TORN_SHARE else 0
+            lost += len(op.data) - kept if op.data is not None else 0
+            if kept:
+                self._redo(op, kept)
+        return lost
+
+    def _undo(self, op: _Write) -> None:
+        if op.data is None:
+            del self[op.size :]
+            self.extend(op.before)
+        else:
+            self[op.offset : op.offset + len(op.before)] = op.before
+            del self[op.size :]
+
+    def _redo(self, op: _Write, kept: int) -> None:
+        if len(self) < op.offset:
+            self.extend(bytes(op.offset - len(self)))
+        if op.data is None:
+            del self[op.offset :]
+        else:
+            self[op.offset : op.offset + kept] = op.data[:kept]
+
+
+def _torn(rng: Random, op: _Write) -> int:
+    """How much of a torn write survives: any number of bytes, or up to the end of a sector."""
+    if not op.data:
+        return 0
+    kept = rng.randrange(len(op.data))
+    return kept if rng.random() < 0.5 else max(0, kept - (op.offset + kept) % SECTOR)
 
 
 class SimFile:
@@ -20,6 +130,7 @@ class SimFile:
     def __init__(self, disk: "SimDisk", data: bytearray) -> None:
         self._disk = disk
         self._data = data
+        self._journal = data.journal if isinstance(data, Content) else Journal[_Write]()
         self._closed = False
 
     def _live(self) -> bytearray:
@@ -35,24 +146,30 @@ class SimFile:
 
     def pwrite(self, data: bytes, offset: int) -> None:
         content = self._live()
-        grow = offset + len(data) - len(content)
-        self._disk.charge(max(grow, 0))
-        if offset > len(content):
-            content.extend(bytes(offset - len(content)))
-        content[offset : offset + len(data)] = data
+        size = len(content)
+        end = offset + len(data)
+        self._disk.charge(max(end - size, 0))
+        before = bytes(content[offset:end])
+        self._journal.add(_Write(offset, bytes(data), before, size))
+        if offset > size:
+            content.extend(bytes(offset - size))
+        content[offset:end] = data
 
     def truncate(self, size: int) -> None:
         content = self._live()
-        if size < len(content):
-            self._disk.charge(size - len(content))
+        before = len(content)
+        self._disk.charge(size - before)
+        self._journal.add(_Write(size, None, bytes(content[size:]), before))
+        if size < before:
             del content[size:]
         else:
-            self._disk.charge(size - len(content))
-            content.extend(bytes(size - len(content)))
+            content.extend(bytes(size - before))
 
     async def sync(self) -> None:
         self._live()
+        mark = self._journal.mark()
         await asyncio.sleep(self._disk.rng.randint(*SYNC_NS) / 1e9)
+        self._journal.settle(mark)
 
     def close(self) -> None:
         self._closed = True
@@ -69,8 +186,10 @@ class SimDisk:
     def __init__(self, rng: Random, *, capacity: int = 1 << 40) -> None:
         self.rng = rng
         self.files: dict[str, bytearray] = {}
+        self._capacity = capacity
         self._room = capacity
         self._locks: dict[str, SimLoop] = {}
+        self._folders: dict[str, Journal[Callable[[], None]]] = {}  # folder -> how to undo
 
     def charge(self, count: int) -> None:
         """Take `count` bytes of the room left, or give them back."""
@@ -82,21 +201,47 @@ class SimDisk:
         if path not in self.files:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, f"no such file: {path}")
-            self.files[path] = bytearray()
+            self._create(path)
+        elif not isinstance(self.files[path], Content):
+            self.files[path] = Content(self.files[path])
         return SimFile(self, self.files[path])
+
+    def _create(self, path: str) -> None:
+        self.files[path] = Content()
+        self._renamed(path, partial(self.files.pop, path, None))
+
+    def _renamed(self, path: str, undo: Callable[[], object]) -> None:
+        """Names in the folder of `path` have changed."""
+        folder = path.rpartition("/")[0]
+        self._folders.setdefault(folder, Journal()).add(undo)  # type: ignore[arg-type]
 
     def rename(self, old: str, new: str) -> None:
         if old not in self.files:
             raise FileNotFoundError(errno.ENOENT, f"no such file: {old}")
         if old == new:
             return
-        self.charge(-len(self.files.get(new, b"")))
-        self.files[new] = self.files.pop(old)
+        invariant(old.rpartition("/")[0] == new.rpartition("/")[0],
+                  "a simulated rename stays in its folder", old=old, new=new)  # fmt: skip
+        replaced = self.files.get(new)
+        self.charge(-len(replaced or b""))
+        self.files[new] = moved = self.files.pop(old)
+        self._renamed(new, partial(self._undo_rename, old, moved, new, replaced))
+
+    def _undo_rename(
+        self, old: str, moved: bytearray, new: str, replaced: bytearray | None
+    ) -> None:
+        self.files[old] = moved
+        if replaced is None:
+            self.files.pop(new, None)
+        else:
+            self.files[new] = replaced
 
     def unlink(self, path: str) -> None:
         if path not in self.files:
             raise FileNotFoundError(errno.ENOENT, f"no such file: {path}")
-        self.charge(-len(self.files.pop(path)))
+        content = self.files.pop(path)
+        self.charge(-len(content))
+        self._renamed(path, partial(self.files.__setitem__, path, content))
 
     def list(self, folder: str) -> list[str]:
         prefix = folder.rstrip("/") + "/"
@@ -105,7 +250,10 @@ class SimDisk:
         })  # fmt: skip
 
     async def sync_dir(self, folder: str) -> None:
+        journal = self._folders.setdefault(folder.rstrip("/"), Journal())
+        mark = journal.mark()
         await asyncio.sleep(self.rng.randint(*SYNC_NS) / 1e9)
+        journal.settle(mark)
 
     def lock(self, path: str) -> None:
         loop: object = asyncio.get_running_loop()
@@ -114,4 +262,32 @@ class SimDisk:
             raise BlockingIOError(errno.EWOULDBLOCK, f"{path} is locked")
         if isinstance(loop, SimLoop):
             self._locks[path] = loop
-        self.files.setdefault(path, bytearray())
+        if path not in self.files:
+            self._create(path)
+
+    def install(self, path: str, data: bytes) -> None:
+        """Put a file there that was there before the machine was switched on."""
+        self.charge(len(data) - len(self.files.get(path, b"")))
+        self.files[path] = Content(data)
+
+    def power_loss(self, rng: Random) -> Lost:
+        """Lose the power: every process of the machine must be dead.
+
+        Args:
+            rng: decides what survives of what was not synced.
+        """
+        names = 0
+        for _, journal in sorted(self._folders.items()):
+            kept = rng.randint(0, len(journal.ops))
+            for undo in reversed(journal.ops[kept:]):
+                undo()
+                names += 1
+        self._folders.clear()
+        self._locks.clear()
+        kept_share = rng.choice(KEPT_SHARES)
+        lost = 0
+        for _, content in sorted(self.files.items()):
+            if isinstance(content, Content):
+                lost += content.lose(rng, kept_share)
+        self._room = self._capacity - sum(map(len, self.files.values()))
+        return Lost(byte_count=lost, name_count=names)

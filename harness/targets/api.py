@@ -38,7 +38,11 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is the same for a whole cluster."""
+    """What is the same for a whole cluster.
+
+    With `sync_flush` brokers sync before they answer (flushDiskType=SYNC_FLUSH), which they must
+    where power is lost: RocketMQ's ASYNC_FLUSH, its default, promises nothing then.
+    """
 
     topology: Topology
     profile: Profile = "P-ALL"
@@ -46,6 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str = "maxq"
     seed: int = 0
     mutant: str = ""
+    sync_flush: bool = False
 
 
 class Target(Protocol):

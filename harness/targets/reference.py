@@ -96,6 +96,7 @@ def properties(
                 "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
                 "autoCreateTopicEnable": "false",
                 "slaveReadEnable": "true",
+                **({"flushDiskType": "SYNC_FLUSH"} if settings.sync_flush else {}),
                 **PROFILES[settings.profile],
                 **timing,
             }

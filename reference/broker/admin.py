@@ -14,7 +14,7 @@ from reference.wire import node_headers as headers
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import VERSION, Frame
 from reference.wire.headers import ViewMessageRequest, from_ext, to_ext
-from reference.wire.message import RECORD_BYTES_MAX
+from reference.wire.message import RECORD_BYTES_MAX, decode
 from reference.wire.route import KVTable
 
 # Settings that are read anew at every use, by `Requests` or here. A key belongs here only if all
@@ -23,6 +23,15 @@ LIVE_KEYS = frozenset(
     {"autoCreateSubscriptionGroup", "brokerPermission", "flushDiskType", "longPollingEnable",
      "maxMessageSize", "regionId", "shortPollingTimeMills", "slaveReadEnable", "syncFlushTimeout",
      "traceOn"}
+)  # fmt: skip
+# Figures of queues, timers and dispatch that this broker does not have: nothing waits in them.
+_NOTHING_WAITS = {
+    f"{queue}ThreadPoolQueue{figure}": "0"
+    for queue in ("ack", "pull", "send")
+    for figure in ("Size", "HeadWaitTimeMills")
+} | dict.fromkeys(
+    ("dispatchBehindBytes", "pageCacheLockTimeMills", "timerCongestNum", "timerDequeueTps",
+     "timerEnqueueTps", "timerOffsetBehind", "timerReadBehind"), "0",
 )  # fmt: skip
 BLACK_LIST = frozenset({"configBlackList", "brokerConfigPath"})
 
@@ -88,13 +97,21 @@ class Admin:
             "brokerVersion": str(VERSION),
             "brokerVersionDesc": "V5_3_3",
             "commitLogMaxOffset": str(self._store.end),
-            "commitLogMinOffset": "0",
+            "commitLogMinOffset": str(self._store.start),
+            "earliestMessageTimeStamp": str(self._earliest_ms()),
             "maxq.brokerId": str(self._membership.broker_id),
             "maxq.masterEpoch": str(self._membership.master_epoch),
             "maxq.mutant": self._mutant,
             "maxq.role": self._membership.role,
+            "remainHowManyDataToFlush": f"{self._store.end - self._store.durable} B",
+            **_NOTHING_WAITS,
         }
         return request.answer(ResponseCode.SUCCESS, body=KVTable(table=table).to_json())
+
+    def _earliest_ms(self) -> int:
+        """When the oldest message was stored; -1 if there is none."""
+        record = record_at(self._store, self._store.start, bytes_max=RECORD_BYTES_MAX)
+        return -1 if record is None else decode(record)[0].store_timestamp
 
     def _view(self, request: Frame, connection: Connection) -> Reply:
         offset = from_ext(ViewMessageRequest, request.ext).offset

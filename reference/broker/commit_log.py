@@ -8,11 +8,13 @@ exclusive. The log knows nothing of queues; `reference.broker.store` does.
 Recovery reads every record. What follows the last whole record of the log must be nothing, or a
 torn tail: it is erased, so that bytes of a dead tail can never be taken for records later. A bad
 record *before* a sound one is damage, not a torn tail, and cutting there would lose acknowledged
-messages: the log refuses to open and says where. Claims: S6, S11.
+messages: the log refuses to open and says where. What was never synced (`reference.broker.
+watermark` knows) may have holes after a loss of power: the tail begins at the first. A record there
+that ends in zeros was torn, whatever follows. Claims: S6, S11.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from reference.host import Disk, File
 from reference.records import PhyOffset, RemoteProtocolError, invariant
@@ -52,6 +54,7 @@ class CommitLog:
         self._size = file_size
         self._files: dict[int, File] = {}  # first offset -> file, ascending
         self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
+        self._synced: PhyOffset | None = None  # before the start, as far as is known
         self._named = 0  # files that begin before this have durable names
         self.durable = PhyOffset(0)  # everything before this is on the disk; never beyond `end`
         self.end = PhyOffset(0)
@@ -125,27 +128,33 @@ class CommitLog:
             at += room
         self.end = PhyOffset(offset + len(data))
 
-    def record_at(self, offset: PhyOffset) -> tuple[Message | None, PhyOffset] | None:
-        """The record at `offset` and its end, None in place of the message for the BLANK at the
-        end of a file; nothing at all while the log does not hold all of it.
+    def records(self, offset: PhyOffset) -> Iterator[tuple[Message | None, PhyOffset]]:
+        """Each whole record from `offset` on and its end; None in place of the message for the
+        BLANK at the end of a file.
 
         Raises:
             CorruptLog: other bytes are there.
         """
-        if offset + BLANK_BYTES > self.end:
-            return None
-        at = offset % self._size
-        length, magic = peek(self.read(offset, BLANK_BYTES))
-        if magic == BLANK_MAGIC and length == self._size - at:
-            return (None, PhyOffset(offset + length)) if offset + length <= self.end else None
-        if offset + length > self.end:
-            return None
-        message = _record(
-            self.read(offset, min(length + BLANK_BYTES, self.end - offset)), 0, offset
-        )
-        if message is None:
-            raise CorruptLog(f"{self.folder}: no sound record at offset {offset}")
-        return message, PhyOffset(offset + length)
+        while window := self.read_range(offset, READ_BYTES):
+            at = 0  # in the window
+            while at + BLANK_BYTES <= len(window):
+                start = offset + at
+                length, magic = peek(window, at)
+                if magic == BLANK_MAGIC and length == self._size - start % self._size:
+                    if start + length > self.end:
+                        return
+                    yield None, PhyOffset(start + length)
+                elif at + length > len(window):
+                    break
+                else:
+                    message = _record(window, at, start)
+                    if message is None:
+                        raise CorruptLog(f"{self.folder}: no sound record at offset {start}")
+                    yield message, PhyOffset(start + length)
+                at += length
+            if not at:
+                return
+            offset = PhyOffset(offset + at)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut to `offset`, durably: what lay behind is erased and never comes back."""
@@ -201,20 +210,46 @@ class CommitLog:
 
     # Recovery.
 
-    def recover(self, on_record: Callable[[Message, int], None]) -> None:
+    def recover(
+        self, on_record: Callable[[Message, int], None], *, synced: PhyOffset | None = None
+    ) -> None:
         """Open the log: give each record and its size to `on_record`, then erase a torn tail.
+        `settle` makes that durable, and must before anything is written.
+
+        Args:
+            on_record: told of every record.
+            synced: everything before this was synced; None: maybe everything was.
 
         Raises:
             CorruptLog: damage that is no torn tail.
         """
+        self._synced = synced
         self._open_files()
         self.end = self.durable = self.start  # what is there was written, maybe not synced
         for base, file in self._files.items():
             stop, closed = self._scan(base, file, on_record)
             self.end = PhyOffset(base + stop)
             if not closed:
+                self._check_end()
                 self._cut_tail(base, stop)
                 return
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self._synced is not None and self.end < self._synced:
+            raise CorruptLog(
+                f"{self.folder}: no sound record at offset {self.end}, but the log was on the disk "
+                f"up to {self._synced}; restore the files, or move the store away and let the "
+                "broker copy its master's"
+            )
+
+    async def settle(self) -> None:
+        """Make the log durable as `recover` left it: a dead tail that came back after the next
+        crash would lie behind new records."""
+        if self._files:
+            await self._disk.sync_dir(self.folder)
+            for file in list(self._files.values())[-2:]:
+                await file.sync()
 
     def _open_files(self) -> None:
         names = [n for n in self._disk.list(self.folder) if n.isdecimal()]
@@ -247,7 +282,8 @@ class CommitLog:
             length, magic = peek(window, record)
             if magic == BLANK_MAGIC and length == self._size - at:
                 return self._size, True
-            message = _record(window, record, base + at)
+            strict = self._synced is not None and base + at >= self._synced
+            message = _record(window, record, base + at, strict=strict)
             if message is None:
                 return at, False
             on_record(message, length)
@@ -256,7 +292,7 @@ class CommitLog:
 
     def _cut_tail(self, base: int, stop: int) -> None:
         later = [b for b in self._files if b > base]
-        for tail in (base, *later):
+        for tail in (base, *later) if self._synced is None else ():
             found = self._sound_record(tail, stop if tail == base else 0)
             if found is not None:
                 raise CorruptLog(
@@ -264,7 +300,7 @@ class CommitLog:
                     f"{base + stop}), but one at offset {found}; a torn tail ends a log, this "
                     "would lose records. Restore the file, or move it away with all later ones"
                 )
-        for tail in later:
+        for tail in reversed(later):  # a crash on the way leaves a log without a gap
             self._files.pop(tail).close()
             self._disk.unlink(f"{self.folder}/{file_name(tail)}")
         self._erase(self._files[base], stop)
@@ -283,17 +319,19 @@ class CommitLog:
         return None
 
 
-def _record(data: bytes, at: int, offset: int) -> Message | None:
+def _record(data: bytes, at: int, offset: int, *, strict: bool = False) -> Message | None:
     """Read the record at `at`; None if no sound one of this offset is there.
 
     A record that ends in zeros where text should be was torn behind its body, which is all that
-    its crc covers: so it is none, unless something follows it.
+    its crc covers: so it is none, unless something follows it (`strict`: even then).
     """
     try:
         message, end = decode(data, at)
     except RemoteProtocolError:
         return None
     torn = "\0" in message.topic or message.properties.endswith(b"\0")
-    if message.physical_offset != offset or (torn and not any(data[end : end + BLANK_BYTES])):
+    if message.physical_offset != offset or (
+        torn and (strict or not any(data[end : end + BLANK_BYTES]))
+    ):
         return None  # or whole, but of another place: left over from a dead tail
     return message

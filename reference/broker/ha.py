@@ -57,7 +57,7 @@ class HaServer:
         self._link_count = 0
         self._queued: dict[int, int] = {}  # packets in the inbox, by link
         self._written = False
-        self._tickets: dict[int, asyncio.Future[str]] = {}
+        self._tickets: dict[int, Callable[[str], None]] = {}
         self._ticket_count = 0
 
     async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
@@ -75,7 +75,8 @@ class HaServer:
                 if self._written:
                     self._written = False
                     self._step(group, self._as_written())
-                await self._inbox.drain(lambda event: self._take(group, event))
+                for event in self._inbox.taken():
+                    self._take(group, event)
                 if deadline is not None and now_ns() >= deadline:
                     self._step(group, master.Timeout())
         finally:
@@ -104,15 +105,29 @@ class HaServer:
 
     async def acknowledged(self, end: PhyOffset, master_epoch: MasterEpoch) -> str:
         """Wait until the replicas have the log up to `end`; returns why not, or nothing."""
-        self._ticket_count += 1
-        ticket = self._ticket_count
         future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._tickets[ticket] = future
-        self._inbox.post(master.Await(ticket=ticket, master_epoch=master_epoch, end=end))
-        try:
-            return await future
-        finally:
-            self._tickets.pop(ticket, None)
+        self.when_acknowledged(
+            end, master_epoch, lambda why: None if future.done() else future.set_result(why)
+        )
+        return await future
+
+    def when_acknowledged(
+        self, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+    ) -> None:
+        """Call `tell` once, as soon as `acknowledged` would return, with what it would return."""
+        self._ticket_count += 1
+        self._tickets[self._ticket_count] = tell
+        self._inbox.post(
+            master.Await(ticket=self._ticket_count, master_epoch=master_epoch, end=end)
+        )
+
+    def slaves(self) -> list[tuple[str, master.Link]]:
+        """Every slave that has said who it is, by its end of the connection."""
+        return [
+            (self._links[number].peer, link)
+            for number, link in sorted(self.core.links.items())
+            if link.slave is not None and number in self._links
+        ]
 
     # From the loop.
 
@@ -138,7 +153,7 @@ class HaServer:
         self._links.pop(number, None)
         self._inbox.post(master.Lost(link=number))
 
-    async def _take(self, group: asyncio.TaskGroup, event: master.Event) -> None:
+    def _take(self, group: asyncio.TaskGroup, event: master.Event) -> None:
         if self._written and isinstance(event, master.Received | master.Await | master.Lead):
             # What the event speaks of may be in the log since the last look at it.
             self._written = False
@@ -199,9 +214,7 @@ class HaServer:
             link.send(packet)
 
     def _answer(self, ticket: int, why: str) -> None:
-        future = self._tickets.get(ticket)
-        if future is not None and not future.done():
-            future.set_result(why)
+        self._tickets.pop(ticket)(why)
 
     async def _ask(self, proposal: ProposeSyncStateSet) -> None:
         self._inbox.post(await self._propose(proposal))
@@ -235,7 +248,8 @@ class HaClient:
             while True:
                 deadline = self.core.next_deadline_ns()
                 await self._inbox.wait(deadline)
-                await self._inbox.drain(lambda event: self._take(group, event))
+                for event in self._inbox.taken():
+                    await self._take(group, event)
                 deadline = self.core.next_deadline_ns()
                 if deadline is not None and now_ns() >= deadline:
                     await self._step(group, slave.Timeout())
@@ -304,6 +318,11 @@ class HaClient:
     async def _append(self, group: asyncio.TaskGroup, effect: slave.Append) -> bool:
         if effect.epochs is not None:
             await self._save_if_new(effect.epochs)
+        if effect.data and self.core.durable and self._access.whole_end() < effect.start:
+            # The crc of a record covers its body alone. While only one piece of it is not synced,
+            # a loss of power leaves a beginning of it, which recovery sees; with two it may leave
+            # a hole in its head or in its properties.
+            await self._access.sync()
         try:
             if effect.data:
                 self._access.append_raw(effect.start, effect.data)

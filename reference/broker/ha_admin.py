@@ -1,10 +1,23 @@
-"""What controllers and operators ask of a broker about replication: 1007, 1008."""
+"""What controllers and operators ask of a broker about replication: 907, 1007, 1008.
 
+Transfer rates are not measured, and shown as 0.
+"""
+
+from reference.broker.ha_slave import HaSlave
 from reference.broker.membership import Membership
 from reference.broker.store import Store
 from reference.config import BrokerConfig
+from reference.host import Host
+from reference.node import now_ns
 from reference.rpc import Connection, Handler, Reply
-from reference.wire.bodies import OFFSET_MAX, EpochEntry, EpochEntryCache
+from reference.wire.bodies import (
+    OFFSET_MAX,
+    EpochEntry,
+    EpochEntryCache,
+    HaClientInfo,
+    HaConnectionInfo,
+    HaRuntimeInfo,
+)
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 
@@ -12,8 +25,11 @@ from reference.wire.frame import Frame
 class HaAdmin:
     """Handlers of requests about replication."""
 
-    def __init__(self, config: BrokerConfig, store: Store, membership: Membership) -> None:
+    def __init__(
+        self, config: BrokerConfig, host: Host, store: Store, membership: Membership
+    ) -> None:
         self._config = config
+        self._host = host
         self._store = store
         self._membership = membership
 
@@ -21,6 +37,7 @@ class HaAdmin:
         return {
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._role_changed,
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
+            RequestCode.GET_BROKER_HA_STATUS: self._status,
         }
 
     async def _role_changed(self, request: Frame, connection: Connection) -> Reply:
@@ -47,3 +64,43 @@ class HaAdmin:
             max_offset=self._store.end,
         )
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
+
+    def _status(self, request: Frame, connection: Connection) -> Reply:
+        replication = self._membership.replication
+        if replication is None:
+            why = "this broker is not in controller mode"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        core, end, leads = replication.server.core, self._store.end, replication.server.core.leading
+        slaves = tuple(
+            HaConnectionInfo(
+                addr=address,
+                diff=end - (link.acked or 0),
+                in_sync=link.slave in core.members,
+                slave_ack_offset=link.acked or 0,
+                transfer_from_where=link.next,
+            )
+            for address, link in replication.server.slaves()
+        )
+        body = HaRuntimeInfo(
+            master=leads,
+            master_commit_log_max_offset=end if leads else 0,
+            in_sync_slave_nums=sum(s.in_sync for s in slaves),
+            ha_connection_info=slaves,
+            ha_client_runtime_info=(
+                HaClientInfo() if leads else self._client_info(replication.client.core)
+            ),
+        )
+        return request.answer(ResponseCode.SUCCESS, body=body.to_json())
+
+    def _client_info(self, slave: HaSlave) -> HaClientInfo:
+        wall_ms, now = self._host.wall_ms(), now_ns()
+
+        def ms(at_ns: int) -> int:
+            return wall_ms - (now - at_ns) // 1_000_000 if at_ns else 0
+
+        return HaClientInfo(
+            master_addr=slave.address or None,
+            max_offset=self._store.end,
+            last_read_timestamp=ms(slave.heard_ns),
+            last_write_timestamp=ms(slave.wrote_ns),
+        )

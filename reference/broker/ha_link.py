@@ -5,11 +5,12 @@ Units: bytes; times are ns of the node's monotonic clock.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from reference.node import now_ns
 from reference.records import PhyOffset, RemoteProtocolError
+from reference.rpc import address_text
 from reference.wire import ha as wire
 
 E = TypeVar("E")
@@ -95,11 +96,12 @@ class Inbox(Generic[E]):
             if timer is not None:
                 timer.cancel()
 
-    async def drain(self, take: Callable[[E], Awaitable[None]]) -> None:
-        """Give what is there now to `take`, one by one."""
+    def taken(self) -> Iterator[E]:
+        """Take out what is there now, one by one; an event is done when the next one is asked
+        for."""
         for _ in range(len(self._events)):
             event, future = self._events.popleft()
-            await take(event)
+            yield event
             if future is not None and not future.done():
                 future.set_result(None)
 
@@ -144,6 +146,13 @@ class Link(asyncio.Protocol):
         if not self._given_up:
             self._given_up = True
             self._lost(str(exc or "closed by the peer"))
+
+    @property
+    def peer(self) -> str:
+        """The other end's ``ip:port``; empty while there is none."""
+        if self._transport is None:
+            return ""
+        return address_text(self._transport.get_extra_info("peername"))
 
     def send(self, packet: wire.SlavePacket | wire.MasterPacket) -> None:
         """Write a packet, in one write; nothing happens on a closed connection."""

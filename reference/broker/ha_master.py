@@ -227,6 +227,7 @@ class HaMaster:
     end: PhyOffset = PhyOffset(0)
     counted: PhyOffset = PhyOffset(0)
     confirm: PhyOffset = PhyOffset(0)
+    began: PhyOffset = PhyOffset(0)  # end of the log when the term began
     links: dict[int, Link] = field(default_factory=dict)
     _set: SyncStateSet = field(init=False)
     _check_at_ns: int = 0
@@ -308,6 +309,7 @@ class HaMaster:
             link.label = lead.epochs.index(label)
         self.leading, self.master_epoch, self.epochs = True, lead.master_epoch, lead.epochs
         self.start, self.end, self.counted = lead.start, lead.end, lead.counted
+        self.began = lead.end
         self._set.begin(lead.master_epoch, lead.members, lead.sync_state_set_epoch)
         self._check_at_ns = now_ns + self.settings.check_ns
         # What a former term confirmed here may have been cut since.
@@ -495,6 +497,8 @@ class HaMaster:
         if not self.leading or event.master_epoch != self.master_epoch:
             return [GiveUp(ticket=event.ticket, why="no longer master")]
         self._waiting.add(now_ns, event.ticket, event.end)
+        if self.settings.all_ack and event.end > self.confirm:
+            return []  # not everywhere yet: confirmOffset is as far as everybody was at each step
         return self._settle()
 
     def _settle(self) -> list[Effect]:

@@ -218,8 +218,8 @@ class HaSlave:
     _theirs: MasterHandshake | None = None  # the master's log as of the handshake
     _syncing: bool = False
     _retry_at_ns: int = 0
-    _heard_ns: int = 0
-    _wrote_ns: int = 0
+    heard_ns: int = 0
+    wrote_ns: int = 0
 
     def next_deadline_ns(self) -> int | None:
         """When `Timeout` is due."""
@@ -229,10 +229,10 @@ class HaSlave:
             case "waiting":
                 return self._retry_at_ns if self.address else None
             case "dialling" | "handshake":
-                return self._heard_ns + self.timing.handshake_ns
+                return self.heard_ns + self.timing.handshake_ns
             case "transfer":
-                beat = self._wrote_ns + self.timing.heartbeat_ns
-                return min(beat, self._heard_ns + self.timing.housekeeping_ns)
+                beat = self.wrote_ns + self.timing.heartbeat_ns
+                return min(beat, self.heard_ns + self.timing.housekeeping_ns)
 
     def step(self, now_ns: int, event: Event) -> list[Effect]:
         """Take one event; return what to do, in this order."""
@@ -295,22 +295,22 @@ class HaSlave:
         if due is None or now_ns < due:
             return []
         if self.phase == "waiting":
-            self.phase, self.connection, self._heard_ns = "dialling", self.connection + 1, now_ns
+            self.phase, self.connection, self.heard_ns = "dialling", self.connection + 1, now_ns
             self._theirs, self._syncing = None, False
             return [Dial(connection=self.connection, address=self.address)]
         if self.phase != "transfer":
             return self._leave(now_ns, f"no answer in {self.phase}")
-        if now_ns >= self._heard_ns + self.timing.housekeeping_ns:
+        if now_ns >= self.heard_ns + self.timing.housekeeping_ns:
             return self._leave(now_ns, "silent master")
         if self._awaits_first_sync():
-            self._wrote_ns = now_ns  # nothing may be said yet; look again later
+            self.wrote_ns = now_ns  # nothing may be said yet; look again later
             return []
         return [self._ack(now_ns, self.reported)]
 
     def _on_connected(self, now_ns: int, event: Connected) -> list[Effect]:
         if event.connection != self.connection or self.phase != "dialling":
             return [Hangup(connection=event.connection)]
-        self.phase, self._heard_ns = "handshake", now_ns
+        self.phase, self.heard_ns = "handshake", now_ns
         packet = SlaveHandshake(
             broker_id=self.broker_id,
             sync_from_last_file=self.sync_from_last_file,
@@ -322,7 +322,7 @@ class HaSlave:
         if event.connection != self.connection:
             return [Trace(name="ha.packet.ignored", why="other connection")]
         packet = event.packet
-        self._heard_ns = now_ns
+        self.heard_ns = now_ns
         if self.phase == "handshake" and isinstance(packet, MasterHandshake):
             return self._on_handshake(now_ns, packet)
         if self.phase == "transfer" and isinstance(packet, Transfer):
@@ -392,8 +392,8 @@ class HaSlave:
         if event.connection != self.connection or self.phase != "settling":
             return [Trace(name="ha.settled.ignored", why="other connection")]
         invariant(event.end == self.end, "settled where asked", event=event, end=self.end)
-        self.phase, self._heard_ns = "transfer", now_ns
-        self._wrote_ns = now_ns
+        self.phase, self.heard_ns = "transfer", now_ns
+        self.wrote_ns = now_ns
         # The first acknowledgement is also the request: the master goes on from there.
         if self.durable:
             self.reported = NO_OFFSET
@@ -488,7 +488,7 @@ class HaSlave:
 
     def _ack(self, now_ns: int, end: PhyOffset) -> Send:
         invariant(0 <= end <= self.end, "S9: no acknowledgement of what is not here", end=end)
-        self.reported, self._wrote_ns = end, now_ns
+        self.reported, self.wrote_ns = end, now_ns
         return Send(connection=self.connection, packet=SlaveAck(offset=end))
 
     def _on_append_failed(self, now_ns: int, event: AppendFailed) -> list[Effect]:

@@ -5,7 +5,8 @@ a master, then poll. Until a role is known the broker is *fenced*: it takes no m
 controller the configured role holds from the start. In both cases the name servers are told at
 every change of role or topics, and periodically, since a name server forgets the silent.
 
-Every step that fails is tried again after `RETRY_S`; nothing is given up. Units: seconds.
+Every step that fails is tried again, at the latest after `RETRY_S`; nothing is given up. Units:
+seconds.
 """
 
 import asyncio
@@ -27,17 +28,21 @@ from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import every
 from reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError, some
-from reference.rpc import NotSent, Pool, split_address
+from reference.rpc import Connection, NotSent, Pool, split_address
 from reference.wire import node_headers as headers
 from reference.wire.bodies import SyncStateSet
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import Header, from_ext, to_ext
+from reference.wire.message import Message
+from reference.wire.message import host as host_bytes
 from reference.wire.route import RegisterBrokerBody, body_crc32
 
 CALL_TIMEOUT_S = 3.0
 RETRY_S = 1.0
+FIRST_RETRY_S = 0.1  # of a broker that joins, doubled up to RETRY_S: controllers may start as well
 MASTER_ROLE_ID = 0
+MARK_TOPIC = "SELF_TEST_TOPIC"  # every release has it, and no client may send to it
 NS_PER_MS = 1_000_000
 
 T = TypeVar("T")
@@ -73,13 +78,11 @@ class Membership:
         self._tables = tables
         self._pool = pool
         self._store = store
-        ip = config.broker_ip1 or host.addresses()[0]
-        self.address = f"{ip}:{config.listen_port}"
-        ha_port = config.ha_listen_port or config.listen_port + 1
-        self.ha_address = f"{config.broker_ip2 or ip}:{ha_port}"
+        self.address, self.ha_address = self._addresses(config.broker_ip1 or host.addresses()[0])
         self._controllers = [a for a in config.controller_addr.split(";") if a]
         self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
         self._leader = ""
+        self._watched: dict[Connection, str] = {}  # to name servers that know us
         self._due: dict[str, float] = {}  # name server -> loop time of the next registration
         self.broker_id = BrokerId(config.broker_id)  # the persistent id; -1 until known
         self.role: RoleName = "fenced"
@@ -89,6 +92,14 @@ class Membership:
         self._ha_address = ""  # of the master that is followed, as a name server tells
         self._members: frozenset[BrokerId] = frozenset()
         self._changing = False  # a change of role is under way
+        self._is_told = True  # the controller knows the address
+        self._former: tuple[Connection, ...] = ()  # connections from former addresses
+
+    def _addresses(self, ip: str) -> tuple[str, str]:
+        """Where clients and slaves reach this broker."""
+        c = self._config
+        ha_port = c.ha_listen_port or c.listen_port + 1
+        return f"{ip}:{c.listen_port}", f"{c.broker_ip2 or ip}:{ha_port}"
 
     @property
     def role_id(self) -> int:
@@ -114,6 +125,8 @@ class Membership:
             slave = self._config.broker_role == "SLAVE"
             self.role = "slave" if slave else "master"
             self.broker_id = BrokerId(max(self._config.broker_id, int(slave)))
+        beat = self._config.broker_heartbeat_interval / 1000
+        group.create_task(every(beat, self._look_at_address))
         await every(RETRY_S, self._register_where_due)
 
     # Controller.
@@ -127,12 +140,14 @@ class Membership:
             broker_name=self._config.broker_name,
         )
         state = files.load()
+        retry_s = FIRST_RETRY_S
         while not (isinstance(state, Owned) and await self._tried(self._register_id(state))):
             after = await self._advance(files, state)
             if after is None:
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(retry_s)
+                retry_s = min(2 * retry_s, RETRY_S)
             else:
-                state = after
+                state, retry_s = after, FIRST_RETRY_S
         # A heartbeat first: the controller elects only brokers that it knows to live.
         for controller in self._controllers:
             await self._heartbeat(controller)
@@ -240,9 +255,8 @@ class Membership:
         )
         await replication.recover(PhyOffset(0))
         self._store.on_append = replication.server.written
-        host, port = split_address(self.ha_address)
-        bind = c.bind_address if c.bind_address != "0.0.0.0" else host
-        group.create_task(replication.run(group, bind, port))
+        _, port = split_address(self.ha_address)
+        group.create_task(replication.run(group, c.bind_address, port))
         return replication
 
     async def _propose(self, proposal: ProposeSyncStateSet) -> HaKnown | HaAnswered:
@@ -273,11 +287,13 @@ class Membership:
         refused = sure and answer.code != ResponseCode.CONTROLLER_NOT_LEADER
         return HaAnswered(number=proposal.number, outcome="refused" if refused else "unknown")
 
-    def _ha_known(self, master_epoch: MasterEpoch, answer: Frame) -> HaKnown:
+    def _ha_known(
+        self, master_epoch: MasterEpoch, answer: Frame, set_epoch: int | None = None
+    ) -> HaKnown:
         told = SyncStateSet.from_json(answer.body)
         return HaKnown(
             master_epoch=master_epoch,
-            sync_state_set_epoch=told.sync_state_set_epoch,
+            sync_state_set_epoch=told.sync_state_set_epoch if set_epoch is None else set_epoch,
             members=frozenset(BrokerId(i) for i in told.sync_state_set),
         )
 
@@ -290,16 +306,18 @@ class Membership:
         request = headers.ReplicaInfoRequest(broker_name=self._config.broker_name)
         answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, request)
         known: Known = from_ext(headers.ReplicaInfoResponse, answer.ext)
+        set_epoch: int | None = None
         if not known.master_address:
             answer = await self._stand()
             known = from_ext(headers.MasterResponse, answer.ext)
+            set_epoch = known.sync_state_set_epoch  # the body of this answer does not tell
         epoch = MasterEpoch(known.master_epoch or 0)
         if not known.master_address or epoch < self.master_epoch:
             return
         self._changing = True
         try:
             if known.master_broker_id == self.broker_id:
-                await self._lead(epoch, answer)
+                await self._lead(epoch, self._ha_known(epoch, answer, set_epoch))
             else:
                 await self._follow(epoch, known, answer)
         finally:
@@ -316,10 +334,9 @@ class Membership:
         told = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
         return await self._ask(RequestCode.CONTROLLER_ELECT_MASTER, elect, allow=told)
 
-    async def _lead(self, epoch: MasterEpoch, answer: Frame) -> None:
+    async def _lead(self, epoch: MasterEpoch, told: HaKnown) -> None:
         """Become master in `epoch`, or stay it."""
         replication = some(self.replication, "a broker with a role has its replication")
-        told = self._ha_known(epoch, answer)
         if self.role == "master" and epoch == self.master_epoch:
             if told.sync_state_set_epoch > replication.server.core.sync_state_set_epoch:
                 replication.server.known(told)
@@ -331,13 +348,33 @@ class Membership:
             await self._stand()
             return
         self.master_address, self._ha_address = self.address, ""
+        self._mark(epoch)
         await self._settled("master", epoch)
+
+    def _mark(self, epoch: MasterEpoch) -> None:
+        """Begin the epoch with a record of its own, so that the next one starts elsewhere.
+
+        A Java slave does not record an epoch that starts where its last one does, and would hold
+        bytes of two masters under one entry (H2); nor does it record any while its log is empty.
+        """
+        mark = Message(
+            topic=MARK_TOPIC,
+            body=f"epoch {epoch}".encode(),
+            born_timestamp=self._host.wall_ms(),
+            born_host=host_bytes(*split_address(self.address)),
+            store_host=host_bytes(*split_address(self.address)),
+        )
+        try:
+            self._store.put([mark])
+        except OSError as error:  # the disk is full; without Java slaves nothing needs the mark
+            self._host.log("broker.epoch.unmarked", epoch=epoch, why=str(error))
 
     async def _follow(self, epoch: MasterEpoch, known: Known, answer: Frame) -> None:
         """Copy the log of another master, once a name server tells where its HA port is."""
         replication = some(self.replication, "a broker with a role has its replication")
         members = self._ha_known(epoch, answer).members
-        new = self.role != "slave" or epoch != self.master_epoch
+        moved = known.master_address != self.master_address
+        new = self.role != "slave" or epoch != self.master_epoch or moved
         if not new and members == self._members:
             return
         self._members = members
@@ -355,6 +392,46 @@ class Membership:
         self._tables.adopt_epoch(epoch)
         self._host.log("broker.role", role=role, epoch=epoch)
         await self.register_everywhere()
+
+    async def _look_at_address(self) -> None:
+        """Notice that this machine has another address, and tell everybody; the id stays.
+
+        With brokerIP1 set nothing changes: the broker is away until the old address returns.
+        """
+        now, config = self._host.addresses(), self._config
+        ip, port = split_address(self.address)
+        if not config.broker_ip1 and ip not in now and not now[0].startswith("127."):
+            self.address, self.ha_address = self._addresses(now[0])
+            self._host.log("broker.address.changed", before=f"{ip}:{port}", now=self.address)
+            self._former = (*self._former, *self._pool.release())
+            self._is_told = False
+            self._due.clear()
+        if self._is_told:
+            for connection in self._former:  # a beat later: the last one's end is taken for a death
+                connection.close()
+            self._former = ()
+        elif not config.enable_controller_mode or await self._tried(self._told_again()):
+            self._is_told = True
+            if self.role == "master":
+                self.master_address = self.address
+            elif self.role == "slave":
+                await self._dial_again()
+            await self.register_everywhere()
+
+    async def _told_again(self) -> bool:
+        await self._register_id(Owned(broker_id=self.broker_id))
+        for controller in self._controllers:
+            await self._heartbeat(controller)
+        return True
+
+    async def _dial_again(self) -> None:
+        """Leave the connection to the master for a new one."""
+        replication = self.replication
+        if replication is None:  # without a controller nothing is replicated
+            return
+        member = self.broker_id in self._members
+        for address in ("", self._ha_address):
+            await replication.follow(address, self.master_epoch, in_sync_state_set=member)
 
     async def _heard_of_master(self, answer: Frame) -> None:
         """A name server's answer to a slave says where its master's HA port is."""
@@ -462,12 +539,20 @@ class Membership:
         for namesrv in self._namesrvs:
             await self._tell(namesrv, Frame(code=RequestCode.UNREGISTER_BROKER, ext=to_ext(header)))
 
+    def _namesrv_lost(self, connection: Connection) -> None:
+        self._due[self._watched.pop(connection)] = 0.0
+
     async def _tell(self, namesrv: str, frame: Frame) -> bool:
         try:
-            answer = await self._pool.call(namesrv, frame, timeout_s=CALL_TIMEOUT_S)
+            connection = await self._pool.get(namesrv)
+            answer = await connection.call(frame, timeout_s=CALL_TIMEOUT_S)
         except OSError as error:
             self._host.log("broker.namesrv.failed", to=namesrv, why=str(error))
             return False
+        if connection not in self._watched:
+            # A name server that closes has forgotten us, or died; RocketMQ waits for the period.
+            self._watched[connection] = namesrv
+            connection.on_close(self._namesrv_lost)
         if answer.code != ResponseCode.SUCCESS:
             self._host.log("broker.namesrv.refused", to=namesrv, why=answer.remark)
             return False

@@ -5,8 +5,7 @@ a `follow` and the next `lead` the slave's side alone does. Source: controller-h
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 from reference.broker import epochs as policy
 from reference.broker import ha_master as master
@@ -54,7 +53,7 @@ class Replication:
         self._file = file
         self._told_confirmed = confirmed
         self._log = log
-        self._busy: asyncio.Future[None] | None = None
+        self._turn = asyncio.Lock()  # one change of role at a time
         self.epochs: Epochs = ()  # as saved
         self.confirm = PhyOffset(0)
         self.server = HaServer(
@@ -112,7 +111,7 @@ class Replication:
         A master that restarts within its term is refused as well: it may have lost what it sent
         to others, and must not write other bytes under the same epoch. It has to be elected anew.
         """
-        async with self._alone():
+        async with self._turn:
             await self.client.stop()
             whole = self._access.whole_end()
             if whole < self._access.end:
@@ -142,7 +141,7 @@ class Replication:
         self, address: str, master_epoch: MasterEpoch, *, in_sync_state_set: bool
     ) -> None:
         """Copy the log of the master whose HA port is at `address`, once that is known."""
-        async with self._alone():
+        async with self._turn:
             await self.server.resign()
             log = slave.LogState(
                 start=self._access.start,
@@ -166,15 +165,3 @@ class Replication:
     def _confirmed(self, offset: PhyOffset) -> None:
         self.confirm = offset
         self._told_confirmed(offset)
-
-    @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
-        """One change of role at a time."""
-        while self._busy is not None:
-            await self._busy
-        self._busy = asyncio.get_running_loop().create_future()
-        try:
-            yield
-        finally:
-            busy, self._busy = self._busy, None
-            busy.set_result(None)

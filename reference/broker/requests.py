@@ -3,11 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable
+from functools import lru_cache
 
 from reference.broker import pull, send
 from reference.broker.clients import Clients
 from reference.broker.membership import Membership
 from reference.broker.refusal import Refusal
+from reference.broker.replication import Replication
 from reference.broker.store import Store
 from reference.broker.topics import RETRY_PREFIX, Tables, name_fault
 from reference.config import BrokerConfig
@@ -26,7 +28,7 @@ from reference.wire.bodies import (
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, from_short_ext, to_ext
-from reference.wire.message import Message, decode, host, offset_msg_id
+from reference.wire.message import decode, host, offset_msg_id
 from reference.wire.route import PERM_READ, PERM_WRITE, TopicConfig
 
 Answer = Reply | Awaitable[Reply]
@@ -53,7 +55,6 @@ class Requests:
         self.clients = Clients()
         self._rng = node.rng("broker.queue")
         self._uniq = node.rng("broker.uniq")
-        self._store_host = host(*split_address(membership.address))
         self._watched: dict[Connection, None] = {}
 
     def handlers(self) -> dict[int, Handler]:
@@ -83,7 +84,8 @@ class Requests:
     def _send(self, request: Frame, connection: Connection) -> Answer:
         long = request.code == RequestCode.SEND_MESSAGE
         h = from_ext(headers.SendRequest, request.ext) if long else from_short_ext(request.ext)
-        refusal = send.role_fault(self._situation())
+        situation = self._situation()
+        refusal = send.role_fault(situation)
         topic = self._tables.topics.get(h.topic)
         if refusal is None and topic is not None and topic.order and not self._allows(PERM_WRITE):
             why = f"the broker[{self._membership.address}] sending message is forbidden"
@@ -93,7 +95,7 @@ class Requests:
             return self._refused(request, refusal)
         if topic is None:
             return self._send_first(request, connection, h)
-        return self._store_sent(request, connection, h, topic)
+        return self._store_sent(request, connection, h, topic, situation)
 
     async def _send_first(
         self, request: Frame, connection: Connection, h: headers.SendRequest
@@ -108,7 +110,12 @@ class Requests:
         return answer if isinstance(answer, Frame | None) else await answer
 
     def _store_sent(
-        self, request: Frame, connection: Connection, h: headers.SendRequest, topic: TopicConfig
+        self,
+        request: Frame,
+        connection: Connection,
+        h: headers.SendRequest,
+        topic: TopicConfig,
+        situation: send.Situation,
     ) -> Answer:
         queue_id = h.queue_id
         if queue_id < 0:
@@ -117,12 +124,12 @@ class Requests:
             h,
             request.body or b"",
             topic,
-            self._situation(),
+            situation,
             queue_id=queue_id,
             groups=None if self._config.auto_create_subscription_group else self._tables.groups,
             additions=self._additions(),
-            born_host=host(*split_address(connection.remote)),
-            store_host=self._store_host,
+            born_host=_host_of(connection.remote),
+            store_host=_host_of(self._membership.address),
         )
         if isinstance(accepted, Refusal):
             return self._refused(request, accepted)
@@ -132,34 +139,52 @@ class Requests:
             refusal = Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
             return self._refused(request, refusal)
         answer = headers.SendResponse(
-            msg_id=",".join(offset_msg_id(self._store_host, s.physical_offset) for s in stored),
+            msg_id=",".join(
+                offset_msg_id(_host_of(self._membership.address), s.physical_offset) for s in stored
+            ),
             queue_id=queue_id,
             queue_offset=stored[0].queue_offset,
             transaction_id=accepted.transaction_id,
             **self._region(),
         )
         flush = self._config.flush_disk_type == "SYNC_FLUSH"
-        if _waits(accepted.messages) and (flush or self._membership.replication is not None):
-            return self._waited(request, answer, stored[-1].end, flush=flush)
+        if accepted.waits and flush:
+            return self._flushed(request, answer, stored[-1].end)
+        if accepted.waits and self._membership.replication is not None:
+            return self._replicated(request, answer, stored[-1].end, self._membership.replication)
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
 
-    async def _waited(
-        self, request: Frame, answer: headers.SendResponse, end: PhyOffset, *, flush: bool
-    ) -> Reply:
+    async def _flushed(self, request: Frame, answer: headers.SendResponse, end: PhyOffset) -> Reply:
         """Answer when disk and replicas have the message; what the replicas say weighs more."""
         epoch = self._membership.master_epoch
         code = ResponseCode.SUCCESS
-        if flush:
-            try:
-                async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
-                    await self._store.sync()
-            except TimeoutError:
-                code = ResponseCode.FLUSH_DISK_TIMEOUT
+        try:
+            async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
+                await self._store.sync()
+        except TimeoutError:
+            code = ResponseCode.FLUSH_DISK_TIMEOUT
         if self._membership.replication is not None:
             why = await self._membership.replication.server.acknowledged(end, epoch)
             if why:
                 return request.answer(ResponseCode.FLUSH_SLAVE_TIMEOUT, why, ext=to_ext(answer))
         return request.answer(code, ext=to_ext(answer))
+
+    def _replicated(
+        self,
+        request: Frame,
+        answer: headers.SendResponse,
+        end: PhyOffset,
+        replication: Replication,
+    ) -> asyncio.Future[Reply]:
+        """Answer when the replicas have the message."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+        def tell(why: str) -> None:
+            code = ResponseCode.FLUSH_SLAVE_TIMEOUT if why else ResponseCode.SUCCESS
+            reply.set_result(request.answer(code, why or None, ext=to_ext(answer)))
+
+        replication.server.when_acknowledged(end, self._membership.master_epoch, tell)
+        return reply
 
     def _situation(self) -> send.Situation:
         return send.Situation(
@@ -276,8 +301,9 @@ class Requests:
     def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
         first, end = self._store.bounds(h.topic, h.queue_id)
         code, next_offset = found.code, found.next_offset
-        if self._membership.role != "master" and code != ResponseCode.SUCCESS:
-            # Who is not master never says that nothing is there: the master may know more.
+        if code != ResponseCode.SUCCESS and not self._knows_the_end():
+            # Who is not master never says that nothing is there: the master may know more. Nor
+            # does a master that does not know yet what of its log was confirmed before its term.
             code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
         answer = headers.PullResponse(
             suggest_which_broker_id=0,
@@ -287,6 +313,12 @@ class Requests:
         )
         body = b"".join(self._store.record(unit) for unit in found.units)
         return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)
+
+    def _knows_the_end(self) -> bool:
+        replication = self._membership.replication
+        if self._membership.role != "master" or replication is None:
+            return self._membership.role == "master"
+        return replication.server.core.confirm >= replication.server.core.began
 
     # Offsets.
 
@@ -427,6 +459,7 @@ def _stored_at(record: bytes) -> int:
     return decode(record)[0].store_timestamp
 
 
-def _waits(messages: tuple[Message, ...]) -> bool:
-    """Whether the sender asked to wait for the disk; it does unless it says no."""
-    return any(m.property_map().get(props.WAIT) != "false" for m in messages)
+@lru_cache(maxsize=4096)
+def _host_of(address: str) -> bytes:
+    """An ``ip:port`` as records carry it."""
+    return host(*split_address(address))

@@ -25,8 +25,8 @@ class Accepted(Record):
     """Messages of one queue, to be stored together."""
 
     messages: tuple[Message, ...]
-    topic: TopicConfig
     transaction_id: str | None  # RocketMQ's name for the UNIQ_KEY in an answer
+    waits: bool  # whether some sender waits for disk and replicas; it does unless it says no
 
 
 class Situation(Record):
@@ -110,7 +110,8 @@ def accept(
     fault = _target_fault(topic, queue_id, groups) or _content_fault(h, body, raw, s)
     if fault is not None:
         return fault
-    if raw.get(props.WAIT) != "false" and s.in_sync_count < s.in_sync_count_min:
+    waits = raw.get(props.WAIT) != "false"
+    if waits and s.in_sync_count < s.in_sync_count_min:
         why = f"in-sync replicas not enough: {s.in_sync_count} < {s.in_sync_count_min}"
         return Refusal(code=ResponseCode.SYSTEM_ERROR, remark=why)
     template = Message(
@@ -133,14 +134,13 @@ def accept(
             messages = [_with(template, body, own, h.flag)]
     except (LocalProtocolError, RemoteProtocolError) as error:
         return _illegal(str(error))
-    for element in messages if h.batch else ():
-        reason = _not_here(element.property_map())
-        if element.properties.endswith(b"\0"):
-            reason = "properties end in a zero byte, which a recovery takes for a torn write"
-        if reason:
-            return _illegal(f"in a batch: {reason}")
+    if h.batch:
+        fault = _batch_fault(messages)
+        if fault is not None:
+            return fault
+        waits = any(m.property_map().get(props.WAIT) != "false" for m in messages)
     transaction_id = raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY))
-    return Accepted(messages=tuple(messages), topic=topic, transaction_id=transaction_id)
+    return Accepted(messages=tuple(messages), transaction_id=transaction_id, waits=waits)
 
 
 def _target_fault(
@@ -181,6 +181,16 @@ def _not_here(properties: Mapping[str, str]) -> str | None:
         return "timer messages are not supported"
     if properties.get(props.TRAN_MSG) == "true":
         return "transactions are not supported"
+    return None
+
+
+def _batch_fault(elements: Sequence[Message]) -> Refusal | None:
+    for element in elements:
+        why = _not_here(element.property_map())
+        if element.properties.endswith(b"\0"):
+            why = "properties end in a zero byte, which a recovery takes for a torn write"
+        if why:
+            return _illegal(f"in a batch: {why}")
     return None
 
 

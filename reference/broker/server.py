@@ -66,12 +66,23 @@ class Broker:
         """
         self._store.recover()
         self._tables.load()
+        await self._settle()
         self._host.log("broker.recovered", end=self._store.end)
         try:
             async with asyncio.TaskGroup() as group:
                 await self._serve(group, ready)
         finally:
             self._store.close()
+
+    async def _settle(self) -> None:
+        """Make durable what was found: a process that was killed may have renamed a file and not
+        synced its folder, and what this one does next stands on what it read there."""
+        config, disk = self._config, self._host.disk
+        await self._store.settle()
+        files = (config.identity_path, config.epoch_path, self._tables.folder + "/")
+        for folder in dict.fromkeys(path.rpartition("/")[0] for path in files):
+            if disk.list(folder):
+                await disk.sync_dir(folder)
 
     async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
         pool = rpc.Pool(group)
@@ -87,7 +98,7 @@ class Broker:
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, requests.clients),
             Metadata(tables),
-            HaAdmin(config, store, membership),
+            HaAdmin(config, host, store, membership),
         )
         handlers = {code: h for part in parts for code, h in part.handlers().items()}
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
@@ -128,7 +139,7 @@ class Broker:
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since nobody knows what is on disk then;
         a full disk does not: consume queues can be rebuilt, and are written later."""
-        await self._store.sync()
+        await self._store.mark()
         try:
             self._store.flush_queues()
         except OSError as error:

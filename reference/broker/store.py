@@ -10,8 +10,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
+from reference.broker import watermark
 from reference.broker.commit_log import CommitLog, CorruptLog
 from reference.broker.consume_queue import ConsumeQueue
+from reference.broker.watermark import Watermark
 from reference.host import Host
 from reference.records import PhyOffset, QueueOffset, Record
 from reference.wire.message import Message, QueueUnit, encode_at, encoded_size, tags_code
@@ -53,6 +55,8 @@ class Store:
         self._root = root
         self._queue_file_size = queue_file_size
         self._log = CommitLog(host.disk, log_path, log_file_size)
+        self._watermark = Watermark(host.disk, f"{root}/{watermark.NAME}")
+        self._marking = asyncio.Lock()  # the watermark is not raised while the log is cut
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
@@ -76,13 +80,18 @@ class Store:
             BlockingIOError: another broker uses it.
         """
         self._host.disk.lock(f"{self._root}/lock")
-        self._log.recover(self._dispatch)
+        self._log.recover(self._dispatch, synced=self._watermark.load())
         for folder in self._queue_folders():
             self._queue(folder).settle()
         self._dirty.clear()
         self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
+
+    async def settle(self) -> None:
+        """Make what `recover` found and erased durable. Nothing may be written before."""
+        await self._log.settle()
+        await self.mark()
 
     def _queue_folders(self) -> list[QueueKey]:
         """Every queue that the log or the disk knows."""
@@ -189,6 +198,19 @@ class Store:
             self.on_append()
         return end
 
+    async def mark(self) -> None:
+        """Sync, and remember how far that was, for the start after a loss of power."""
+        async with self._marking:
+            whole = self._whole
+            await self.sync()
+            known = self._watermark.offset
+            if known is not None and whole <= known:
+                return
+            try:
+                await self._watermark.save(whole)
+            except OSError as error:  # a full disk; too low a watermark is no harm
+                self._host.log("broker.watermark.unwritten", why=str(error))
+
     # Replication: the log as bytes. What these write is indexed record by record.
 
     @property
@@ -218,13 +240,19 @@ class Store:
         if self._log.end == self._log.start:
             self._whole = offset
         self._log.append_raw(offset, data)
-        while (found := self._log.record_at(self._whole)) is not None:
-            message, self._whole = found
+        for message, end in self._log.records(self._whole):
+            self._whole = end
             if message is not None:
                 self._dispatch(message, self._whole - message.physical_offset)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""
+        async with self._marking:
+            if offset < (self._watermark.offset or 0):
+                await self._watermark.save(offset)  # before: it may never be too high
+            await self._truncate(offset)
+
+    async def _truncate(self, offset: PhyOffset) -> None:
         self.confirm_offset = min(self.confirm_offset, offset)
         for key, queue in self._queues.items():
             count = queue.max_offset

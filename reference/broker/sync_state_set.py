@@ -83,11 +83,14 @@ class SyncStateSet:
 
     def in_question(self) -> Members:
         """Members of the set that holds, whichever that is; counted for minInSyncReplicas."""
+        if not self.proposals:
+            return self.members
         return self.members.union(*(p.members for p in self.proposals))
 
     def waited_for(self) -> Members:
         """Those without whom nothing is acknowledged or confirmed."""
-        return self.in_question() | ({self.held} if self.held is not None else set())
+        members = self.in_question()
+        return members if self.held is None else members | {self.held}
 
     # Joining.
 

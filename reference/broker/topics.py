@@ -96,7 +96,7 @@ class Tables:
         default_queues: int,
     ) -> None:
         self._host = host
-        self._folder = folder
+        self.folder = folder
         self.topics: dict[str, TopicConfig] = {}
         self.groups: dict[str, SubscriptionGroupConfig] = {}
         self.offsets: dict[str, dict[int, int]] = {}  # "topic@group" -> queue -> offset
@@ -149,23 +149,23 @@ class Tables:
 
     @property
     def _topics_path(self) -> str:
-        return f"{self._folder}/topics.json"
+        return f"{self.folder}/topics.json"
 
     @property
     def _groups_path(self) -> str:
-        return f"{self._folder}/subscriptionGroup.json"
+        return f"{self.folder}/subscriptionGroup.json"
 
     @property
     def _offsets_path(self) -> str:
-        return f"{self._folder}/consumerOffset.json"
+        return f"{self.folder}/consumerOffset.json"
 
     @property
     def _delay_path(self) -> str:
-        return f"{self._folder}/delayOffset.json"
+        return f"{self.folder}/delayOffset.json"
 
     @property
     def _modes_path(self) -> str:
-        return f"{self._folder}/messageRequestMode.json"
+        return f"{self.folder}/messageRequestMode.json"
 
     def table(self) -> TopicConfigSerializeWrapper:
         """The topic table as slaves copy it."""

@@ -33,6 +33,7 @@ from reference.raft.core import Timing
 from reference.raft.server import RAFT_CODE, NotLeader, OutcomeUnknown, Raft
 from reference.records import BrokerId
 from reference.rpc import Connection, Handler, Reply
+from reference.settings import Settings, UpdateRefused
 from reference.wire import node_headers as headers
 from reference.wire.bodies import (
     BrokerReplicasInfo,
@@ -49,6 +50,9 @@ from reference.wire.route import BrokerMemberGroup
 
 ANY_BROKER = -1
 HEARTBEAT_TIMEOUT_MS = 10_000  # where a heartbeat names none
+# Settings that are read anew at every use.
+LIVE_KEYS = frozenset({"enableElectUncleanMaster", "notifyBrokerRoleChanged"})
+BLACK_LIST = frozenset({"configBlackList", "configStorePath", "rocketmqHome"})
 HEARTBEATS_IN_ELECTION = 5  # a leader is heard so often before a follower grows impatient
 
 
@@ -60,7 +64,7 @@ class Controller:
         self._me = config.controller_dleger_self_id
         if self._me not in self._peers:
             raise ConfigError(f"controllerDLegerPeers {sorted(self._peers)} lacks {self._me!r}")
-        self._config = config
+        self._settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
         self._host = host
         self._machine = Machine()
         self._liveness = Liveness()
@@ -69,6 +73,10 @@ class Controller:
         self._tasks: asyncio.TaskGroup | None = None
         self._scan_wanted = False
         self._watched: dict[Connection, None] = {}
+
+    @property
+    def _config(self) -> ControllerConfig:
+        return self._settings.now
 
     @property
     def leads(self) -> bool:
@@ -86,6 +94,7 @@ class Controller:
             RequestCode.BROKER_HEARTBEAT: self._heartbeat,
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
             RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
+            RequestCode.UPDATE_CONTROLLER_CONFIG: self._update_config,
             RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET: leading(self._alter),
             RequestCode.CONTROLLER_ELECT_MASTER: leading(self._elect),
             RequestCode.CONTROLLER_REGISTER_BROKER: leading(self._register),
@@ -459,7 +468,15 @@ class Controller:
         )
 
     def _get_config(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(ResponseCode.SUCCESS, body=render_config(self._config).encode())
+        return request.answer(ResponseCode.SUCCESS, body=render_config(self._settings.now).encode())
+
+    def _update_config(self, request: Frame, connection: Connection) -> Reply:
+        """Of this controller alone: the others keep theirs until they are told as well."""
+        try:
+            self._settings.update(request.body or b"")
+        except UpdateRefused as refused:
+            return request.answer(refused.code, str(refused))
+        return request.answer(ResponseCode.SUCCESS)
 
 
 def _sync_state_set(known: BrokerSet) -> SyncStateSet:

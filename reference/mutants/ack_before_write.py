@@ -6,7 +6,7 @@ and gives their offsets out again. Breaks S6, S11.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from reference.broker.ha import HaServer
@@ -39,8 +39,10 @@ def mutant() -> Iterator[None]:
             for at, message in enumerate(messages)
         ]
 
-    async def acknowledged(self: HaServer, end: PhyOffset, master_epoch: MasterEpoch) -> str:
-        return ""  # nor does it wait for replicas, who could not have the message yet
+    def when_acknowledged(
+        self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+    ) -> None:
+        tell("")  # nor does it wait for replicas, who could not have the message yet
 
-    with replaced(Store, "put", put), replaced(HaServer, "acknowledged", acknowledged):
+    with replaced(Store, "put", put), replaced(HaServer, "when_acknowledged", when_acknowledged):
         yield

@@ -35,9 +35,11 @@ class Kv:
         self._table: dict[str, dict[str, str]] = {}
         self._write = asyncio.Lock()  # one write of the file at a time
 
-    def load(self) -> None:
+    async def load(self) -> None:
         """Read the file, if there is one. Raises `CorruptKv`."""
         stored = read_file(self._host.disk, self._path)
+        if stored is not None:  # who wrote it may have been killed before the folder was synced
+            await self._host.disk.sync_dir(self._path.rpartition("/")[0])
         try:
             self._table = {} if stored is None else KvFile.from_json(stored).config_table
         except RemoteProtocolError as error:

@@ -44,7 +44,7 @@ class Namesrv:
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled. Raises `CorruptKv`."""
-        self._kv.load()
+        await self._kv.load()
         config = self._settings.now
         async with asyncio.TaskGroup() as group:
             self._group = group

@@ -81,10 +81,9 @@ class Storage:
         snapshot = self.read_snapshot()
         log = Log() if snapshot is None else Log(snapshot.index, snapshot.term)
         term, vote = 0, ""
-        fresh = self._log_path.rpartition("/")[2] not in self._disk.list(self._folder)
         self._file = self._disk.open(self._log_path, create=True)
-        if fresh:
-            await self._disk.sync_dir(self._folder)
+        # Also where it was there: its creator, or who renamed the snapshot, may have died before.
+        await self._disk.sync_dir(self._folder)
         data = self._file.pread(self._file.size(), 0)
         at = 0
         while at < len(data):

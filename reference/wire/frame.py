@@ -174,7 +174,8 @@ class Decoder:
                 raise RemoteProtocolError(f"frame length out of bounds: {total}")
             if len(self._buffer) - at - 4 < total:
                 break
-            frames.append(decode(bytes(self._buffer[at + 4 : at + 4 + total])))
+            with memoryview(self._buffer) as view:
+                frames.append(decode(bytes(view[at + 4 : at + 4 + total])))
             at += 4 + total
         del self._buffer[:at]
         return frames
@@ -228,7 +229,7 @@ def _from_json(header: bytes, body: bytes | None) -> Frame:
         code=h.code,
         opaque=h.opaque,
         flag=h.flag,
-        ext=None if ext is None else {k: _text(v) for k, v in ext.items() if v is not None},
+        ext=None if ext is None else _texts(ext),
         body=body,
         remark=h.remark,
         language=h.language,
@@ -237,9 +238,13 @@ def _from_json(header: bytes, body: bytes | None) -> Frame:
     )
 
 
-def _text(value: object) -> str:
-    """Read an ext value as Java does: numbers and booleans become their text."""
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _texts(ext: dict[str, object]) -> dict[str, str]:
+    """Read ext values as Java does: numbers and booleans become their text, nulls are left out."""
+    return {
+        k: v if isinstance(v, str) else msgspec.json.encode(v).decode()
+        for k, v in ext.items()
+        if v is not None
+    }
 
 
 def _from_binary(header: bytes, body: bytes | None) -> Frame:

@@ -151,6 +151,57 @@ def test_calls_are_answered_whatever_their_order(run: Run) -> None:
     run(case)
 
 
+def test_a_handlers_future_is_answered_when_it_is_done(run: Run) -> None:
+    async def case(host: Host, folder: str) -> None:
+        loop = asyncio.get_running_loop()
+
+        def handler(request: Frame, connection: rpc.Connection) -> "asyncio.Future[Frame | None]":
+            reply: asyncio.Future[Frame | None] = loop.create_future()
+            loop.call_later(0.01, reply.set_result, request.answer(0, body=request.body))
+            return reply
+
+        async with asyncio.TaskGroup() as group:
+            address = host.addresses()[0]
+            server = await rpc.serve(address, 20918, handler, group=group)
+            client = await rpc.connect(f"{address}:20918", group=group)
+            calls = [
+                group.create_task(client.call(Frame(code=1, body=b"%d" % n), timeout_s=5))
+                for n in range(3)
+            ]
+            assert [(await c).body for c in calls] == [b"0", b"1", b"2"]
+            client.close()
+            server.close()
+
+    run(case)
+
+
+def test_a_post_dials_and_then_sends_the_newest(run: Run) -> None:
+    async def case(host: Host, folder: str) -> None:
+        heard: list[bytes | None] = []
+        arrived = [asyncio.get_running_loop().create_future() for _ in range(2)]
+
+        def handler(request: Frame, connection: rpc.Connection) -> None:
+            heard.append(request.body)
+            arrived[len(heard) - 1].set_result(None)
+
+        async with asyncio.TaskGroup() as group:
+            address = host.addresses()[0]
+            pool = rpc.Pool(group)
+            pool.post(f"{address}:20919", Frame(code=1, body=b"to nobody"))
+            await asyncio.sleep(0.1)
+            server = await rpc.serve(address, 20919, handler, group=group)
+            for body in (b"old", b"new"):
+                pool.post(f"{address}:20919", Frame(code=1, body=body))
+            await arrived[0]
+            pool.post(f"{address}:20919", Frame(code=1, body=b"at once"))
+            await arrived[1]
+            assert heard == [b"new", b"at once"]
+            pool.close()
+            server.close()
+
+    run(case)
+
+
 def test_nobody_listening_is_not_sent(run: Run) -> None:
     async def case(host: Host, folder: str) -> None:
         async with asyncio.TaskGroup() as group:

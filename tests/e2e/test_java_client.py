@@ -87,12 +87,12 @@ def cached(folder: Path, fetch: Callable[[Path], None]) -> Path:
     return folder
 
 
-def fetch_client(release: str, folder: Path) -> None:
-    """Copy the client's jars from Maven Central; skips the test where it cannot be reached."""
+def fetch_jars(release: str, folder: Path, pom: str = "pom.xml") -> None:
+    """Copy the jars that a POM names from Maven Central; skips where it cannot be reached."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as repository:
         command = [
             "mvn", "--batch-mode", "--quiet", "-Dstyle.color=never",
-            "--file", str(SOURCES / "pom.xml"), COPY, "-DincludeScope=runtime",
+            "--file", str(SOURCES / pom), COPY, "-DincludeScope=runtime",
             f"-Drocketmq.version={release}", f"-DoutputDirectory={folder}",
             f"-Dmaven.repo.local={repository}",
         ]  # fmt: skip
@@ -120,7 +120,7 @@ def class_path(
     if missing:
         pytest.skip(f"needs a JDK and Maven; not found: {', '.join(missing)}")
     release: str = request.param
-    jars = cached(CACHE / release, lambda folder: fetch_client(release, folder))
+    jars = cached(CACHE / release, lambda folder: fetch_jars(release, folder))
     classes = tmp_path_factory.mktemp("classes")
     subprocess.run(
         ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", classes, SOURCES / "Exchange.java"],

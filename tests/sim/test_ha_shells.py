@@ -442,3 +442,21 @@ def test_on_real_sockets() -> None:
     assert nodes[0].log.data == nodes[1].log.data
     assert len(nodes[0].log.data) == 500 * RECORD
     assert wire.BODY_BYTES_MAX > FILE_SIZE
+
+
+def test_who_gives_up_waiting_for_a_change_of_role_does_not_end_it(
+    made: Callable[..., Brokers],
+) -> None:
+    set_ = made(1)
+    members = frozenset({BrokerId(1)})
+    first, second, third = (
+        set_.do(1, lambda e=epoch: set_.part(1).lead(MasterEpoch(e), members, e))  # type: ignore[misc]
+        for epoch in (1, 2, 3)
+    )
+    set_.until(lambda: set_.part(1)._turn.locked())
+    second.cancel()
+    set_.until(lambda: first.done() and second.done() and third.done())
+    assert first.result()
+    assert second.cancelled()
+    assert third.result()
+    assert set_.part(1).server.core.master_epoch == 3

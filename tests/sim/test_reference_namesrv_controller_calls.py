@@ -244,7 +244,7 @@ def test_controller_answers_by_the_tables(cluster: Cluster) -> None:
     registered = ask(1003, brokerId=1, brokerAddress="10.0.0.9:10911")
     assert "masterAddress" not in ext(registered)  # a dead master is not named here,
     assert ext(ask(1004))["masterAddress"] == "10.0.0.9:10911"  # but it is here
-    for code in (1009, 1014, 310):
+    for code in (1014, 310):
         assert ask(code).code == 3
 
 

@@ -60,8 +60,10 @@ def test_seconds_are_exact_and_never_in_powers(time_ns: int, text: str) -> None:
     assert decimal(time_ns) == text
 
 
-def test_all_means_every_fault_but_none() -> None:
-    assert parsed("maxq test --environment simulated --seed 1 --nemesis all").nemesis == ("kill",)
+def test_all_means_every_fault_that_the_environment_can_do() -> None:
+    simulated = parsed("maxq test --environment simulated --seed 1 --nemesis all")
+    assert simulated.nemesis == ("kill", "power")
+    assert parsed("maxq test --environment local --seed 1 --nemesis all").nemesis == ("kill",)
     twice = "maxq test --environment simulated --seed 1 --nemesis kill --nemesis kill"
     assert parsed(twice).nemesis == ("kill",)
 

@@ -49,6 +49,9 @@ class FakeCluster:
     def running(self, node: str) -> bool:
         return node not in self.dead
 
+    async def power_loss(self, node: str) -> Proof:
+        return await self.kill(node)
+
     async def kill(self, node: str) -> Proof:
         self.killed.append(node)
         self.dead.add(node)

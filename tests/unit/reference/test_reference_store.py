@@ -97,6 +97,46 @@ def test_messages_are_read_back_after_a_kill_across_files(machine: SimMachine) -
     assert files(machine, LOG) == log
 
 
+@pytest.mark.parametrize("piece", [1, 7, 8, 100, 1000, FILE, 3 * FILE])
+def test_a_log_copied_in_any_pieces_is_the_same_store(machine: SimMachine, piece: int) -> None:
+    """S9: a slave indexes each record once its last byte is there, across files and BLANKs."""
+    sent = [b"%04d" % i + bytes(i * 7 % 900) for i in range(40)]
+    raw = b""
+
+    async def write(host: SimHost) -> None:
+        nonlocal raw
+        store = open_store(host)
+        for at, body in enumerate(sent):
+            store.put([message(body, queue_id=at % 2)])
+        while len(raw) < store.end:
+            raw += store.read_range(PhyOffset(len(raw)), FILE)
+
+    async def copy(host: SimHost) -> None:
+        store = Store(
+            host, root="/c", log_path="/c/log", log_file_size=FILE, queue_file_size=60,
+            replicated=True,
+        )  # fmt: skip
+        for at in range(0, len(raw), piece):
+            store.append_raw(PhyOffset(at), raw[at : at + piece])
+        assert store.whole_end() == store.end == len(raw)
+        assert bodies(store) == []  # nothing is confirmed
+        store.confirm(store.end)
+        assert bodies(store, queue_id=0) == sent[0::2]
+        assert bodies(store, queue_id=1) == sent[1::2]
+
+    on(machine, write)
+    on(machine, copy)
+
+
+def test_bytes_of_a_master_that_are_no_record_are_refused(machine: SimMachine) -> None:
+    async def case(host: SimHost) -> None:
+        store = open_store(host)
+        with pytest.raises(CorruptLog, match="no sound record at offset 0"):
+            store.append_raw(PhyOffset(0), (100).to_bytes(4, "big") + bytes(200))
+
+    on(machine, case)
+
+
 def test_a_record_that_fits_no_file_is_refused(machine: SimMachine) -> None:
     """S11: the bound is checked before anything is written."""
 
