@@ -452,6 +452,7 @@ def ask_as_operator(w: World) -> None:
 
 
 @pytest.mark.java
+@pytest.mark.campaign
 @pytest.mark.timeout(FETCH_S + 240)
 def test_a_java_broker_and_ours_take_turns(jars: Path, tmp_path: Path) -> None:
     """S6, S8, S14 between implementations."""
