@@ -11,10 +11,11 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, FaultPackage, Part, Proof
+from harness.cluster import ClusterView, FaultPackage, Part
 from harness.environments.api import Capability
 from harness.generators import concat, cycle, once, sleep
 from histories.op import Op
+from nemeses.nodes import choose, start_dead, told
 
 QUIET_NS = 2_000_000_000  # before each loss
 DOWN_NS = 1_500_000_000  # how long the victims stay dark
@@ -35,34 +36,19 @@ class PowerNemesis:
     async def invoke(self, op: Op) -> Outcome:
         if op.f == "power-loss":
             return await self._lose(together=op.value == TOGETHER)
-        return await self._start()
+        return await start_dead(self._cluster)
 
     async def _lose(self, *, together: bool) -> Outcome:
-        asked: list[Part] = ["broker"] if together else list(self._parts)
-        parts = list(asked)
-        while parts:
-            part = self._rng.choice(parts)
-            running = await self._cluster.playing(part)
-            if running:
-                victims = running if together else [self._rng.choice(running)]
-                seen = {v: _told(await self._cluster.power_loss(v), role=part) for v in victims}
-                return Ok(seen)
-            parts = [p for p in parts if p != part]
-        return Fail(["nobody-to-strike", *dict.fromkeys(asked)])
-
-    async def _start(self) -> Outcome:
-        dead = [n.name for n in self._cluster.nodes if not self._cluster.running(n.name)]
-        seen = {node: _told(await self._cluster.start(node)) for node in dead}
-        if not seen:
-            return Ok({"nobody": {"holds": True, "reason": "every node was running"}})
-        return Ok(seen)
+        asked: Sequence[Part] = ("broker",) if together else self._parts
+        chosen = await choose(self._cluster, self._rng, asked)
+        if chosen is None:
+            return Fail(["nobody-to-strike", *dict.fromkeys(asked)])
+        part, running = chosen
+        victims = running if together else [self._rng.choice(running)]
+        return Ok({v: told(await self._cluster.power_loss(v), role=part) for v in victims})
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-def _told(proof: Proof, **more: object) -> dict[str, object]:
-    return {"holds": proof.holds, **more, **proof.seen}
 
 
 def power_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:

@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from random import Random
 
 from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, FaultPackage, Part, Proof
+from harness.cluster import ClusterView, FaultPackage, Part
 from harness.environments.api import Capability
 from harness.generators import concat, cycle, once, sleep
 from histories.op import Op
+from nemeses.nodes import choose, start_dead, told
 
 QUIET_NS = 2_000_000_000  # before each kill
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
@@ -33,32 +34,18 @@ class KillNemesis:
     async def invoke(self, op: Op) -> Outcome:
         if op.f == "kill":
             return await self._kill()
-        return await self._start()
+        return await start_dead(self._cluster)
 
     async def _kill(self) -> Outcome:
-        parts = list(self._parts)
-        while parts:
-            part = self._rng.choice(parts)
-            running = await self._cluster.playing(part)
-            if running:
-                victim = self._rng.choice(running)
-                return Ok({victim: _told(await self._cluster.kill(victim), role=part)})
-            parts = [p for p in parts if p != part]
-        return Fail(["nobody-to-kill", *dict.fromkeys(self._parts)])
-
-    async def _start(self) -> Outcome:
-        dead = [n.name for n in self._cluster.nodes if not self._cluster.running(n.name)]
-        seen = {node: _told(await self._cluster.start(node)) for node in dead}
-        if not seen:
-            return Ok({"nobody": {"holds": True, "reason": "every node was running"}})
-        return Ok(seen)
+        chosen = await choose(self._cluster, self._rng, self._parts)
+        if chosen is None:
+            return Fail(["nobody-to-kill", *dict.fromkeys(self._parts)])
+        part, running = chosen
+        victim = self._rng.choice(running)
+        return Ok({victim: told(await self._cluster.kill(victim), role=part)})
 
     async def close(self) -> None:
         """Nothing is held."""
-
-
-def _told(proof: Proof, **more: object) -> dict[str, object]:
-    return {"holds": proof.holds, **more, **proof.seen}
 
 
 def kill_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
