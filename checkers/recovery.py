@@ -17,27 +17,37 @@ STRIKES = frozenset({"kill", "power-loss"})
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault and what came after. `after_ns` is None where no send succeeded any more."""
+    """One fault and what came after.
+
+    `after_ns` is None where no send succeeded any more; how much that says depends on `sent_ns`,
+    the time that sends were still begun after the fault, which is short near the end of a run.
+    """
 
     f: str
     node: str
     part: str  # what the node was when it was hit
     at_ns: int
     after_ns: int | None
+    sent_ns: int
     failed_over: bool
 
 
 def recoveries(history: History) -> list[Recovery]:
     """The recovery from every fault that takes a node away, in order of the faults."""
     sends = [op for op in history.clients if op.f == "send" and op.type == "ok"]
+    until_ns = max(
+        (op.time for op in history.clients if op.f == "send" and op.type == "invoke"), default=0
+    )
     found = []
     for fault in faults(history):
         if fault.f in STRIKES and fault.ended is not None and isinstance(fault.result, dict):
-            found += [_recovery(history, fault, node, sends) for node in fault.nodes]
+            found += [_recovery(history, fault, node, sends, until_ns) for node in fault.nodes]
     return found
 
 
-def _recovery(history: History, fault: Fault, node: str, sends: Sequence[Op]) -> Recovery:
+def _recovery(
+    history: History, fault: Fault, node: str, sends: Sequence[Op], until_ns: int
+) -> Recovery:
     part = str(fault.result[node].get("role", ""))
     broker_set = node.rpartition("-")[0]  # b0-1 is a replica of b0; n0 and c0 are of no set
     mine = [s for s in sends if not broker_set or (s.ext or {}).get("node") == broker_set]
@@ -52,6 +62,7 @@ def _recovery(history: History, fault: Fault, node: str, sends: Sequence[Op]) ->
         part=part,
         at_ns=at_ns,
         after_ns=None if after is None else after.time - at_ns,
+        sent_ns=max(until_ns - at_ns, 0),
         failed_over=bool(broker_set) and moved,
     )
 

@@ -270,7 +270,8 @@ def show_recoveries(found: Sequence[Recovery]) -> None:
     over = sum(r.failed_over for r in found)
     click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs")
     for r in found:
-        after = "never" if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
+        unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
+        after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
         told = "  fail-over" if r.failed_over else ""
         click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node} ({r.part}): {after}{told}")
 

@@ -10,9 +10,10 @@ from typing import Generic
 
 import msgspec
 
-from reference.config import C, ConfigError, parse_config
+from reference.config import C, ConfigError, parse_config, render_config
 from reference.wire.codes import ResponseCode
 from reference.wire.files import decode_properties
+from reference.wire.frame import Frame
 
 
 class UpdateRefused(Exception):
@@ -61,3 +62,15 @@ class Settings(Generic[C]):
         names = [self._fields[key] for key in keys]
         self.now = msgspec.structs.replace(self.now, **{n: getattr(wanted, n) for n in names})
         return frozenset(keys)
+
+    def answer_get(self, request: Frame) -> Frame:
+        """The current settings, as the answer to a request for them."""
+        return request.answer(ResponseCode.SUCCESS, body=render_config(self.now).encode())
+
+    def answer_update(self, request: Frame) -> Frame:
+        """Take the properties in the body of `request`, or say why not."""
+        try:
+            self.update(request.body or b"")
+        except UpdateRefused as refused:
+            return request.answer(refused.code, str(refused))
+        return request.answer(ResponseCode.SUCCESS)

@@ -46,6 +46,7 @@ class SimMachine:
     """A machine: an address and a disk that outlive its processes."""
 
     def __init__(self, world: "World", name: str, address: str) -> None:
+        self.world = world
         self.name = name
         self.address = address
         self.disk = SimDisk(world.scheduler.rng(f"disk/{name}"))
@@ -73,7 +74,7 @@ class World:
         return loop, SimHost(self, machine, name)
 
     def run(self, machine: SimMachine, main: Callable[[SimHost], Coroutine[Any, Any, T]]) -> T:
-        """Run `main` as a process of its own until it returns.
+        """Run `main` as a process of its own until it returns; what it left running dies with it.
 
         Raises:
             Deadlock: it waits for something that can never happen.
@@ -81,8 +82,11 @@ class World:
         """
         loop, host = self.process(machine)
         task = loop.create_task(main(host))
-        self.scheduler.run_until(task.done)
-        return task.result()
+        try:
+            self.scheduler.run_until(task.done)
+            return task.result()
+        finally:
+            loop.kill()
 
     def close(self) -> None:
         """End the world; nothing of it runs any more."""

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from reference import rpc
-from reference.config import ConfigError, ControllerConfig, render_config
+from reference.config import ConfigError, ControllerConfig
 from reference.controller import registry
 from reference.controller.election import Candidate
 from reference.controller.liveness import Heartbeat, Liveness
@@ -33,7 +33,7 @@ from reference.raft.core import Timing
 from reference.raft.server import RAFT_CODE, NotLeader, OutcomeUnknown, Raft
 from reference.records import BrokerId
 from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings, UpdateRefused
+from reference.settings import Settings
 from reference.wire import node_headers as headers
 from reference.wire.bodies import (
     BrokerReplicasInfo,
@@ -468,15 +468,11 @@ class Controller:
         )
 
     def _get_config(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(ResponseCode.SUCCESS, body=render_config(self._settings.now).encode())
+        return self._settings.answer_get(request)
 
     def _update_config(self, request: Frame, connection: Connection) -> Reply:
         """Of this controller alone: the others keep theirs until they are told as well."""
-        try:
-            self._settings.update(request.body or b"")
-        except UpdateRefused as refused:
-            return request.answer(refused.code, str(refused))
-        return request.answer(ResponseCode.SUCCESS)
+        return self._settings.answer_update(request)
 
 
 def _sync_state_set(known: BrokerSet) -> SyncStateSet:

@@ -5,13 +5,13 @@ Brokers' own words (registration, signs of life, goodbye) are in `server`.
 
 import msgspec
 
-from reference.config import NamesrvConfig, render_config
+from reference.config import NamesrvConfig
 from reference.namesrv.kv import ORDER_TOPICS, Kv
 from reference.namesrv.present import in_zone, with_acting_masters
 from reference.namesrv.routes import Routes
 from reference.node import now_ns
 from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings, UpdateRefused
+from reference.settings import Settings
 from reference.wire import node_headers as headers
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
@@ -183,14 +183,10 @@ class Questions:
     # The name server's own settings.
 
     def _get_config(self, request: Frame, connection: Connection) -> Reply:
-        return request.answer(ResponseCode.SUCCESS, body=render_config(self._settings.now).encode())
+        return self._settings.answer_get(request)
 
     def _update_config(self, request: Frame, connection: Connection) -> Reply:
-        try:
-            self._settings.update(request.body or b"")
-        except UpdateRefused as refused:
-            return request.answer(refused.code, str(refused))
-        return request.answer(ResponseCode.SUCCESS)
+        return self._settings.answer_update(request)
 
 
 def _key(header: headers.KvRequest) -> str:

@@ -193,7 +193,7 @@ def relay(cluster: Cluster, handle: Callable[[Pool, Frame], Awaitable[Frame | No
 
             await rpc.serve("0.0.0.0", 9878, handler, group=group)
             open_[0] = True
-            await asyncio.sleep(10_000)
+            await asyncio.Event().wait()  # until it is killed
 
     loop.create_task(main())
     cluster.until(lambda: open_[0])

@@ -1,7 +1,5 @@
 """A broker whose machine gets another address while it runs."""
 
-from collections.abc import Iterator
-
 import pytest
 from reference_world import (
     BROKER,
@@ -23,12 +21,6 @@ from reference.wire.route import TopicRouteData
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 MOVED = "198.18.0.200"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def move(cluster: Cluster, name: str, process: Process, address: str) -> None:

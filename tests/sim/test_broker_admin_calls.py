@@ -1,7 +1,6 @@
 """What operators get from a broker: topics, groups, figures, settings, connections, records."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -48,12 +47,6 @@ from reference.wire.route import TopicConfig, TopicConfigSerializeWrapper, Topic
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def commit(cluster: Cluster, topic: str = "T", group: str = "g", offset: int = 1) -> None:

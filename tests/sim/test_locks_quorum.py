@@ -4,7 +4,7 @@ Claims L1, L3, L6 to L9 (container-acting-master.md 8.5). Leases last 5 s here.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from reference_world import ALONE, BROKER, BROKER_CONF, NAMESRV, NAMESRV_CONF, Cluster, Process
@@ -24,12 +24,6 @@ LEASE_S = 5
 LEASE = {"rocketmq.broker.rebalance.lockMaxLiveTime": str(LEASE_S * 1000)}
 STRICT = {**BROKER_CONF, **LEASE, "lockInStrictMode": "true", "totalReplicas": "3"}
 AT = {"b1": BROKER, "b2": "198.18.0.64:10911", "b3": "198.18.0.80:10911"}
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def body(client: str, *queues: int, alone: bool = False) -> bytes:
@@ -84,7 +78,7 @@ def member(cluster: Cluster, name: str, answer: Callable[[Frame], Frame | None])
             await rpc.serve("0.0.0.0", 10911, handle, group=group)
             frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header))
             await Pool(group).call(NAMESRV, frame, timeout_s=5)
-            await asyncio.sleep(10_000)
+            await asyncio.Event().wait()  # until it is killed
 
     loop, _ = cluster.world.process(cluster.machines[name])
     loop.create_task(main())

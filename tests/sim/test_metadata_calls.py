@@ -4,7 +4,7 @@ The captured answers of Java masters are those of ``tests/wire/golden``.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,6 @@ SLAVES = {
     "5.1.1": ("085-broker0-to-broker1-10909", "086-broker0-to-broker1-10911"),
     "5.5.0": ("085-broker0-to-broker2-10909", "086-broker0-to-broker2-10911"),
 }
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def captured(release: str) -> dict[int, tuple[Frame, Frame]]:
@@ -175,7 +169,7 @@ def java_master(cluster: Cluster, release: str, **bodies: bytes | None) -> list[
         async with asyncio.TaskGroup() as group:
             for port in (10909, 10911):
                 await rpc.serve("0.0.0.0", port, handle, group=group)
-            await asyncio.sleep(10_000)
+            await asyncio.Event().wait()  # until it is killed
 
     loop, _ = cluster.world.process(cluster.machines["b1"])
     loop.create_task(main())

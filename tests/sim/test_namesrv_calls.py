@@ -2,7 +2,7 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
@@ -32,12 +32,6 @@ from reference.wire.route import (
 CONF = {**NAMESRV_CONF, "kvConfigPath": "/data/kvConfig.json"}
 KV = "/data/kvConfig.json"
 Ask = Callable[..., Awaitable[Frame]]
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def register(broker_id: int, address: str, **more: Any) -> Frame:

@@ -2,8 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,30 +33,19 @@ SEEDS = range(60)
 @pytest.fixture
 def machine() -> Iterator[SimMachine]:
     world = World(1)
-    machine = world.add_machine("a", "198.18.0.16")
-    machine.world = world  # type: ignore[attr-defined] # for `on`
-    yield machine
+    yield world.add_machine("a", "198.18.0.16")
     world.close()
 
 
-def on(machine: SimMachine, case: Callable[[SimHost], Awaitable[None]]) -> None:
-    """Run `case` as a process, which is dead afterwards."""
-    world: World = machine.world  # type: ignore[attr-defined]
-    loop, host = world.process(machine)
-    task: asyncio.Task[None] = loop.create_task(case(host))  # type: ignore[arg-type]
-    world.scheduler.run_until(task.done)
-    task.result()
-    loop.kill()
-
-
-def outcomes(make: Callable[[SimDisk], Awaitable[None]]) -> set[tuple[tuple[str, bytes], ...]]:
+def outcomes(
+    make: Callable[[SimDisk], Coroutine[Any, Any, None]],
+) -> set[tuple[tuple[str, bytes], ...]]:
     """Every state of the disk that losses of power after `make` lead to."""
     found = set()
     for seed in SEEDS:
         world = World(1)
         machine = world.add_machine("a", "198.18.0.16")
-        machine.world = world  # type: ignore[attr-defined]
-        on(machine, lambda host: make(host.disk))  # type: ignore[arg-type]
+        world.run(machine, lambda host: make(host.disk))  # type: ignore[arg-type]
         machine.disk.power_loss(random.Random(seed))
         found.add(tuple(sorted((p, bytes(d)) for p, d in machine.disk.files.items())))
         world.close()
@@ -193,7 +183,7 @@ def test_the_room_is_counted_anew(machine: SimMachine) -> None:
     async def case(host: SimHost) -> None:
         host.disk.open("/d/f", create=True).pwrite(b"x" * 90, 0)
 
-    on(machine, case)
+    machine.world.run(machine, case)
     lost = machine.disk.power_loss(random.Random(0))
     left = sum(map(len, machine.disk.files.values()))
     assert machine.disk._room == 100 - left
@@ -265,7 +255,7 @@ def test_a_store_keeps_what_it_synced_and_a_beginning_of_the_rest(
                 sure = min(sure, len(kept))
 
     for number in range(8):
-        on(machine, life)
+        machine.world.run(machine, life)
         if rng.random() < 0.7:
             machine.disk.power_loss(random.Random(f"{seed}/{number}"))
         else:
@@ -283,7 +273,7 @@ def test_damage_before_the_watermark_refuses_and_behind_it_is_cut(machine: SimMa
             if number == 1:
                 await store.mark()
 
-    on(machine, write)
+    machine.world.run(machine, write)
     log = machine.disk.files[f"{LOG}/{0:020d}"]
     whole = bytes(log)
 
@@ -300,13 +290,13 @@ def test_damage_before_the_watermark_refuses_and_behind_it_is_cut(machine: SimMa
 
     log[ends[0] + 30] ^= 1
     before = bytes(log)
-    on(machine, refused)
+    machine.world.run(machine, refused)
     assert log == before, "nothing was touched"
     log[ends[0] :] = bytes(len(log) - ends[0])
-    on(machine, short)
+    machine.world.run(machine, short)
     log[:] = whole
     log[ends[1] + 30] ^= 1
-    on(machine, cut)
+    machine.world.run(machine, cut)
 
 
 def test_a_record_torn_in_its_properties_is_cut_though_a_sound_one_follows(
@@ -323,8 +313,8 @@ def test_a_record_torn_in_its_properties_is_cut_though_a_sound_one_follows(
     async def read(host: SimHost) -> None:
         assert bodies(await opened(host)) == []
 
-    on(machine, write)
-    on(machine, read)
+    machine.world.run(machine, write)
+    machine.world.run(machine, read)
 
 
 def test_a_damaged_watermark_is_named(machine: SimMachine) -> None:
@@ -337,7 +327,7 @@ def test_a_damaged_watermark_is_named(machine: SimMachine) -> None:
         with pytest.raises(CorruptWatermark, match="/s/logWatermark"):
             Watermark(host.disk, "/s/logWatermark").load()
 
-    on(machine, case)
+    machine.world.run(machine, case)
 
 
 class PieceLog:
@@ -405,10 +395,10 @@ def test_a_raft_log_found_by_a_restart_has_a_durable_name(machine: SimMachine) -
 
     for seed in range(10):
         machine.disk = SimDisk(random.Random(1))
-        on(machine, killed)
-        on(machine, again)
+        machine.world.run(machine, killed)
+        machine.world.run(machine, again)
         machine.disk.power_loss(random.Random(seed))
-        on(machine, after)
+        machine.world.run(machine, after)
 
 
 # Whole clusters.
@@ -441,6 +431,6 @@ def test_what_is_not_there_reads_as_absent_after_the_loss(machine: SimMachine) -
         host.disk.unlink("/d/f")
         await host.disk.sync_dir("/d")
 
-    on(machine, case)
+    machine.world.run(machine, case)
     machine.disk.power_loss(random.Random(1))
     assert read_file(machine.disk, "/d/f") is None

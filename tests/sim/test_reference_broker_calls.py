@@ -1,7 +1,6 @@
 """What clients get from a broker, over the simulated wire: sends, pulls, offsets, groups."""
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -39,12 +38,6 @@ from reference.wire.route import TopicRouteData
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 FAST = "198.18.0.48:10909"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 # --- sends -------------------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """What consumers get from a broker, over the simulated wire: pulls, offsets, groups."""
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -36,12 +35,6 @@ from reference.wire.headers import to_ext
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 FAST = "198.18.0.48:10909"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 # --- pulls -------------------------------------------------------------------------------------

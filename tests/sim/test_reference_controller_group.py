@@ -1,8 +1,5 @@
 """Three controllers: one answers, the others say who; ids, masters and epochs outlive its death."""
 
-from collections.abc import Iterator
-
-import pytest
 from reference_world import CONTROLLER_CONF, JOINED, Cluster, Process
 
 from reference.wire.headers import from_ext
@@ -39,12 +36,6 @@ class Controllers:
 
         self.cluster.until(lambda: len(leading()) == 1)
         return leading()[0]
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def test_only_the_leader_answers_and_everybody_names_it(cluster: Cluster) -> None:

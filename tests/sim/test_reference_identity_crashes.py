@@ -1,6 +1,5 @@
 """Winning a broker id under every crash: no id has two owners (S1), a store keeps its id (S2)."""
 
-from collections.abc import Iterator
 from random import Random
 
 import msgspec
@@ -21,12 +20,6 @@ from reference.wire.frame import Frame
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 FINAL, TEMP = "/data/brokerIdentity", "/data/brokerIdentity-temp"
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def state(cluster: Cluster, name: str) -> State:

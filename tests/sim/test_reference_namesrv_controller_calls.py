@@ -2,7 +2,6 @@
 
 import asyncio
 import zlib
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -35,13 +34,6 @@ from reference.wire.route import (
     TopicRouteData,
     body_crc32,
 )
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
-
 
 # --- name server -------------------------------------------------------------------------------
 

@@ -1,19 +1,12 @@
 """A node that is asked to stop while requests come in stops without a failure."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from reference_world import BROKER, CONTROLLER, CONTROLLER_CONF, JOINED, Cluster
 
 from reference.rpc import Pool
 from reference.wire.frame import Frame
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster() as made:
-        yield made
 
 
 def load(cluster: Cluster, address: str, code: int, count: int = 400) -> None:

@@ -42,14 +42,14 @@ def test_a_send_that_was_under_way_when_the_fault_struck_proves_no_recovery() ->
     assert found.failed_over
 
 
-def test_only_the_set_that_was_hit_counts_and_never_is_said() -> None:
+def test_only_the_set_that_was_hit_counts_and_how_long_was_tried_is_said() -> None:
     [found] = recoveries(history(
         (1.0, "info", NEMESIS, "kill", "one", None),
         (1.2, "info", NEMESIS, "kill", kill("b1-0", "master"), None),
         (2.0, "invoke", 1, "send", [["send", 0, 3]], None),
         (2.2, "ok", 1, "send", [["send", 0, [2, 3]]], sent("x:1", "b0")),
     ))  # fmt: skip
-    assert (found.after_ns, found.failed_over) == (None, False)
+    assert (found.after_ns, found.sent_ns, found.failed_over) == (None, 800_000_000, False)
 
 
 def test_a_fault_on_a_controller_waits_for_any_set_and_is_no_fail_over() -> None:

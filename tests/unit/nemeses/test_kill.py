@@ -6,14 +6,14 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from harness.client.outcome import Fail, Ok, Outcome
+from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.cluster import Part, Proof
 from harness.environments.api import Capability, Role
 from harness.generators import time_limit
 from harness.generators.simulate import after, simulate
 from harness.targets.api import Node, Topology, plan
 from histories.op import NEMESIS, Op
-from nemeses.process import DOWN_NS, QUIET_NS, KillNemesis, kill_package
+from nemeses.process import DOWN_NS, QUIET_NS, kill_package
 
 SECOND_NS = 1_000_000_000
 BROKER_ONLY: tuple[Part, ...] = ("broker",)
@@ -63,7 +63,7 @@ class FakeCluster:
         return Proof(True, {"pid": 6, "code": None, "port": "open"})
 
 
-def invoke(nemesis: KillNemesis, *fs: str) -> list[Outcome]:
+def invoke(nemesis: Client, *fs: str) -> list[Outcome]:
     async def main() -> list[Outcome]:
         return [await nemesis.invoke(Op("info", NEMESIS, f)) for f in fs]
 
@@ -72,14 +72,14 @@ def invoke(nemesis: KillNemesis, *fs: str) -> list[Outcome]:
 
 def test_the_victim_runs_and_has_the_role() -> None:
     cluster = FakeCluster()
-    nemesis = KillNemesis(cluster, Random(1), BROKER_ONLY)
+    nemesis = kill_package(cluster, Random(1), BROKER_ONLY).nemesis
     invoke(nemesis, "kill", "kill", "kill")
     assert sorted(cluster.killed) == ["b0-0", "b1-0", "b2-0"], "nobody is killed twice"
 
 
 def test_a_completed_kill_says_who_why_and_how_it_was_seen() -> None:
     cluster = FakeCluster()
-    [outcome] = invoke(KillNemesis(cluster, Random(1), BROKER_ONLY), "kill")
+    [outcome] = invoke(kill_package(cluster, Random(1), BROKER_ONLY).nemesis, "kill")
     seen = {"holds": True, "role": "broker", "pid": 5, "code": -9, "port": "refused"}
     assert outcome == Ok({cluster.killed[0]: seen})
 
@@ -87,7 +87,7 @@ def test_a_completed_kill_says_who_why_and_how_it_was_seen() -> None:
 def test_a_process_that_ended_by_itself_is_not_our_kill() -> None:
     cluster = FakeCluster()
     cluster.ended_alone = {n.name for n in cluster.nodes}
-    [outcome] = invoke(KillNemesis(cluster, Random(1), BROKER_ONLY), "kill")
+    [outcome] = invoke(kill_package(cluster, Random(1), BROKER_ONLY).nemesis, "kill")
     assert isinstance(outcome, Ok)
     assert [seen["holds"] for seen in outcome.value.values()] == [False]
 
@@ -95,14 +95,14 @@ def test_a_process_that_ended_by_itself_is_not_our_kill() -> None:
 def test_a_part_that_nobody_plays_is_passed_over() -> None:
     cluster = FakeCluster()
     cluster.dead = {"n0", "c0", "b0-0"}
-    nemesis = KillNemesis(cluster, Random(1), ("namesrv", "controller", "broker"))
+    nemesis = kill_package(cluster, Random(1), ("namesrv", "controller", "broker")).nemesis
     invoke(nemesis, "kill", "kill")
     assert sorted(cluster.killed) == ["b1-0", "b2-0"]
 
 
 def test_where_nobody_leads_another_part_is_hit() -> None:
     cluster = FakeCluster()
-    nemesis = KillNemesis(cluster, Random(1), ("slave", "controller-leader", "master"))
+    nemesis = kill_package(cluster, Random(1), ("slave", "controller-leader", "master")).nemesis
     [outcome] = invoke(nemesis, "kill")
     assert isinstance(outcome, Ok)
     assert [seen["role"] for seen in outcome.value.values()] == ["master"]
@@ -111,14 +111,14 @@ def test_where_nobody_leads_another_part_is_hit() -> None:
 def test_nobody_to_kill_is_said() -> None:
     cluster = FakeCluster()
     cluster.dead = {n.name for n in cluster.nodes}
-    [outcome] = invoke(KillNemesis(cluster, Random(1), ("broker", "broker")), "kill")
+    [outcome] = invoke(kill_package(cluster, Random(1), ("broker", "broker")).nemesis, "kill")
     assert outcome == Fail(["nobody-to-kill", "broker"])
     assert not cluster.killed
 
 
 def test_start_starts_everything_that_is_dead_also_what_was_killed_before() -> None:
     cluster = FakeCluster()
-    nemesis = KillNemesis(cluster, Random(1), BROKER_ONLY)
+    nemesis = kill_package(cluster, Random(1), BROKER_ONLY).nemesis
     invoke(nemesis, "kill", "kill")
     cluster.dead.add("n0")
     [outcome] = invoke(nemesis, "start")
@@ -133,7 +133,7 @@ def test_a_role_named_thrice_is_hit_thrice_as_often() -> None:
     hits = {"broker": 0, "namesrv": 0}
     cluster = FakeCluster()
     parts: tuple[Part, ...] = ("broker", "broker", "broker", "namesrv")
-    nemesis = KillNemesis(cluster, Random(1), parts)
+    nemesis = kill_package(cluster, Random(1), parts).nemesis
     for outcome in invoke(nemesis, *["kill", "start"] * 400)[::2]:
         assert isinstance(outcome, Ok)
         [seen] = outcome.value.values()

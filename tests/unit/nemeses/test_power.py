@@ -15,7 +15,8 @@ from harness.lifecycle import Options, fault_packages
 from harness.targets.api import Node, Topology, plan
 from harness.targets.reference import ReferenceTarget
 from histories.op import NEMESIS, Op
-from nemeses.power import TOGETHER, PowerNemesis, power_package
+from nemeses.nodes import TOGETHER
+from nemeses.power import power_package
 
 
 class FakeCluster:
@@ -42,8 +43,8 @@ class FakeCluster:
 
 
 def invoke(cluster: FakeCluster, f: str, value: object = None) -> Outcome:
-    nemesis = PowerNemesis(cluster, Random(1), ("controller-leader", "master"))  # type: ignore[arg-type]
-    return asyncio.run(nemesis.invoke(Op("info", NEMESIS, f, value)))
+    package = power_package(cluster, Random(1), ("controller-leader", "master"))  # type: ignore[arg-type]
+    return asyncio.run(package.nemesis.invoke(Op("info", NEMESIS, f, value)))
 
 
 def test_one_that_plays_the_part_is_struck_and_what_it_lost_is_told() -> None:
@@ -56,7 +57,7 @@ def test_all_brokers_are_struck_together_and_all_come_back() -> None:
     cluster = FakeCluster()
     invoke(cluster, "power-loss", TOGETHER)
     assert cluster.dark == ["b0-0", "b0-1", "b0-2"]
-    assert invoke(cluster, "power-loss", TOGETHER) == Fail(["nobody-to-strike", "broker"])
+    assert invoke(cluster, "power-loss", TOGETHER) == Fail(["nobody-to-power-loss", "broker"])
     back = invoke(cluster, "start")
     assert isinstance(back, Ok)
     assert (sorted(back.value), cluster.dark) == (["b0-0", "b0-1", "b0-2"], [])

@@ -3,9 +3,8 @@
 A process dies here by being forgotten: its files stay, as a page cache does.
 """
 
-import asyncio
 import errno
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -30,20 +29,8 @@ def message(body: bytes, *, topic: str = "T", queue_id: int = 0) -> Message:
 @pytest.fixture
 def machine() -> Iterator[SimMachine]:
     world = World(1)
-    machine = world.add_machine("a", "198.18.0.16")
-    machine.world = world  # type: ignore[attr-defined] # for `on`
-    yield machine
+    yield world.add_machine("a", "198.18.0.16")
     world.close()
-
-
-def on(machine: SimMachine, case: Callable[[SimHost], Awaitable[None]]) -> None:
-    """Run `case` as a process, which is dead afterwards."""
-    world: World = machine.world  # type: ignore[attr-defined]
-    loop, host = world.process(machine)
-    task: asyncio.Task[None] = loop.create_task(case(host))  # type: ignore[arg-type]
-    world.scheduler.run_until(task.done)
-    task.result()
-    loop.kill()
 
 
 def open_store(host: SimHost, *, file_size: int = FILE, queue_file_size: int = 60) -> Store:
@@ -83,7 +70,7 @@ def test_messages_are_read_back_after_a_kill_across_files(machine: SimMachine) -
         assert store.bounds("T", 0) == (0, 30)
         assert store.bounds("T", 9) == (0, 0)
 
-    on(machine, write)
+    machine.world.run(machine, write)
     log = files(machine, LOG)
     assert list(log) == [f"{n * FILE:020d}" for n in range(len(log))]
     assert len(log) >= 5
@@ -93,7 +80,7 @@ def test_messages_are_read_back_after_a_kill_across_files(machine: SimMachine) -
             at += found[0]
         assert found[0] == FILE - at
     assert {len(c) for c in log.values()} == {FILE}
-    on(machine, read)
+    machine.world.run(machine, read)
     assert files(machine, LOG) == log
 
 
@@ -124,8 +111,8 @@ def test_a_log_copied_in_any_pieces_is_the_same_store(machine: SimMachine, piece
         assert bodies(store, queue_id=0) == sent[0::2]
         assert bodies(store, queue_id=1) == sent[1::2]
 
-    on(machine, write)
-    on(machine, copy)
+    machine.world.run(machine, write)
+    machine.world.run(machine, copy)
 
 
 def test_bytes_of_a_master_that_are_no_record_are_refused(machine: SimMachine) -> None:
@@ -134,7 +121,7 @@ def test_bytes_of_a_master_that_are_no_record_are_refused(machine: SimMachine) -
         with pytest.raises(CorruptLog, match="no sound record at offset 0"):
             store.append_raw(PhyOffset(0), (100).to_bytes(4, "big") + bytes(200))
 
-    on(machine, case)
+    machine.world.run(machine, case)
 
 
 def test_a_record_that_fits_no_file_is_refused(machine: SimMachine) -> None:
@@ -152,7 +139,7 @@ def test_a_record_that_fits_no_file_is_refused(machine: SimMachine) -> None:
         assert stored.end == FILE - 8
         assert store.put([message(b"next")])[0].physical_offset == FILE
 
-    on(machine, case)
+    machine.world.run(machine, case)
 
 
 def test_a_batch_lies_in_one_piece(machine: SimMachine) -> None:
@@ -166,7 +153,7 @@ def test_a_batch_lies_in_one_piece(machine: SimMachine) -> None:
         assert stored[0].physical_offset == FILE
         assert [s.end for s in stored[:-1]] == [s.physical_offset for s in stored[1:]]
 
-    on(machine, case)
+    machine.world.run(machine, case)
 
 
 def written(machine: SimMachine, sent: list[bytes]) -> list[PhyOffset]:
@@ -177,7 +164,7 @@ def written(machine: SimMachine, sent: list[bytes]) -> list[PhyOffset]:
         store = open_store(host)
         ends.extend(store.put([message(body)])[0].end for body in sent)
 
-    on(machine, write)
+    machine.world.run(machine, write)
     return ends
 
 
@@ -195,7 +182,7 @@ def test_a_torn_tail_is_erased(machine: SimMachine) -> None:
         seen.append(bodies(store))
         store.put([message(b"D")])
 
-    on(machine, read)
+    machine.world.run(machine, read)
     assert seen == [sent[:2]]
     assert b"CCCC" not in log
     assert len(log) == FILE
@@ -203,7 +190,7 @@ def test_a_torn_tail_is_erased(machine: SimMachine) -> None:
     async def again(host: SimHost) -> None:
         assert bodies(open_store(host)) == [*sent[:2], b"D"]
 
-    on(machine, again)
+    machine.world.run(machine, again)
 
 
 def test_later_files_without_a_record_go_with_the_tail(machine: SimMachine) -> None:
@@ -215,7 +202,7 @@ def test_later_files_without_a_record_go_with_the_tail(machine: SimMachine) -> N
     async def read(host: SimHost) -> None:
         assert bodies(open_store(host)) == [b"A"]
 
-    on(machine, read)
+    machine.world.run(machine, read)
     assert list(files(machine, LOG)) == [f"{0:020d}"]
 
 
@@ -231,7 +218,7 @@ def test_a_log_whose_last_file_is_full_goes_on_in_the_next(machine: SimMachine) 
         assert store.put([message(b"B")])[0].physical_offset == FILE
         assert bodies(store) == [b"A", b"B"]
 
-    on(machine, read)
+    machine.world.run(machine, read)
 
 
 @pytest.mark.parametrize("where", ["same file", "next file"])
@@ -249,7 +236,7 @@ def test_damage_before_a_sound_record_refuses_to_start(machine: SimMachine, wher
         ):
             open_store(host)
 
-    on(machine, read)
+    machine.world.run(machine, read)
     assert files(machine, LOG) == before  # nothing was touched
 
 
@@ -262,7 +249,7 @@ def test_a_missing_file_refuses_to_start(machine: SimMachine) -> None:
         with pytest.raises(CorruptLog, match="do not meet here"):
             open_store(host)
 
-    on(machine, hole)
+    machine.world.run(machine, hole)
     machine.disk.files[f"{LOG}/{FILE:020d}"] = second
     del machine.disk.files[f"{LOG}/{0:020d}"]
 
@@ -270,7 +257,7 @@ def test_a_missing_file_refuses_to_start(machine: SimMachine) -> None:
         with pytest.raises(CorruptLog, match=f"offset {FILE} is message 1 of T:0, expected 0"):
             open_store(host)
 
-    on(machine, headless)
+    machine.world.run(machine, headless)
 
 
 def test_another_file_size_refuses_to_start(machine: SimMachine) -> None:
@@ -285,9 +272,9 @@ def test_another_file_size_refuses_to_start(machine: SimMachine) -> None:
     async def larger(host: SimHost) -> None:
         assert open_store(host, file_size=2 * FILE).end == ends[-1]
 
-    on(machine, smaller)
+    machine.world.run(machine, smaller)
     assert files(machine, LOG) == before
-    on(machine, larger)
+    machine.world.run(machine, larger)
 
 
 def test_consume_queue_files_are_rebuilt_equal(machine: SimMachine) -> None:
@@ -300,7 +287,7 @@ def test_consume_queue_files_are_rebuilt_equal(machine: SimMachine) -> None:
             store.put([message(b"%d" % at, queue_id=at % 2)])
         store.flush_queues()
 
-    on(machine, write)
+    machine.world.run(machine, write)
     before = files(machine, folder)
     assert [len(before[f"T/0/{n * 60:020d}"]) for n in range(2)] == [60, 40]
     units = decode_units(before[f"T/0/{0:020d}"])
@@ -326,7 +313,7 @@ def test_consume_queue_files_are_rebuilt_equal(machine: SimMachine) -> None:
         async def read(host: SimHost) -> None:
             open_store(host)
 
-        on(machine, read)
+        machine.world.run(machine, read)
         assert files(machine, folder) == before, damage
 
 
@@ -380,9 +367,9 @@ def test_a_torn_batch_leaves_nothing(
     async def read(host: SimHost) -> None:
         assert bodies(open_store(host)) == [b"kept", b"next"]
 
-    on(machine, case)
-    on(machine, killed_then)
-    on(machine, read)
+    machine.world.run(machine, case)
+    machine.world.run(machine, killed_then)
+    machine.world.run(machine, read)
 
 
 def test_a_full_disk_loses_nothing_and_heals(machine: SimMachine) -> None:
@@ -412,8 +399,8 @@ def test_a_full_disk_loses_nothing_and_heals(machine: SimMachine) -> None:
     async def read(host: SimHost) -> None:
         assert bodies(open_store(host)) == kept
 
-    on(machine, case)
-    on(machine, read)
+    machine.world.run(machine, case)
+    machine.world.run(machine, read)
 
 
 # --- syncs ------------------------------------------------------------------------------------
@@ -463,7 +450,7 @@ def test_a_sync_covers_every_file_written_to_and_new_names(machine: SimMachine) 
         await log.sync()
         assert synced == ["2288"]
 
-    on(machine, case)
+    machine.world.run(machine, case)
 
 
 def test_what_a_restart_finds_counts_as_unsynced(machine: SimMachine) -> None:
@@ -477,7 +464,7 @@ def test_what_a_restart_finds_counts_as_unsynced(machine: SimMachine) -> None:
         await store.sync()
         assert synced == ["dir", "0000", "4096"]
 
-    on(machine, case)
+    machine.world.run(machine, case)
 
 
 # --- stores of real brokers -------------------------------------------------------------------
@@ -509,7 +496,7 @@ def test_stores_of_real_brokers_open(machine: SimMachine, release: str) -> None:
         (stored,) = store.put([message(b"ours", topic="T1")])
         assert stored.queue_offset == len(golden[f"T1/0/{0:020d}"])
 
-    on(machine, case)
+    machine.world.run(machine, case)
     assert len(golden) >= 8
 
 
@@ -539,10 +526,10 @@ def test_zeros_behind_the_body_are_a_torn_tail(machine: SimMachine, zeros: int) 
     async def again(host: SimHost) -> None:
         assert open_store(host).bounds("Topic", 0) == (0, 1)  # an odd record is no torn one
 
-    on(machine, write)
+    machine.world.run(machine, write)
     log = machine.disk.files[f"{LOG}/{0:020d}"]
     end = len(bytes(log).rstrip(b"\0"))
     log[end - zeros : end] = bytes(zeros)
-    on(machine, read)
-    on(machine, followed)
-    on(machine, again)
+    machine.world.run(machine, read)
+    machine.world.run(machine, followed)
+    machine.world.run(machine, again)
