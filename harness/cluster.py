@@ -4,7 +4,7 @@ Faults choose their victim by role at the time of the fault, so a view answers a
 the cluster, and says None where it cannot know. The lifecycle implements it.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -17,6 +17,11 @@ from reference.rpc import Dial
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
 Part = Literal["namesrv", "controller", "broker", "master", "slave", "controller-leader"]
+
+
+# Who takes no packets from whom: destination -> sources, by name of machine or `CLIENT`. One
+# direction; a symmetric partition names both. (Jepsen's word.)
+Grudge = Mapping[str, frozenset[str]]
 
 
 class Proof(msgspec.Struct, frozen=True):
@@ -66,6 +71,49 @@ class ClusterView(Protocol):
     async def start(self, node: str) -> Proof:
         """Start the node on its store; prove it: process alive, port answers. No error if it
         runs already."""
+        ...
+
+    async def stop(self, node: str) -> Proof:
+        """End the node cleanly, as SIGTERM does; prove it as for `kill`, with exit code 0. One
+        that does not end in time is killed, and the proof does not hold."""
+        ...
+
+    def paused(self, node: str) -> bool:
+        """Whether a fault has paused the node."""
+        ...
+
+    async def pause(self, node: str) -> Proof:
+        """Hold the node's process as SIGSTOP does; prove it: its state."""
+        ...
+
+    async def resume(self, node: str) -> Proof:
+        """Let a paused node go on; prove it: its state, and its port answers. No error if it is
+        not paused."""
+        ...
+
+    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+        """Give the node's machine the next address of its block, under the running process or,
+        with `restart`, with the process stopped before and started after. Prove it: the node
+        answers at the new address, and nobody at the old one. `seen` has `from` and `to`."""
+        ...
+
+    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+        """Give the machine its first address again, likewise. No error if it has it."""
+        ...
+
+    async def cut(self, grudge: Grudge, *, reset: bool = False) -> Mapping[str, Proof]:
+        """Cut packets as `grudge` says, instead of what was cut before. One proof a destination:
+        a probe from each source met nothing (or a reset), and the cut has caught packets of it.
+        `seen` has `from`, a map from source to packets caught."""
+        ...
+
+    async def heal(self) -> Mapping[str, Proof]:
+        """Cut nothing any more. One proof for each machine that was cut: no rule is left, and
+        nodes that run are met from where they were not. Empty where nothing was cut."""
+        ...
+
+    async def wipe(self, node: str) -> Proof:
+        """Remove the store of a node that is down, its identity with it."""
         ...
 
 

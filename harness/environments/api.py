@@ -6,9 +6,9 @@ and refused by name, never skipped in silence. Nothing outside the run's own net
 reached. Paths are absolute inside the machine; units are seconds and bytes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -17,6 +17,10 @@ from reference.rpc import Dial
 NETWORK = "198.18"  # of 198.18.0.0/15, set aside for benchmarks: never a real host
 BLOCK = 16  # addresses that a machine owns
 CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
+CLIENT = "client"  # the machine that the harness's clients and observers dial from
+
+# What a dial meets: a listener, a refusal, or nothing at all within its time.
+Port = Literal["open", "refused", "silent"]
 
 
 def machine_address(number: int) -> str:
@@ -29,6 +33,9 @@ class Capability(Enum):
 
     KILL = "kill"  # end a process as SIGKILL does, and see it gone
     RESTART = "restart"  # start a process again on the same store
+    PAUSE = "pause"  # stop a process as SIGSTOP does, and let it go on as SIGCONT does
+    CUT = "cut"  # take no packets from certain machines, in silence or with resets
+    READDRESS = "readdress"  # give a machine another address of its block, and names to addresses
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
 
 
@@ -61,11 +68,27 @@ class MachineSpec(msgspec.Struct, frozen=True):
 class ProcessStatus(msgspec.Struct, frozen=True):
     """A process of a machine: its id there, and how it ended (None while it lives).
 
-    `code` is the exit code, or minus the signal that ended it.
+    `code` is the exit code, or minus the signal that ended it. `stopped`: it lives and SIGSTOP
+    holds it (state T).
     """
 
     pid: int
     code: int | None
+    stopped: bool = False
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """Packets that a machine does not take. One direction: what it sends itself still leaves.
+
+    `source` names who sends them, a machine or `CLIENT`; `block` is that machine's block of
+    addresses, so that the cut outlives a change of address (for `CLIENT` the one address of
+    clients, so that observers keep seeing). With `reset` TCP packets are answered by a reset,
+    else nothing comes back.
+    """
+
+    source: str
+    block: str
+    reset: bool = False
 
 
 class Machine(Protocol):
@@ -77,6 +100,11 @@ class Machine(Protocol):
     @property
     def address(self) -> str:
         """Its IPv4 address now."""
+        ...
+
+    @property
+    def block(self) -> str:
+        """All addresses it may have, such as ``198.18.0.16/28``; nobody else ever has one."""
         ...
 
     @property
@@ -99,6 +127,39 @@ class Machine(Protocol):
     async def power_loss(self) -> dict[str, int]:
         """End every process at once and lose what is not synced; returns what was lost, as
         `lost_bytes` and `lost_names`. Only where `Capability.POWER_LOSS` is."""
+        ...
+
+    async def set_address(self, address: str) -> None:
+        """Have this address instead of the present one, processes running or not. Nobody is told:
+        connections of the old address hang, as after a change by DHCP. Only where
+        `Capability.READDRESS` is.
+
+        Raises:
+            ValueError: not of the machine's block.
+        """
+        ...
+
+    async def set_hosts(self, hosts: Mapping[str, str]) -> None:
+        """What names of machines mean to the processes of this one, from their next look on: name
+        to address, as in a hosts file. Replaces what was set before."""
+        ...
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        """Take no packets of these sources from now on, in established connections either.
+        Replaces all cuts of this machine at once; none heals it. Cuts outlive processes and
+        changes of address. Only where `Capability.CUT` is."""
+        ...
+
+    async def cut_packets(self) -> dict[str, int]:
+        """How many packets each present cut has caught since `cut`, by name of the source."""
+        ...
+
+    async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
+        """Dial from this machine, and say what was met."""
+        ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it. No error if it is absent."""
         ...
 
     async def put(self, path: str, data: bytes) -> None:

@@ -17,31 +17,39 @@ NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
 
 
 class Topology(msgspec.Struct, frozen=True, kw_only=True):
-    """How many of what. Names of machines follow: ``n0``, ``c0``, ``b0-0`` (set 0, replica 0)."""
+    """How many of what. Names of machines follow: ``n0``, ``c0``, ``b0-0`` (set 0, replica 0),
+    ``r0`` (a spare: a broker set of its own)."""
 
     namesrvs: int = 1
     controllers: int = 1
     broker_sets: int = 3
     replicas: int = 1
+    spares: int = 0
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
     """One process of the cluster: what it is and where it runs.
 
-    `broker_set` is RocketMQ's brokerName, empty for what is no broker.
+    `broker_set` is RocketMQ's brokerName, empty for what is no broker. A `spare` is a broker that a
+    workload owns: it is not started with the cluster, holds none of its topics, and nothing waits
+    for it; no fault chooses it.
     """
 
     name: str  # also the name of its machine
     role: Role
     port: int
     broker_set: str = ""
+    spare: bool = False
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What is the same for a whole cluster.
 
     With `sync_flush` brokers sync before they answer (flushDiskType=SYNC_FLUSH), which they must
-    where power is lost: RocketMQ's ASYNC_FLUSH, its default, promises nothing then.
+    where power is lost: RocketMQ's ASYNC_FLUSH, its default, promises nothing then. With `by_name`
+    controllers and name servers are configured by the names of their machines, which every machine
+    resolves by its hosts file, so that their addresses can change. `lock_lease_ms` is how long a
+    broker keeps a queue's lock for a silent client.
     """
 
     topology: Topology
@@ -51,6 +59,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     mutant: str = ""
     sync_flush: bool = False
+    by_name: bool = False
+    lock_lease_ms: int = 60_000
 
 
 class Target(Protocol):
@@ -86,5 +96,9 @@ def plan(topology: Topology) -> tuple[Node, ...]:
         Node(name=f"b{s}-{r}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"b{s}")
         for s in range(topology.broker_sets)
         for r in range(topology.replicas)
+    ]
+    nodes += [
+        Node(name=f"r{i}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"r{i}", spare=True)
+        for i in range(topology.spares)
     ]
     return tuple(nodes)

@@ -1,0 +1,128 @@
+"""What observers write into a history beside clients: the values of their operations.
+
+Observers are integer processes of their own that ask one node one question an operation and never
+change anything; a question without an answer is `fail`. Each class below is the value of one kind
+of `ok` completion; the invocation's value is ``{"node": name}``.
+
+    observe-controller   ControllerView   what a controller holds of every broker set
+    observe-replica      ReplicaView      what a broker says of itself
+    observe-route        RouteView        what a name server tells clients
+    replica-log          ReplicaLog       after heal and drain: one epoch of one replica's log
+
+Two workloads have operations whose shapes are not a log's:
+
+    acquire, renew, release   value: the key (int), a queue. `ok`: granted, prolonged, given back.
+        `fail`: certainly not held by this process because of this operation. A process is one
+        client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered).
+    apply-id   {"set", "code"}; ok adds "id": an applicant with a register code of its own was
+        registered under an id.
+    join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
+    leave, kill-broker, readdress   {"node"}; ok the same: it went, or came back elsewhere.
+    wipe       {"node"}; ok the same: its store is removed on purpose. Here ends the claim that an
+        id survives; that no id is given out twice holds on.
+
+Ids are the controller's persistent ones, from 1; offsets are bytes of the commit log, ends
+exclusive. Source: controller-ha.md 6.6, history-format 12.9.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from histories.op import HistoryError, Op
+
+OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
+    "observe-controller",
+    "observe-replica",
+    "observe-route",
+)
+REPLICA_LOG = "replica-log"
+ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
+APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
+DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
+
+
+class SetView(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker set, as a controller holds it. No master: `master` is None."""
+
+    master: int | None
+    master_address: str
+    master_epoch: int
+    sync_state_set: tuple[int, ...]  # ascending
+    sync_state_set_epoch: int
+    replicas: dict[str, str]  # id, in decimal -> ip:port of every registered broker
+
+
+class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A controller's answer; only one that leads gives it."""
+
+    node: str
+    sets: dict[str, SetView]
+
+
+class EpochView(msgspec.Struct, frozen=True, array_like=True):
+    """An epoch of a replica's list: its bytes are ``[start, end)``; the last one ends at the end
+    of the log."""
+
+    epoch: int
+    start: int
+    end: int
+
+
+class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker's answer. `id` is what its identity file says; None before it has one."""
+
+    node: str
+    set: str
+    address: str
+    id: int | None
+    leads: bool  # it calls itself master, in the last of its epochs
+    epochs: tuple[EpochView, ...]
+    end: int
+    confirmed: int | None  # confirmOffset, where it is told
+
+
+class RouteView(msgspec.Struct, frozen=True, kw_only=True):
+    """A name server's answer: broker set -> role id, in decimal (0: master) -> ip:port."""
+
+    node: str
+    sets: dict[str, dict[str, str]]
+
+
+class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes of one epoch in one replica's store, at rest.
+
+    `digests` are SHA-256 in hex of each 64 KiB of ``[start, end)``, the last one of what is left.
+    `records` are the messages of the run's own topics in it, each ``[key, queue offset, value]``.
+    """
+
+    node: str
+    set: str
+    id: int | None
+    epoch: int
+    start: int
+    end: int
+    last: bool  # the newest epoch of this replica
+    digests: tuple[str, ...]
+    records: tuple[tuple[int, int, Any], ...] = ()
+
+
+T = TypeVar("T", ControllerView, ReplicaView, RouteView, ReplicaLog)
+
+
+def decoded(op: Op, kind: type[T]) -> T:
+    """The value of an `ok` completion.
+
+    Raises:
+        HistoryError: it has another shape.
+    """
+    try:
+        return msgspec.convert(op.value, kind)
+    except msgspec.ValidationError as error:
+        raise HistoryError(f"value of {op.index} is no {kind.__name__}: {error}") from None
+
+
+def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog) -> dict[str, Any]:
+    """A view as the value of an operation: plain values."""
+    plain: dict[str, Any] = msgspec.to_builtins(view)
+    return plain
