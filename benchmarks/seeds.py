@@ -24,6 +24,8 @@ from harness.replicas import differences
 from harness.runs import run_test
 
 SETUP = {"broker_sets": 1, "replicas": 3, "controllers": 3}
+# Enough that most losses of power find messages on their way: half of these are sends.
+RATE, CONCURRENCY = 300.0, 12
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -71,6 +73,8 @@ def campaign(
     faults: Sequence[str] = ("power", "kill"),
     profiles: Sequence[str] = ("P-SAFE", "P-ALL"),
     time_limit_ns: int = 20_000_000_000,
+    rate: float = RATE,
+    concurrency: int = CONCURRENCY,
     processes: int = 2,
 ) -> Iterator[Told]:
     """Run `count` seeds from `first` on, each under one of the profiles in turn."""
@@ -83,6 +87,8 @@ def campaign(
                 "nemesis": tuple(faults),
                 "profile": profiles[at % len(profiles)],
                 "time_limit_ns": time_limit_ns,
+                "rate": rate,
+                "concurrency": concurrency,
             },
             Options,
         )
@@ -103,14 +109,17 @@ def campaign(
 @click.option("--profile", "profiles", multiple=True, default=("P-SAFE", "P-ALL"),
               show_default=True)  # fmt: skip
 @click.option("--time-limit", type=Duration(), default="20s", show_default=True)
+@click.option("--rate", default=RATE, show_default=True, help="operations a second")
+@click.option("--concurrency", default=CONCURRENCY, show_default=True)
 @click.option("--processes", default=2, show_default=True)
 def main(count: int, first: int, faults: tuple[str, ...], profiles: tuple[str, ...],
-         time_limit: int, processes: int) -> None:  # fmt: skip
+         time_limit: int, rate: float, concurrency: int, processes: int) -> None:  # fmt: skip
     """Run the seeds and print what came of them."""
     begun = time.monotonic()
     table: Counter[tuple[str, str]] = Counter()
     runs = campaign(count, first=first, faults=faults, profiles=profiles,
-                    time_limit_ns=time_limit, processes=processes)  # fmt: skip
+                    time_limit_ns=time_limit, rate=rate, concurrency=concurrency,
+                    processes=processes)  # fmt: skip
     for told in runs:
         table[told.profile, told.verdict] += 1
         if told.verdict != "valid":

@@ -253,6 +253,14 @@ class HaMaster:
         """What minInSyncReplicas is compared with before an append."""
         return len(self._set.in_question())
 
+    def stands_on(self, refused: int) -> bool:
+        """Whether a lost proposal stays open though `refused`, a later one, was turned down.
+
+        While nothing else can be asked for, as when the slave that should have joined is dead,
+        sends wait for it. Only a new term settles what became of it.
+        """
+        return self._set.open_beside(refused)
+
     def next_deadline_ns(self) -> int | None:
         """When `Timeout` is due."""
         if not self.leading:

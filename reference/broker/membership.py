@@ -22,7 +22,7 @@ from reference.broker.ha_slave import SlaveTiming
 from reference.broker.identity import Claimed, IdentityFiles, New, Owned, State, check_code
 from reference.broker.replication import Replication
 from reference.broker.store import Store
-from reference.broker.sync_state_set import ProposeSyncStateSet
+from reference.broker.sync_state_set import NO_TERM, ProposeSyncStateSet
 from reference.broker.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
@@ -92,6 +92,7 @@ class Membership:
         self._ha_address = ""  # of the master that is followed, as a name server tells
         self._members: frozenset[BrokerId] = frozenset()
         self._changing = False  # a change of role is under way
+        self._in_doubt = NO_TERM  # the epoch whose SyncStateSet cannot be known any more
         self._is_told = True  # the controller knows the address
         self._former: tuple[Connection, ...] = ()  # connections from former addresses
 
@@ -285,6 +286,9 @@ class Membership:
         # A controller that does not lead, or lost its lead, cannot tell whether it was applied.
         sure = answer.code >= ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH
         refused = sure and answer.code != ResponseCode.CONTROLLER_NOT_LEADER
+        replication = some(self.replication, "who proposes has its replication")
+        if refused and replication.server.core.stands_on(proposal.number):
+            self._in_doubt = self.master_epoch
         return HaAnswered(number=proposal.number, outcome="refused" if refused else "unknown")
 
     def _ha_known(
@@ -303,6 +307,11 @@ class Membership:
             await self._tried(self._look())
 
     async def _look(self) -> None:
+        if self.role == "master" and self._in_doubt == self.master_epoch:
+            # What was proposed and lost may yet be applied, but not in the next epoch.
+            self._in_doubt = NO_TERM
+            self._host.log("broker.role.doubt", epoch=self.master_epoch)
+            await self._stand()
         request = headers.ReplicaInfoRequest(broker_name=self._config.broker_name)
         answer = await self._ask(RequestCode.CONTROLLER_GET_REPLICA_INFO, request)
         known: Known = from_ext(headers.ReplicaInfoResponse, answer.ext)
@@ -312,8 +321,8 @@ class Membership:
             known = from_ext(headers.MasterResponse, answer.ext)
             set_epoch = known.sync_state_set_epoch  # the body of this answer does not tell
         epoch = MasterEpoch(known.master_epoch or 0)
-        if not known.master_address or epoch < self.master_epoch:
-            return
+        if self._changing or not known.master_address or epoch < self.master_epoch:
+            return  # somebody else has asked meanwhile, and changes the role now
         self._changing = True
         try:
             if known.master_broker_id == self.broker_id:

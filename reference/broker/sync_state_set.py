@@ -92,6 +92,10 @@ class SyncStateSet:
         members = self.in_question()
         return members if self.held is None else members | {self.held}
 
+    def open_beside(self, number: int) -> bool:
+        """Whether a proposal other than this one may yet be applied."""
+        return any(p.number != number for p in self.proposals)
+
     # Joining.
 
     def hold(self, now_ns: int, slave: BrokerId) -> bool:

@@ -2,9 +2,17 @@
 
 from random import Random
 
-import msgspec
 import pytest
-from reference_world import CONTROLLER, CONTROLLER_CONF, JOINED, Cluster, Process, relay
+from reference_world import (
+    CONTROLLER,
+    CONTROLLER_CONF,
+    JOINED,
+    RELAYED,
+    Cluster,
+    Process,
+    relay,
+    through_relay,
+)
 
 from harness.simulation.disk import SimDisk
 from harness.simulation.world import SimHost
@@ -147,17 +155,6 @@ def test_a_controller_killed_at_any_event_forgets_no_id() -> None:
             if applied:
                 assert codes(cluster) == applied, at
     assert lost > 0  # the instant that matters was among them
-
-
-def through_relay(answer: Frame) -> Frame:
-    """Name the relay as the leader, so that every request goes through it."""
-    address = "198.18.0.96:9878"
-    return msgspec.structs.replace(
-        answer, ext={**(answer.ext or {}), "controllerLeaderAddress": address}
-    )
-
-
-RELAYED = {**JOINED, "controllerAddr": "198.18.0.96:9878"}
 
 
 def test_a_lost_answer_to_a_claim_costs_no_id(cluster: Cluster) -> None:
