@@ -24,5 +24,8 @@ def _local() -> Finding:
         local.check()
     except EnvironmentUnavailable as error:
         return Finding("local", False, str(error))
-    able = ", ".join(sorted(c.value for c in local.LocalEnvironment.capabilities))
-    return Finding("local", True, f"namespaces can be made; can {able}")
+    able = ", ".join(sorted(c.value for c in local.COULD - local.lacking().keys()))
+    text = f"namespaces can be made; can {able}"
+    for capability, why in local.lacking().items():
+        text += f"; cannot {capability.value}: {why}"
+    return Finding("local", True, text)

@@ -20,8 +20,9 @@ from harness.environments.api import (
     EnvironmentUnavailable,
     MachineSpec,
 )
-from harness.environments.helper import PACKET_MAX
-from harness.environments.local import LocalEnvironment, LocalMachine, check
+from harness.environments.local import LocalEnvironment, check
+from harness.environments.machine import LinkedMachine
+from harness.environments.station import PACKET_MAX
 
 try:
     check()
@@ -56,7 +57,7 @@ def open_fds() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-async def ended(machine: LocalMachine, pid: int) -> int:
+async def ended(machine: LinkedMachine, pid: int) -> int:
     """The exit code of a process that ends soon."""
     for _ in range(200):
         code = (await machine.status(pid)).code
@@ -153,8 +154,7 @@ def test_failing_and_cancelled_dials_leave_no_descriptor(tmp_path: Path) -> None
 
 def test_an_answer_and_a_cancellation_in_one_moment_leave_no_descriptor(tmp_path: Path) -> None:
     async def main(environment: LocalEnvironment) -> None:
-        link = environment._link
-        assert link is not None
+        link = environment._link()
         before = open_fds()
         asking = asyncio.ensure_future(link.ask("socket", name="m", source="198.18.0.16"))
         await asyncio.sleep(0)
@@ -220,9 +220,9 @@ def test_how_processes_end(tmp_path: Path) -> None:
 
 def helper_of(environment: LocalEnvironment) -> int:
     """The inner helper: the child of the `unshare` that we started."""
-    link = environment._link
-    assert link is not None
-    return int(children_of(link.process.pid).split()[0])
+    helper = environment._helper
+    assert helper is not None
+    return int(children_of(helper.process.pid).split()[0])
 
 
 def children_of(pid: int) -> str:

@@ -1,0 +1,219 @@
+"""A machine behind a helper: a network, a folder shared with the host, a file of names.
+
+Serves local and docker alike. Files are read and written on the host, at the paths that they have
+inside. Units: seconds, bytes.
+"""
+
+import asyncio
+import errno
+import os
+import re
+import shutil
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import msgspec
+
+from harness.environments.api import CLIENT, Cut, MissingCapability, Port, ProcessStatus
+from harness.environments.link import Link
+from harness.environments.packet_filter import ruleset
+from reference.rpc import Dial, Wired
+
+ANY_ADDRESS = "0.0.0.0"
+HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}")
+# What a dial meets that nobody answers: no host has the address, or no way leads there.
+NOBODY = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of every machine of an environment.
+
+    `network` is the run's; `client` the block that a cut of `CLIENT` means. Processes get `env` and
+    run as `user` (None: as their helper). With `mount_hosts` each sees its machine's file of names
+    in the place of /etc/hosts; else the machine has it there already.
+    """
+
+    environment: str
+    network: IPv4Network
+    client: str
+    env: dict[str, str]
+    user: tuple[int, int] | None = None
+    mount_hosts: bool = False
+
+
+class LinkedMachine:
+    """A machine and the helper that acts on it.
+
+    Args:
+        folder: its data; made by the caller.
+        hosts: its file of names; made by the caller (`write_hosts`).
+    """
+
+    def __init__(
+        self, link: Link, place: Place, name: str, *, block: IPv4Network, folder: Path, hosts: Path
+    ) -> None:
+        self._link = link
+        self._place = place
+        self._name = name
+        self._block = block
+        self._address = str(block.network_address)
+        self._folder = folder
+        self._hosts = hosts
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def block(self) -> str:
+        return str(self._block)
+
+    @property
+    def data_dir(self) -> str:
+        return str(self._folder)
+
+    async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
+        path = self._folder / log
+        path.touch()  # so that it is ours, whoever writes into it
+        answer, _ = await self._link.ask(
+            "spawn",
+            name=self._name,
+            argv=list(argv),
+            log=str(path),
+            folder=str(self._folder),
+            env={**self._place.env, "HOME": str(self._folder)},
+            hosts=str(self._hosts) if self._place.mount_hosts else None,
+            user=self._place.user,
+        )
+        return ProcessStatus(pid=answer["pid"], code=None)
+
+    async def signal(self, pid: int, signal: int) -> None:
+        await self._link.ask("signal", pid=pid, number=signal)
+
+    async def status(self, pid: int) -> ProcessStatus:
+        answer, _ = await self._link.ask("status", pid=pid)
+        return ProcessStatus(pid=pid, code=answer["code"], stopped=answer["stopped"])
+
+    async def power_loss(self) -> dict[str, int]:
+        where = self._place.environment
+        raise MissingCapability(f"{where} cannot do power-loss: its machines share one disk")
+
+    async def set_address(self, address: str) -> None:
+        if IPv4Address(address) not in self._block:
+            raise ValueError(f"{address} is not of {self._name}'s block {self._block}")
+        if address == self._address:
+            return
+        prefix = self._place.network.prefixlen
+        await self._link.ask(
+            "address",
+            name=self._name,
+            remove=[f"{self._address}/{prefix}"],
+            add=[f"{address}/{prefix}"],
+        )
+        self._address = address
+
+    async def set_hosts(self, hosts: Mapping[str, str]) -> None:
+        write_hosts(self._hosts, hosts)
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        # A run's network is chosen when it comes up, so only the environment knows where clients
+        # dial from.
+        resolved = [
+            msgspec.structs.replace(c, block=self._place.client) if c.source == CLIENT else c
+            for c in cuts
+        ]
+        await self._link.ask("cut", name=self._name, ruleset=ruleset(resolved))
+
+    async def cut_packets(self) -> dict[str, int]:
+        answer, _ = await self._link.ask("caught", name=self._name)
+        packets: dict[str, int] = answer["packets"]
+        return packets
+
+    async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
+        sock = await socket_inside(self._link, self._name, ANY_ADDRESS)
+        with sock:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.get_running_loop().sock_connect(sock, (host, port))
+            except (ConnectionRefusedError, ConnectionResetError):
+                return "refused"
+            except TimeoutError:
+                return "silent"
+            except OSError as error:
+                if error.errno in NOBODY:
+                    return "silent"
+                raise
+        return "open"
+
+    async def remove(self, path: str) -> None:
+        target = Path(path)
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+
+    async def put(self, path: str, data: bytes) -> None:
+        target = Path(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+
+    async def get(self, path: str) -> bytes | None:
+        try:
+            return Path(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    async def files(self, folder: str) -> list[str]:
+        root = Path(folder)
+        return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+
+def write_hosts(path: Path, hosts: Mapping[str, str]) -> None:
+    """Make `path` say what names mean.
+
+    In place, because a file that is mounted elsewhere is followed by its inode, not by its name;
+    in one write that never makes it shorter, so that no reader meets half of a line.
+    """
+    for name in hosts:
+        if HOST_NAME.fullmatch(name) is None:
+            raise ValueError(f"no name of a host: {name!r}")
+    lines = ["127.0.0.1 localhost", *(f"{IPv4Address(a)} {n}" for n, a in sorted(hosts.items()))]
+    text = "\n".join(lines).encode() + b"\n"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(fd, text.ljust(os.fstat(fd).st_size, b"\n"), 0)
+    finally:
+        os.close(fd)
+
+
+async def socket_inside(link: Link, machine: str, source: str) -> socket.socket:
+    """A TCP socket made on a machine, bound to one of its addresses; it does not block."""
+    _, fd = await link.ask("socket", name=machine, source=source)
+    sock = socket.socket(fileno=fd)
+    sock.setblocking(False)
+    return sock
+
+
+def dial_from(link: Callable[[], Link], machine: str, source: str) -> Dial:
+    """A way to reach nodes from an address of a machine; `link` finds its helper, or raises."""
+
+    async def connect(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Wired:
+        sock = await socket_inside(link(), machine, source)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(sock, (host, port))
+            return await loop.create_connection(factory, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    def dial(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Awaitable[Wired]:
+        return connect(factory, host, port)
+
+    return dial

@@ -1,0 +1,372 @@
+"""Faults of machines in real namespaces: pauses, cuts, other addresses, names, probes."""
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from harness import doctor
+from harness.environments import local
+from harness.environments.api import (
+    CLIENT,
+    CLIENT_ADDRESS,
+    Capability,
+    Cut,
+    EnvironmentUnavailable,
+    MachineSpec,
+)
+from harness.environments.local import LocalEnvironment, check, lacking
+from harness.environments.machine import LinkedMachine, write_hosts
+from reference.rpc import Dial
+
+try:
+    check()
+    MISSING, LACKS = "", lacking()
+except EnvironmentUnavailable as error:
+    MISSING, LACKS = str(error), {}
+
+pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+needs_cut = pytest.mark.skipif(Capability.CUT in LACKS, reason=LACKS.get(Capability.CUT, ""))
+needs_names = pytest.mark.skipif(
+    Capability.READDRESS in LACKS, reason=LACKS.get(Capability.READDRESS, "")
+)
+T = TypeVar("T")
+PORT = 7
+SHORT_S, LONG_S = 0.3, 10.0
+ECHO = f"""
+import socket, threading
+def serve(c):
+    while data := c.recv(100):
+        c.sendall(data)
+s = socket.create_server(('0.0.0.0', {PORT}))
+while True:
+    threading.Thread(target=serve, args=s.accept()[:1], daemon=True).start()
+"""
+
+
+def world(
+    folder: Path,
+    main: Callable[[LocalEnvironment, LinkedMachine, LinkedMachine], Coroutine[Any, Any, T]],
+) -> T:
+    """Do something in a world of two machines that echo."""
+
+    async def body() -> T:
+        environment = LocalEnvironment(folder)
+        await environment.up([MachineSpec(name="a"), MachineSpec(name="b")])
+        try:
+            a, b = environment.machine("a"), environment.machine("b")
+            for machine in (a, b):
+                await machine.spawn([sys.executable, "-c", ECHO], log="echo.log")
+            for machine, other in ((a, b), (b, a)):
+                await until(lambda m=machine, o=other: meets(o, m))  # type: ignore[misc]
+            return await main(environment, a, b)
+        finally:
+            await environment.down()
+
+    return asyncio.run(body())
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    for _ in range(500):
+        if await condition():
+            return
+        await asyncio.sleep(0.02)
+    raise TimeoutError
+
+
+async def meets(source: LinkedMachine, target: LinkedMachine) -> bool:
+    return await source.probe(target.address, PORT, timeout_s=LONG_S) == "open"
+
+
+class Line(asyncio.Protocol):
+    """A connection that says something and waits for the echo."""
+
+    def __init__(self) -> None:
+        self.echo = asyncio.Event()
+        self.lost = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.echo.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.set()
+
+    async def answered(self, timeout_s: float) -> bool:
+        self.echo.clear()
+        self.transport.write(b"x")
+        try:
+            await asyncio.wait_for(self.echo.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def line(dial: Dial, host: str) -> AsyncIterator[Line]:
+    _, protocol = await dial(Line, host, PORT)
+    assert isinstance(protocol, Line)
+    try:
+        yield protocol
+    finally:
+        protocol.transport.abort()
+        await protocol.lost.wait()
+
+
+def test_a_paused_process_is_in_state_t_and_goes_on(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        pid = (await a.spawn(["sleep", "60"], log="sleep.log")).pid
+
+        async def stopped() -> bool:
+            return (await a.status(pid)).stopped
+
+        assert not await stopped()
+        await a.signal(pid, signal.SIGSTOP)
+        await until(stopped)
+        assert (await a.status(pid)).code is None
+        await a.signal(pid, signal.SIGCONT)
+
+        async def running() -> bool:
+            return not await stopped()
+
+        await until(running)
+        await a.signal(pid, signal.SIGSTOP)
+        await a.signal(pid, signal.SIGKILL)  # ends a stopped process as well
+
+        async def ended() -> bool:
+            return (await a.status(pid)).code == -signal.SIGKILL
+
+        await until(ended)
+        assert not await stopped()
+
+    world(tmp_path, main)
+
+
+@needs_cut
+def test_a_cut_is_silent_one_way_counts_and_heals(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        assert await a.cut_packets() == {}
+        await a.cut([Cut(source="b", block=b.block)])
+        assert await a.cut_packets() == {"b": 0}
+        assert await b.probe(a.address, PORT, timeout_s=SHORT_S) == "silent"
+        assert (await a.cut_packets())["b"] > 0
+        # One way: what a sends still leaves, but b's answers are packets of b.
+        assert await a.probe(b.address, PORT, timeout_s=SHORT_S) == "silent"
+        assert await b.cut_packets() == {}
+        async with line(environment.dial, a.address) as client:
+            assert await client.answered(LONG_S), "clients are not cut"
+        await a.cut([])
+        assert await a.cut_packets() == {}
+        assert await meets(b, a)
+        assert await meets(a, b)
+
+    world(tmp_path, main)
+
+
+@needs_cut
+def test_resets_are_heard_where_both_sides_cut_each_other(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        await a.cut([Cut(source="b", block=b.block, reset=True)])
+        assert await b.probe(a.address, PORT, timeout_s=LONG_S) == "refused"
+        await b.cut([Cut(source="a", block=a.block, reset=True)])
+        assert await b.probe(a.address, PORT, timeout_s=LONG_S) == "refused"
+        assert await a.probe(b.address, PORT, timeout_s=LONG_S) == "refused"
+        assert (await a.cut_packets())["b"] > 0
+        assert (await b.cut_packets())["a"] > 0
+
+    world(tmp_path, main)
+
+
+@needs_cut
+def test_cutting_clients_off_ends_what_they_have_and_leaves_observers(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        async with (
+            line(environment.dial, a.address) as silent,
+            line(environment.dial, b.address) as reset,
+        ):
+            assert await silent.answered(LONG_S)
+            assert await reset.answered(LONG_S)
+            await a.cut([Cut(source=CLIENT, block=f"{CLIENT_ADDRESS}/32")])
+            await b.cut([Cut(source=CLIENT, block=f"{CLIENT_ADDRESS}/32", reset=True)])
+            assert not await silent.answered(SHORT_S)
+            assert not silent.lost.is_set()
+            reset.transport.write(b"x")
+            await asyncio.wait_for(reset.lost.wait(), LONG_S)
+            for machine in (a, b):
+                assert (await machine.cut_packets())[CLIENT] > 0
+                async with line(environment.observer_dial, machine.address) as observer:
+                    assert await observer.answered(LONG_S)
+            await a.cut([])
+            await asyncio.wait_for(silent.echo.wait(), LONG_S)  # TCP sends again
+
+    world(tmp_path, main)
+
+
+@needs_cut
+@needs_names
+def test_a_cut_outlives_a_change_of_address(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        first = b.address
+        await a.cut([Cut(source="b", block=b.block)])
+        await b.cut([Cut(source="a", block=a.block)])
+        await b.set_address("198.18.0.33")
+        assert b.address == "198.18.0.33"
+        assert b.block == "198.18.0.32/28"
+        assert await b.probe(a.address, PORT, timeout_s=SHORT_S) == "silent"
+        assert await a.probe(b.address, PORT, timeout_s=SHORT_S) == "silent"
+        assert (await a.cut_packets())["b"] > 0
+        assert (await b.cut_packets())["a"] > 0
+        await b.cut([])
+        await a.cut([])
+        await b.set_address(first)
+        assert await meets(a, b)
+
+    world(tmp_path, main)
+
+
+@needs_names
+def test_after_a_change_of_address_old_connections_hang_and_new_ones_work(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        old = a.address
+        async with line(environment.dial, old) as before:
+            assert await before.answered(LONG_S)
+            await a.set_address("198.18.0.17")
+            assert not await before.answered(SHORT_S)
+            assert not before.lost.is_set()
+            assert await b.probe(old, PORT, timeout_s=SHORT_S) == "silent"
+            assert await meets(b, a)
+            async with line(environment.dial, a.address) as after:
+                assert await after.answered(LONG_S)
+            await a.set_address(old)
+            await a.set_address(old)  # no change, no error
+            await asyncio.wait_for(before.echo.wait(), LONG_S)
+        for wrong in ("198.18.0.32", "198.18.1.16", "10.0.0.1", "a"):
+            with pytest.raises(ValueError):
+                await a.set_address(wrong)
+        assert a.address == old
+
+    world(tmp_path, main)
+
+
+@needs_names
+def test_names_mean_what_was_set_last_also_to_a_running_process(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        fifo, log = tmp_path / "ask", "names.log"
+        os.mkfifo(fifo)
+        await a.set_hosts({"b": b.address})
+        script = f'exec < "{fifo}"; exec "$0" -c "$1"'
+        await a.spawn(["sh", "-c", script, sys.executable, LOOKUPS_BY_LINE], log=log)
+        asking = os.open(fifo, os.O_RDWR)  # opening one end only would wait for the other
+
+        async def told(count: int) -> list[str]:
+            async def enough() -> bool:
+                return (await a.get(f"{a.data_dir}/{log}") or b"").count(b"\n") >= count
+
+            await until(enough)
+            return (await a.get(f"{a.data_dir}/{log}") or b"").decode().split()
+
+        os.write(asking, b"b\n")
+        assert await told(1) == ["198.18.0.32"]
+        await a.set_hosts({"b": "198.18.0.33", "c": "198.18.0.48"})
+        os.write(asking, b"b\nc\n")
+        assert (await told(3))[1:] == ["198.18.0.33", "198.18.0.48"]
+        await a.set_hosts({"localhost2": "127.0.0.1"})
+        os.write(asking, b"b\nlocalhost\n")
+        assert (await told(5))[3:] == ["unknown", "127.0.0.1"]
+        os.close(asking)
+
+    world(tmp_path, main)
+    assert "198.18." not in Path("/etc/hosts").read_text(), "the host's own names stay as they are"
+
+
+LOOKUPS_BY_LINE = """
+import socket, sys
+for line in sys.stdin:
+    try:
+        print(socket.gethostbyname(line.strip()), flush=True)
+    except OSError:
+        print('unknown', flush=True)
+"""
+
+
+def test_what_a_probe_meets(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        before = len(os.listdir("/proc/self/fd"))
+        assert await a.probe(b.address, PORT, timeout_s=LONG_S) == "open"
+        assert await a.probe(b.address, PORT + 1, timeout_s=LONG_S) == "refused"
+        assert await a.probe("198.18.0.99", PORT, timeout_s=SHORT_S) == "silent"
+        # The kernel gives up on an address that nobody has: silence as well.
+        assert await a.probe("198.18.0.99", PORT, timeout_s=LONG_S) == "silent"
+        assert await a.probe("192.0.2.1", PORT, timeout_s=LONG_S) == "silent", "no way out"
+        assert len(os.listdir("/proc/self/fd")) == before
+
+    world(tmp_path, main)
+
+
+def test_probes_of_silence_do_not_hold_up_other_requests(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        probes = [
+            asyncio.ensure_future(a.probe("198.18.0.99", PORT, timeout_s=LONG_S)) for _ in range(50)
+        ]
+        await asyncio.wait_for(b.probe(a.address, PORT, timeout_s=LONG_S), 2)
+        for probe in probes:
+            probe.cancel()
+        await asyncio.gather(*probes, return_exceptions=True)
+
+    world(tmp_path, main)
+
+
+def test_removing_files_and_folders(tmp_path: Path) -> None:
+    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+        await a.put(f"{a.data_dir}/store/x/y", b"1")
+        await a.put(f"{a.data_dir}/store.conf", b"2")
+        for name in ("store", "store", "store.conf", "none"):
+            await a.remove(f"{a.data_dir}/{name}")
+        assert await a.files(a.data_dir) == ["echo.log"]
+
+    world(tmp_path, main)
+
+
+def test_a_file_of_names_is_rewritten_in_place_and_never_gets_shorter(tmp_path: Path) -> None:
+    path, alone = tmp_path / "m.hosts", "127.0.0.1 localhost\n"
+    write_hosts(path, {"b": "198.18.0.32", "a": "198.18.0.16"})
+    inode = path.stat().st_ino
+    assert path.read_text() == f"{alone}198.18.0.16 a\n198.18.0.32 b\n"
+    size = path.stat().st_size
+    write_hosts(path, {})
+    assert path.read_text() == alone.ljust(size, "\n")
+    assert path.stat().st_ino == inode
+    for hosts in ({"a b": "198.18.0.1"}, {"a": "198.18.0.1\n1.1.1.1 x"}):
+        with pytest.raises(ValueError):
+            write_hosts(path, hosts)
+
+
+def test_without_nft_local_works_and_says_that_it_cannot_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for program in ("unshare", "ip", "mount", "true"):
+        found = shutil.which(program, path=local.admin_path())
+        assert found is not None
+        (tmp_path / program).symlink_to(found)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(local, "SBIN", "")
+    lacking.cache_clear()
+    try:
+        assert lacking()[Capability.CUT] == "nft is missing (package nftables)"
+        assert Capability.CUT not in LocalEnvironment(tmp_path).capabilities
+        assert Capability.PAUSE in LocalEnvironment(tmp_path).capabilities
+        finding = next(f for f in doctor.examine() if f.environment == "local")
+        assert finding.works
+        assert "cannot cut: nft is missing (package nftables)" in finding.text
+    finally:
+        lacking.cache_clear()
