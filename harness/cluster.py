@@ -52,8 +52,25 @@ class ClusterView(Protocol):
         """Addresses of all name servers."""
         ...
 
+    def controllers(self) -> Sequence[str]:
+        """Addresses of all controllers."""
+        ...
+
     @property
     def dial(self) -> Dial: ...
+
+    @property
+    def observer_dial(self) -> Dial:
+        """As `dial`, from the observers' address."""
+        ...
+
+    async def identity(self, node: str) -> int | None:
+        """The persistent id that a broker's identity file holds; None before it has one."""
+        ...
+
+    async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
+        """The files below a folder of the node's data, by path below its data folder."""
+        ...
 
     def running(self, node: str) -> bool:
         """Whether the node should run: started, and not killed by a fault."""
@@ -132,13 +149,16 @@ class FaultPackage(msgspec.Struct, frozen=True, kw_only=True):
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """What clients do during the run and after it, and how each client is made.
 
-    `final_generator` runs after the heal and reads everything. `topics` maps each topic to its
-    number of queues on each broker set; they exist on all replicas before the first fault.
+    `threads` are what it runs on, numbered from 0 in each workload; several workloads run side by
+    side. `final_generator` runs after the heal and reads everything; None where there is nothing
+    to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
+    replicas before the first fault.
     """
 
     name: str
+    threads: int
     generator: Generator
-    final_generator: Generator
+    final_generator: Generator | None
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
     setup: Callable[[], Awaitable[None]] | None = None

@@ -1,9 +1,8 @@
-"""One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect, judge.
+"""One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect.
 
-The whole run is one generator: what the brokers say they are, then clients and nemesis until the
-time limit, then the heal, then the wait for recovery, then the final reads. Whatever a verdict
-needs to know is an operation in the history, so a stored run is judged as it was the first time.
-The history's time 0 is the creation of the run folder.
+The whole run is one generator (`harness.composition.schedule`). Whatever a verdict needs to know is
+an operation in the history, so a stored run is judged as it was the first time. The history's time
+0 is the creation of the run folder.
 """
 
 import asyncio
@@ -13,125 +12,29 @@ from random import Random
 
 import msgspec
 
-from checkers.api import Checker, Context
-from checkers.durability import Durability
-from checkers.faults import FaultProof
-from checkers.runner import Results, check_all
-from checkers.stats import Stats
 from harness import interpreter
 from harness.client.outcome import Fail, Ok, Outcome
 from harness.client.session import RouteBook
-from harness.cluster import FaultPackage, Part, Workload
+from harness.cluster import FaultPackage
+from harness.composition import (
+    AWAIT_LEVEL,
+    AWAIT_RECOVERY,
+    INSPECT,
+    Composed,
+    make_workloads,
+    schedule,
+)
 from harness.deployment import Deployment, until
-from harness.environments.api import Capability, Environment, MissingCapability
-from harness.generators import Source, any_of, clients, nemesis, once, phases, time_limit
-from harness.targets.api import Profile, Settings, Target, Timing, Topology
-from histories.history import History
+from harness.environments.api import Capability, Environment
+from harness.faults import fault_packages
+from harness.options import RECOVERY_S, Options
+from harness.targets.api import Target
 from histories.jsonl import JournalWriter
 from histories.op import Op
 from histories.store import Run, write_whole
-from nemeses.power import power_package
-from nemeses.process import kill_package
-from workloads.queue import queue_workload
 
-RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
-DRAIN_S = 60.0
 ANSWER_S_MAX = 60  # beyond every time-out of a client
-OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
-INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
-
-WORKLOADS = ("queue",)
-FAULTS = ("kill", "power", "none")
-# What `kill` may hit; masters most of all, since it is their death that can lose messages.
-KILLED: tuple[Part, ...] = (
-    *("master", "master", "master", "slave", "slave"),
-    *("controller-leader", "namesrv"),
-)
-# What `power` may strike.
-STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "controller")
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What was asked for; stored with the run, and enough to repeat it.
-
-    `time_limit_ns` is how long clients and faults run; `rate` is operations a second.
-    """
-
-    environment: str
-    seed: int
-    target: str = "reference"
-    workload: str = "queue"
-    nemesis: tuple[str, ...] = ("kill",)
-    time_limit_ns: int = 30_000_000_000
-    rate: float = 100.0
-    concurrency: int = 6
-    controllers: int = 1
-    broker_sets: int = 3
-    replicas: int = 1
-    profile: Profile = "P-ALL"
-    timing: Timing = "fast"
-    mutant: str = ""
-
-    def settings(self) -> Settings:
-        topology = Topology(
-            controllers=self.controllers, broker_sets=self.broker_sets, replicas=self.replicas
-        )
-        return Settings(
-            topology=topology,
-            profile=self.profile,
-            timing=self.timing,
-            seed=self.seed,
-            mutant=self.mutant,
-            sync_flush="power" in self.nemesis,
-        )
-
-    def context(self) -> Context:
-        """What the checkers are told."""
-        scheduled = self.rate * self.time_limit_ns / 1e9 / 2
-        least = max(1, int(scheduled * OK_SHARE_MIN))
-        return Context(
-            profile=self.profile,
-            timing=self.timing,
-            target=self.target,
-            ok_ops_min={"send": least, "poll": least},
-        )
-
-    def command(self) -> str:
-        """The command line that repeats the run."""
-        words = [
-            "maxq test",
-            f"--environment {self.environment}",
-            f"--workload {self.workload}",
-            *(f"--nemesis {name}" for name in self.nemesis),
-            f"--time-limit {decimal(self.time_limit_ns)}s",
-            f"--rate {self.rate!r}".removesuffix(".0"),
-            f"--concurrency {self.concurrency}",
-            f"--controllers {self.controllers}",
-            f"--broker-sets {self.broker_sets}",
-            f"--replicas {self.replicas}",
-            f"--profile {self.profile}",
-            f"--timing {self.timing}",
-            f"--seed {self.seed}",
-        ]
-        if self.mutant:
-            words.append(f"--mutant {self.mutant}")
-        return " ".join(words)
-
-
-def decimal(time_ns: int) -> str:
-    """Seconds, exactly: 1500000000 is ``1.5``."""
-    whole, rest = divmod(time_ns, 1_000_000_000)
-    return f"{whole}.{rest:09}".rstrip("0").removesuffix(".")
-
-
-CHECKERS: dict[str, Sequence[Checker]] = {"queue": (Durability(), FaultProof(), Stats())}
-
-
-def judge(options: Options, history: History) -> Results:
-    """Judge a run by what it recorded, at once or years later."""
-    return check_all(history, CHECKERS[options.workload], options.context())
-
 
 Progress = Callable[[int, Op | None], None]
 
@@ -174,6 +77,8 @@ class Nemeses:
             return await self._inspect()
         if op.f == AWAIT_RECOVERY:
             return await self._recover()
+        if op.f == AWAIT_LEVEL:
+            return await self._level()
         nemesis = self._by_f.get(op.f)
         if nemesis is None:
             return Fail(["no-such-fault", op.f])
@@ -201,32 +106,17 @@ class Nemeses:
         }
         return Ok({"cluster": seen})
 
+    async def _level(self) -> Outcome:
+        """Wait for the replicas, within the bound; whether they are level is for checkers."""
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        level = await until(self._cluster.level, self._recovery_s)
+        after_ms = round((loop.time() - begun) * 1000)
+        return Ok({"cluster": {"holds": True, "level": level, "after_ms": after_ms}})
+
     async def close(self) -> None:
         for client in dict.fromkeys(self._by_f.values()):
             await client.close()
-
-
-def fault_packages(
-    names: Sequence[str], cluster: Deployment, environment: Environment, seed: int
-) -> list[FaultPackage]:
-    """Make the asked-for faults.
-
-    Raises:
-        MissingCapability: the environment cannot do one of them.
-    """
-    packages = []
-    for name in names:
-        if name == "kill":
-            packages.append(kill_package(cluster, Random(f"{seed}/nemesis/kill"), KILLED))
-        if name == "power":
-            packages.append(power_package(cluster, Random(f"{seed}/nemesis/power"), STRUCK))
-    for package in packages:
-        missing: set[Capability] = set(package.needs - environment.capabilities)
-        if missing:
-            lacks = ", ".join(sorted(c.value for c in missing))
-            raise MissingCapability(f"{environment.name} cannot do {lacks}, which "
-                                    f"--nemesis {package.name} needs")  # fmt: skip
-    return packages
 
 
 async def perform(
@@ -270,9 +160,16 @@ async def perform(
             recorder = JournalRecorder(journal, progress)
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
-                await _drive(options, cluster, packages, recorder, now_ns, say=say, wall_ms=wall_ms)
-                if options.replicas > 1:  # stores are collected to be compared
-                    await until(cluster.level, RECOVERY_S[options.timing])
+                await _drive(
+                    options,
+                    cluster,
+                    packages,
+                    recorder,
+                    now_ns,
+                    capabilities=environment.capabilities,
+                    say=say,
+                    wall_ms=wall_ms,
+                )
                 guard.cancel()
         say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
@@ -300,31 +197,34 @@ async def _drive(
     recorder: JournalRecorder,
     now_ns: Callable[[], int],
     *,
+    capabilities: frozenset[Capability],
     say: Callable[[str], None],
     wall_ms: Callable[[], int],
 ) -> None:
-    """Run workload and faults on a cluster that is up."""
+    """Run workloads and faults on a cluster that is up."""
     async with asyncio.TaskGroup() as group:
         routes = RouteBook(cluster.namesrvs(), cluster.dial, group)
-        workload = queue_workload(
-            cluster,
-            routes,
-            group,
-            concurrency=options.concurrency,
-            rate=options.rate,
-            drain_ns_max=round(DRAIN_S * 1e9),
-            wall_ms=wall_ms,
+        composed = Composed(
+            make_workloads(
+                options,
+                cluster,
+                routes,
+                group,
+                capabilities=capabilities,
+                cluster_name=options.settings().cluster,
+                wall_ms=wall_ms,
+            )
         )
-        routes.watch(workload.topics)
-        await cluster.create_topics(workload.topics)
+        routes.watch(composed.topics)
+        await cluster.create_topics(composed.topics)
         await routes.refresh()
         keeping = group.create_task(routes.run())
-        say(f"running {options.workload} with {', '.join(options.nemesis)}")
+        say(f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}")
         try:
             await interpreter.run(
-                _schedule(options, workload, packages),
-                concurrency=options.concurrency,
-                client=workload.client,
+                schedule(options, composed, packages),
+                concurrency=composed.concurrency,
+                client=composed.client,
                 nemesis=Nemeses(packages, cluster, options),
                 recorder=recorder,
                 rng=Random(f"{options.seed}/generator"),
@@ -335,18 +235,6 @@ async def _drive(
         finally:
             keeping.cancel()
             routes.close()
-
-
-def _schedule(options: Options, workload: Workload, packages: Sequence[FaultPackage]) -> Source:
-    faults = [p.generator for p in packages]
-    main = clients(workload.generator, any_of(*faults) if faults else None)
-    return phases(
-        nemesis(once({"f": INSPECT, "value": None})),
-        time_limit(options.time_limit_ns, main),
-        nemesis([p.final_generator for p in packages]),
-        nemesis(once({"f": AWAIT_RECOVERY, "value": None})),
-        clients(workload.final_generator),
-    )
 
 
 async def _save_nodes(run: Run, cluster: Deployment) -> None:

@@ -124,5 +124,5 @@ def decoded(op: Op, kind: type[T]) -> T:
 
 def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog) -> dict[str, Any]:
     """A view as the value of an operation: plain values."""
-    plain: dict[str, Any] = msgspec.to_builtins(view)
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
     return plain

@@ -74,7 +74,7 @@ class Reads(msgspec.Struct, frozen=True):
             return PENDING, self
         if process == self.assigned:
             return Op("invoke", process, "poll", [["poll"]], time=ctx.time), self
-        thread = ctx.roster.positions[process]  # a client's position is its thread
+        thread = ctx.roster.positions[process]  # of this workload, which is always the first
         share = list(range(thread, self.keys, self.readers))
         ext = {SEEK: True} if self.final else None
         return Op("invoke", process, "assign", share, time=ctx.time, ext=ext), self
@@ -167,6 +167,12 @@ class Reader:
         self._session.close()
 
 
+def queue_keys(cluster: ClusterView) -> list[QueueName]:
+    """The queues of the workload; a key is an index."""
+    sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set and not n.spare})
+    return [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
+
+
 def queue_workload(
     cluster: ClusterView,
     routes: RouteBook,
@@ -184,14 +190,13 @@ def queue_workload(
         routes: where its queues live.
         group: the run's tasks.
         concurrency: client threads; a third of them, but at least one, read.
-        rate: operations a second, half of them sends.
+        rate: operations a second, two of three of them sends.
         drain_ns_max: how long the final read may take.
         wall_ms: the harness's wall clock, for message time stamps.
     """
-    sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set})
-    keys = [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
+    keys = queue_keys(cluster)
     readers = min(max(1, concurrency // READER_SHARE), len(keys))
-    gap_ns = round(2e9 / rate)
+    read_gap_ns, send_gap_ns = round(3e9 / rate), round(1.5e9 / rate)
 
     def client(thread: int) -> Client:
         session = Session(routes, cluster.dial, group)
@@ -199,11 +204,12 @@ def queue_workload(
             return Reader(session, keys)
         return Writer(session, keys, wall_ms)
 
-    follow = stagger(gap_ns, each_thread(Reads(len(keys), readers)))
+    follow = stagger(read_gap_ns, each_thread(Reads(len(keys), readers)))
     drain = each_thread(delay(FINAL_POLL_GAP_NS, Reads(len(keys), readers, final=True)))
     return Workload(
         name="queue",
-        generator=reserve((readers, follow), default=stagger(gap_ns, Sends(len(keys)))),
+        threads=concurrency,
+        generator=reserve((readers, follow), default=stagger(send_gap_ns, Sends(len(keys)))),
         final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
         topics={TOPIC: QUEUES},

@@ -1,0 +1,115 @@
+"""Questions of observers to single nodes: 1006, 1007 and 106, one attempt each, nothing changed.
+
+A question that is not answered well is `fail`: it took nothing. Units: seconds.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TypeVar
+
+from harness.client.classify import error_of
+from harness.client.outcome import Fail
+from histories.observed import ControllerView, EpochView, ReplicaView, RouteView, SetView
+from reference.records import RemoteProtocolError
+from reference.rpc import Dial, Pool
+from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, ReplicasInfo
+from reference.wire.body import Body
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.lenient_json import dumps
+from reference.wire.route import MASTER_ID, ClusterInfo
+
+TIMEOUT_S = 1.0
+T = TypeVar("T", bound=Body)
+
+
+class Observer:
+    """One observer's connections.
+
+    Args:
+        dial: how nodes are reached; from the observers' address.
+        group: the run's tasks.
+    """
+
+    def __init__(self, dial: Dial, group: asyncio.TaskGroup) -> None:
+        self._pool = Pool(group, dial=dial)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def controller(
+        self, node: str, address: str, sets: Sequence[str]
+    ) -> ControllerView | Fail:
+        """What a controller holds of these sets; one that does not lead refuses."""
+        told = await self._ask(
+            BrokerReplicasInfo,
+            address,
+            Frame(
+                code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=dumps(list(sets))
+            ),
+        )
+        if isinstance(told, Fail):
+            return told
+        views = {name: _set_view(info) for name, info in told.replicas_info_table.items()}
+        return ControllerView(node=node, sets=views)
+
+    async def replica(
+        self, node: str, broker_set: str, address: str, broker_id: int | None
+    ) -> ReplicaView | Fail:
+        """What a broker says of itself; `broker_id` is what its identity file says."""
+        told = await self._ask(
+            EpochEntryCache, address, Frame(code=RequestCode.GET_BROKER_EPOCH_CACHE, ext={})
+        )
+        if isinstance(told, Fail):
+            return told
+        entries = told.epoch_list
+        ends = [*(e.start_offset for e in entries[1:]), told.max_offset]
+        return ReplicaView(
+            node=node,
+            set=broker_set,
+            address=address,
+            id=broker_id,
+            leads=told.broker_id == MASTER_ID,
+            epochs=tuple(
+                EpochView(epoch=e.epoch, start=e.start_offset, end=end)
+                for e, end in zip(entries, ends, strict=False)
+            ),
+            end=told.max_offset,
+            confirmed=None,
+        )
+
+    async def route(self, node: str, address: str) -> RouteView | Fail:
+        """Which brokers a name server tells clients of."""
+        told = await self._ask(
+            ClusterInfo, address, Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        )
+        if isinstance(told, Fail):
+            return told
+        return RouteView(
+            node=node,
+            sets={
+                name: {str(i): address for i, address in sorted(data.broker_addrs.items())}
+                for name, data in sorted(told.broker_addr_table.items())
+            },
+        )
+
+    async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
+        try:
+            answer = await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+            if answer.code != ResponseCode.SUCCESS:
+                return Fail(error_of(answer.code, answer.remark))
+            return kind.from_json(answer.body)
+        except (OSError, RemoteProtocolError) as error:
+            return Fail([type(error).__name__, str(error)])
+
+
+def _set_view(info: ReplicasInfo) -> SetView:
+    everybody = (*info.in_sync_replicas, *info.not_in_sync_replicas)
+    return SetView(
+        master=info.master_broker_id,
+        master_address=info.master_address or "",
+        master_epoch=info.master_epoch,
+        sync_state_set=tuple(sorted(r.broker_id for r in info.in_sync_replicas)),
+        sync_state_set_epoch=info.sync_state_set_epoch,
+        replicas={str(r.broker_id): r.broker_address or "" for r in everybody},
+    )

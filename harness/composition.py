@@ -1,0 +1,126 @@
+"""A run's workloads side by side: whose thread is whose, and the schedule of the whole run.
+
+The workload queue comes first where it is there, the observers last. The schedule: what the brokers
+say they are; clients and faults until the time limit; the heal; the wait for recovery; the final
+reads; the wait until replicas are level; the observers' last look.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from harness.client.outcome import Client
+from harness.client.session import RouteBook
+from harness.cluster import ClusterView, FaultPackage, Workload
+from harness.environments.api import Capability
+from harness.generators import (
+    Source,
+    any_of,
+    clients,
+    nemesis,
+    on_threads,
+    once,
+    phases,
+    reserve,
+    time_limit,
+)
+from harness.options import Options
+from workloads import payload
+from workloads.lock import lock_workload
+from workloads.observe import observe_workload
+from workloads.queue import queue_keys, queue_workload
+from workloads.registration import registration_workload
+
+INSPECT, AWAIT_RECOVERY, AWAIT_LEVEL = "inspect", "await-recovery", "await-level"
+DRAIN_NS = 60_000_000_000  # the longest that a final read may take
+LOCKERS, APPLICANTS = 4, 2  # threads
+
+
+def make_workloads(
+    options: Options,
+    cluster: ClusterView,
+    routes: RouteBook,
+    group: asyncio.TaskGroup,
+    *,
+    capabilities: frozenset[Capability],
+    cluster_name: str,
+    wall_ms: Callable[[], int],
+) -> list[Workload]:
+    """Make what a run's clients do, in the order of their threads."""
+    made: list[Workload] = []
+    if "queue" in options.workload:
+        made.append(
+            queue_workload(
+                cluster,
+                routes,
+                group,
+                concurrency=options.concurrency,
+                rate=options.rate,
+                drain_ns_max=DRAIN_NS,
+                wall_ms=wall_ms,
+            )
+        )
+    if "lock" in options.workload:
+        made.append(lock_workload(cluster, group, clients=LOCKERS, seed=options.seed))
+    if "registration" in options.workload:
+        made.append(
+            registration_workload(
+                cluster,
+                group,
+                cluster_name=cluster_name,
+                applicants=APPLICANTS,
+                rate=options.rate,
+                capabilities=capabilities,
+            )
+        )
+    keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
+    made.append(observe_workload(cluster, group, keys=keys, decode=payload.decode))
+    return made
+
+
+class Composed:
+    """Several workloads on one range of threads."""
+
+    def __init__(self, workloads: Sequence[Workload]) -> None:
+        self._workloads = tuple(workloads)
+        ends: list[int] = []
+        for workload in self._workloads:
+            ends.append((ends[-1] if ends else 0) + workload.threads)
+        self._ends = ends
+        self.concurrency = ends[-1]
+
+    def client(self, thread: int) -> Client:
+        """A fresh client of the workload that owns the thread."""
+        for workload, end in zip(self._workloads, self._ends, strict=True):
+            if thread < end:
+                return workload.client(thread - (end - workload.threads))
+        raise ValueError(f"no workload has thread {thread}, there are {self.concurrency}")
+
+    def main(self) -> Source:
+        return reserve(*((w.threads, w.generator) for w in self._workloads))
+
+    def finals(self, names: Sequence[str]) -> Source:
+        """The final generators of these workloads, each on its own threads."""
+        return [
+            on_threads(range(end - w.threads, end), w.final_generator)
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.name in names and w.final_generator is not None
+        ]
+
+    @property
+    def topics(self) -> dict[str, int]:
+        return {topic: count for w in self._workloads for topic, count in w.topics.items()}
+
+
+def schedule(options: Options, composed: Composed, packages: Sequence[FaultPackage]) -> Source:
+    """Everything that happens in a run, as one generator."""
+    faults = [p.generator for p in packages]
+    main = clients(composed.main(), any_of(*faults) if faults else None)
+    return phases(
+        nemesis(once({"f": INSPECT, "value": None})),
+        time_limit(options.time_limit_ns, main),
+        nemesis([p.final_generator for p in packages]),
+        nemesis(once({"f": AWAIT_RECOVERY, "value": None})),
+        composed.finals(options.workload),
+        nemesis(once({"f": AWAIT_LEVEL, "value": None})),
+        composed.finals(["observe"]),
+    )

@@ -1,0 +1,37 @@
+"""Which checkers judge a run: those of its workloads, and those of every run."""
+
+from collections.abc import Sequence
+
+from checkers.availability import Availability
+from checkers.broker_ids import BrokerIds
+from checkers.epochs import Epochs
+from checkers.locks import Locks
+from checkers.replicas import Replicas
+
+from checkers.api import Checker
+from checkers.durability import Durability
+from checkers.faults import FaultProof
+from checkers.runner import Results, check_all
+from checkers.stats import Stats
+from harness.options import Options
+from histories.history import History
+
+BY_WORKLOAD: dict[str, Sequence[Checker]] = {
+    "queue": (Durability(),),
+    "lock": (Locks(),),
+    "registration": (),
+}
+ALWAYS: Sequence[Checker] = (
+    BrokerIds(),
+    Epochs(),
+    Replicas(),
+    Availability(),
+    FaultProof(),
+    Stats(),
+)
+
+
+def judge(options: Options, history: History) -> Results:
+    """Judge a run by what it recorded, at once or years later."""
+    checkers = [c for name in options.workload for c in BY_WORKLOAD[name]]
+    return check_all(history, [*checkers, *ALWAYS], options.context())

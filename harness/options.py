@@ -1,0 +1,113 @@
+"""What was asked of a run: stored with it, and enough to repeat it and to judge it."""
+
+import msgspec
+
+from checkers.api import Context
+from harness.targets.api import Profile, Settings, Timing, Topology, plan
+
+RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
+SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
+OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
+LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
+SPARES = 2  # brokers that the registration workload owns
+WORKLOADS = ("queue", "lock", "registration")
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for.
+
+    `time_limit_ns` is how long clients and faults run; `rate` is operations a second of each
+    workload; `concurrency` are the client threads of the workload queue.
+    """
+
+    environment: str
+    seed: int
+    target: str = "reference"
+    workload: tuple[str, ...] = WORKLOADS
+    nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
+    time_limit_ns: int = 60_000_000_000
+    rate: float = 50.0
+    concurrency: int = 10
+    namesrvs: int = 1
+    controllers: int = 3
+    broker_sets: int = 1
+    replicas: int = 3
+    profile: Profile = "P-SAFE"
+    timing: Timing = "fast"
+    mutant: str = ""
+
+    @property
+    def topology(self) -> Topology:
+        return Topology(
+            namesrvs=self.namesrvs,
+            controllers=self.controllers,
+            broker_sets=self.broker_sets,
+            replicas=self.replicas,
+            spares=SPARES if "registration" in self.workload else 0,
+        )
+
+    def settings(self) -> Settings:
+        return Settings(
+            topology=self.topology,
+            profile=self.profile,
+            timing=self.timing,
+            seed=self.seed,
+            mutant=self.mutant,
+            sync_flush="power" in self.nemesis,
+            lock_lease_ms=LOCK_LEASE_MS,
+        )
+
+    def context(self) -> Context:
+        """What the checkers are told."""
+        sets: dict[str, list[str]] = {}
+        for node in plan(self.topology):
+            if node.broker_set and not node.spare:
+                sets.setdefault(node.broker_set, []).append(node.name)
+        return Context(
+            profile=self.profile,
+            timing=self.timing,
+            target=self.target,
+            ok_ops_min=self._ok_ops_min(),
+            broker_sets={name: tuple(nodes) for name, nodes in sets.items()},
+            lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
+            client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
+            recovery_ns=round(RECOVERY_S[self.timing] * 1e9),
+            shrink_ns=round(SHRINK_S[self.timing] * 1e9),
+        )
+
+    def _ok_ops_min(self) -> dict[str, int]:
+        scheduled = self.rate * self.time_limit_ns / 1e9
+        shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}}
+        return {
+            f: max(1, int(scheduled * share * OK_SHARE_MIN))
+            for workload in self.workload
+            for f, share in shares.get(workload, {}).items()
+        }
+
+    def command(self) -> str:
+        """The command line that repeats the run."""
+        words = [
+            "maxq test",
+            f"--env {self.environment}",
+            *(f"--workload {name}" for name in self.workload),
+            f"--nemesis {','.join(self.nemesis)}",
+            f"--profile {self.profile.removeprefix('P-').lower()}",
+            f"--timing {self.timing}",
+            f"--controllers {self.controllers}",
+            f"--namesrvs {self.namesrvs}",
+            f"--broker-sets {self.broker_sets}",
+            f"--replicas {self.replicas}",
+            f"--time-limit {decimal(self.time_limit_ns)}s",
+            f"--rate {self.rate!r}".removesuffix(".0"),
+            f"--concurrency {self.concurrency}",
+            f"--seed {self.seed}",
+        ]
+        if self.mutant:
+            words.append(f"--mutant {self.mutant}")
+        return " ".join(words)
+
+
+def decimal(time_ns: int) -> str:
+    """Seconds, exactly: 1500000000 is ``1.5``."""
+    whole, rest = divmod(time_ns, 1_000_000_000)
+    return f"{whole}.{rest:09}".rstrip("0").removesuffix(".")

@@ -1,0 +1,27 @@
+"""A master that acknowledges what it has itself, whatever its replicas have.
+
+Stands for a set that believes itself replicated and is not: RocketMQ with ASYNC_MASTER semantics
+under a profile that promises more. A master that is cut off from its replicas goes on
+acknowledging until it hears of its successor, which may take minutes, and all of that is truncated.
+Breaks S6.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from reference.broker.ha import HaServer
+from reference.mutants import replaced
+from reference.records import MasterEpoch, PhyOffset
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Wait for nobody."""
+
+    def when_acknowledged(
+        self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+    ) -> None:
+        tell("")
+
+    with replaced(HaServer, "when_acknowledged", when_acknowledged):
+        yield

@@ -1,0 +1,31 @@
+"""A broker that grants a queue's lock alone, also in strict mode.
+
+Stands for RocketMQ without ``lockInStrictMode``: two brokers of a set, one of which was master a
+moment ago, lock one queue for two consumers, and ordered messages are consumed twice and out of
+order. Breaks L1, L2.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from reference.broker.lock_quorum import Locks, _granted
+from reference.mutants import replaced
+from reference.node import now_ns
+from reference.rpc import Reply
+from reference.wire.bodies import MessageQueue
+from reference.wire.codes import ResponseCode
+from reference.wire.frame import Frame
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Ask nobody."""
+
+    async def _win(
+        self: Locks, request: Frame, group: str, client_id: str, queues: Iterable[MessageQueue]
+    ) -> Reply:
+        granted = self._table.lock(now_ns(), group, client_id, queues)
+        return request.answer(ResponseCode.SUCCESS, body=_granted(granted))
+
+    with replaced(Locks, "_win", _win):
+        yield

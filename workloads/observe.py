@@ -1,0 +1,182 @@
+"""Observers: they ask controllers, brokers and name servers what they hold, and change nothing.
+
+They run beside every workload, from an address of their own, so that a fault which cuts clients
+off does not blind them. At the end, when everything is healed and still, they ask everybody once
+more, and read each replica's log from its disk. Operations: `histories.observed`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.client.observer import Observer
+from harness.client.outcome import Client, Fail, Ok, Outcome
+from harness.cluster import ClusterView, Workload
+from harness.environments.api import Role
+from harness.generator import PENDING, Context, Generator, Step
+from harness.generators import concat, limit, stagger, synchronize
+from harness.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
+from histories.observed import (
+    OBSERVE_CONTROLLER,
+    OBSERVE_REPLICA,
+    OBSERVE_ROUTE,
+    REPLICA_LOG,
+    ReplicaLog,
+    encoded,
+)
+from histories.op import Op
+from reference.records import RemoteProtocolError
+
+THREADS = 4  # one that waits for a node which does not answer holds up no other
+GAP_NS = 60_000_000  # between questions
+QUESTIONS = {
+    Role.CONTROLLER: OBSERVE_CONTROLLER,
+    Role.BROKER: OBSERVE_REPLICA,
+    Role.NAMESRV: OBSERVE_ROUTE,
+}
+Key = tuple[str, str, int]  # topic, broker set, queue id
+
+
+class Rounds(msgspec.Struct, frozen=True):
+    """Questions in turn, for ever; each to whoever of the observers is free."""
+
+    questions: tuple[tuple[str, str], ...]  # f, node
+    at: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        f, node = self.questions[self.at % len(self.questions)]
+        op = Op("invoke", process, f, {"node": node}, time=ctx.time)
+        return op, Rounds(self.questions, self.at + 1)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+class Logs(msgspec.Struct, frozen=True):
+    """Every replica's log, one epoch an operation, until the client says that there is no more."""
+
+    nodes: tuple[str, ...]
+    epoch: int = 0  # how many epochs of the first node are read
+    busy: bool = False
+
+    def op(self, ctx: Context) -> Step | None:
+        if not self.nodes:
+            return None
+        process = ctx.some_free_process()
+        if process is None or self.busy:
+            return PENDING, self
+        value = {"node": self.nodes[0], "at": self.epoch}
+        op = Op("invoke", process, REPLICA_LOG, value, time=ctx.time)
+        return op, Logs(self.nodes, self.epoch, busy=True)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.f != REPLICA_LOG or event.type == "invoke":
+            return self
+        if event.type == "ok" and (event.ext or {}).get("more"):
+            return Logs(self.nodes, self.epoch + 1)
+        return Logs(self.nodes[1:])
+
+
+class Eyes:
+    """One observer, as a client."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        observer: Observer,
+        logs: dict[str, list[ReplicaLog]],
+        keys: Sequence[Key],
+        decode: Callable[[int, bytes], Any],
+    ) -> None:
+        self._cluster = cluster
+        self._observer = observer
+        self._logs = logs  # of the nodes read so far, shared by all observers
+        self._keys = keys
+        self._decode = decode
+        self._sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set})
+        self._set_of = {n.name: n.broker_set for n in cluster.nodes}
+
+    async def open(self) -> None:
+        """Connections are made when first needed."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        node = op.value["node"]
+        address = self._cluster.address(node)
+        match op.f:
+            case "observe-controller":
+                told = await self._observer.controller(node, address, self._sets)
+            case "observe-replica":
+                broker_id = await self._cluster.identity(node)
+                told = await self._observer.replica(node, self._set_of[node], address, broker_id)
+            case "observe-route":
+                told = await self._observer.route(node, address)
+            case "replica-log":
+                return await self._log(node, op.value["at"])
+            case _:
+                return Fail(["no-such-operation", op.f])
+        return told if isinstance(told, Fail) else Ok(encoded(told))
+
+    async def _log(self, node: str, at: int) -> Outcome:
+        if at == 0:
+            try:
+                log = read_log(await self._cluster.stored(node, STORE))
+            except (OSError, RemoteProtocolError) as error:
+                return Fail([type(error).__name__, str(error)])
+            self._logs[node] = await self._epochs(node, log)
+        epochs = self._logs[node]
+        if at >= len(epochs):
+            return Fail("no-log")
+        return Ok(encoded(epochs[at]), ext={"more": at + 1 < len(epochs)})
+
+    async def _epochs(self, node: str, log: StoredLog) -> list[ReplicaLog]:
+        broker_set = self._set_of[node]
+        return list(
+            replica_logs(
+                log,
+                node=node,
+                broker_set=broker_set,
+                broker_id=await self._cluster.identity(node),
+                value_of=ValueOf(self._keys, broker_set, self._decode),
+            )
+        )
+
+    async def close(self) -> None:
+        self._observer.close()
+
+
+def observe_workload(
+    cluster: ClusterView,
+    group: asyncio.TaskGroup,
+    *,
+    keys: Sequence[Key],
+    decode: Callable[[int, bytes], Any],
+) -> Workload:
+    """Make the observers.
+
+    Args:
+        cluster: what they observe.
+        group: the run's tasks.
+        keys: the queues whose messages are told of each replica's log; a key is an index.
+        decode: the value of a message's body of a key.
+    """
+    asked = tuple((QUESTIONS[n.role], n.name) for n in cluster.nodes if not n.spare)
+    brokers = tuple(n.name for n in cluster.by_role(Role.BROKER) if not n.spare)
+    logs: dict[str, list[ReplicaLog]] = {}
+
+    def client(thread: int) -> Client:
+        observer = Observer(cluster.observer_dial, group)
+        return Eyes(cluster, observer, logs, keys, decode)
+
+    return Workload(
+        name="observe",
+        threads=THREADS,
+        generator=stagger(GAP_NS, Rounds(asked)),
+        final_generator=concat(limit(len(asked), Rounds(asked)), synchronize(Logs(brokers))),
+        client=client,
+        topics={},
+    )
