@@ -1,9 +1,9 @@
 """From what a checker found to its verdict: the same rules for every claim of the cluster's state.
 
 Any broken promise makes the verdict false. Otherwise a doubt makes it unknown, and so does a
-history in which no claim was judged. A claim whose occasion never came (nobody was elected, nobody
-was silent for long enough), or that the profile does not make, is left out of the verdict's claims:
-it was neither kept nor broken. What would have broken such a claim is counted.
+history in which no claim was judged. A claim whose occasion never came, or was not seen (nobody
+was elected, nobody was silent for long enough), or that the profile does not make, is left out of
+the verdict's claims: it was neither kept nor broken. What breaks such a claim is counted.
 """
 
 from collections import Counter
