@@ -142,7 +142,7 @@ def _anomalies(history: History, findings: Sequence[Finding]) -> tuple[Anomaly, 
                 claim=claim,
                 name=f.name,
                 signature=f"{claim}/{f.name}",
-                ops=teller.evidence(f),
+                ops=teller.evidence(f.ops),
                 story=teller.tell(f),
                 detail=f.detail,
             )

@@ -54,10 +54,10 @@ class Storyteller:
         after = self._heals[bisect_right(self._heals, fault.index, key=_index) :]
         return next((op for op in after if not _nodes(op) or nodes & set(_nodes(op))), None)
 
-    def evidence(self, finding: Finding) -> tuple[int, ...]:
+    def evidence(self, ops: tuple[int, ...]) -> tuple[int, ...]:
         """The operations that prove a finding, with the fault that came before the first."""
-        before = self.fault_before(finding.ops[0])
-        return finding.ops if before is None else tuple(sorted({before.index, *finding.ops}))
+        before = self.fault_before(min(ops, default=0))
+        return ops if before is None else tuple(sorted({before.index, *ops}))
 
     def tell(self, finding: Finding) -> str:
         """The paragraph."""
@@ -67,7 +67,7 @@ class Storyteller:
         else:
             text = f"Queue {finding.key}: {_SAID[finding.name](d)}."
             text += "".join(f" {self._op(index)}." for index in finding.ops[:4])
-        return f"{text} {self._around(finding.ops[0])}"
+        return f"{text} {self.around(finding.ops[0])}"
 
     def _loss(self, finding: Finding) -> str:
         d = finding.detail
@@ -75,15 +75,16 @@ class Storyteller:
         verb = "acknowledged" if sent.type == "ok" else "stored"
         text = (
             f"{_who(sent)} {verb} value {d['value']} of queue {finding.key} at {_offset(d)}, "
-            f"{_when(sent)} (op {sent.index}), {_ALREADY[finding.name]}."
+            f"{when(sent)} (op {sent.index}), {_ALREADY[finding.name]}."
         )
         return text + "".join(f" {self._op(i)}." for i in finding.ops if i != sent.index)
 
     def _op(self, index: int) -> str:
         op = self._history[index]
-        return f"Op {index}: {op.type} {op.f} by process {op.process}, {_when(op)}, {_by(op)}"
+        return f"Op {index}: {op.type} {op.f} by process {op.process}, {when(op)}, {_by(op)}"
 
-    def _around(self, index: int) -> str:
+    def around(self, index: int) -> str:
+        """Which faults came before and after an operation."""
         before, after = self.fault_before(index), self.fault_after(index)
         if before is None and after is None:
             return "There was no fault."
@@ -133,7 +134,8 @@ _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
 }
 
 
-def _when(op: Op) -> str:
+def when(op: Op) -> str:
+    """The time of an operation, for people."""
     return f"at {op.time / 1e9:.3f} s" if op.time >= 0 else "at an unknown time"
 
 
@@ -160,7 +162,7 @@ def _action(op: Op) -> str:
     unsure = "" if nodes or op.error is None else f" ({_short(op.error)})"
     held = all(isinstance(d, dict) and d.get("holds") for d in op.value.values()) if nodes else True
     doubt = "" if held else ", which no probe could prove"
-    return f"{op.f}{of} {_when(op)} (op {op.index}){unsure}{doubt}"
+    return f"{op.f}{of} {when(op)} (op {op.index}){unsure}{doubt}"
 
 
 def _nodes(op: Op) -> list[str]:

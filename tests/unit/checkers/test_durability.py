@@ -418,13 +418,13 @@ def test_the_story_tells_heals_with_their_faults_and_no_questions() -> None:
     assert kill is not None
     assert partition is not None
     assert (kill.index, partition.index) == (3, 13)
-    assert teller._around(9) == (
+    assert teller.around(9) == (
         "The last fault before op 9 was the kill of b1 and b2 at 3.000 s (op 3), which no probe "
         "could prove, undone by the start of b1 at 7.000 s (op 7); the next after it was the "
         "start-partition at 13.000 s (op 13), never undone."
     )
-    assert teller._around(0).startswith("There was no fault before op 0; the next after it was")
-    assert teller._around(15).endswith("none came after it.")
+    assert teller.around(0).startswith("There was no fault before op 0; the next after it was")
+    assert teller.around(15).endswith("none came after it.")
 
 
 def test_every_name_can_be_told() -> None:

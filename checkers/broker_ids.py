@@ -1,0 +1,329 @@
+"""Broker ids: nobody else holds mine, mine stays, and the controllers know no id of nobody.
+
+Owners of an id are **incarnations** (a node between two removals of its store) and applicants (a
+register code of its own). A node says its id itself (`observe-replica`, `join`); an applicant is
+told one (`apply-id`). An id that was given out stays given out, also after its owner's store is
+gone, so two owners of one id break S1 whenever they held it. A sighting that overlaps a removal
+could be of either incarnation, and one after a removal whose outcome nobody knows too: those break
+S1 only against other nodes, and S2 never.
+
+Not judged: two ids at one address. A wiped broker comes back under a new id at its old address, and
+its old id stays registered there; the same is seen while a broker that moved has not yet told its
+new address. Counted as ``addresses-shared``. That an id survives a change of address is S2.
+
+Each set is judged alone (`judge_set`), from rows that say who held which id.
+
+Claims: S1, S2 (controller-ha 6.3). Hazards: H10, H11; a torn identity file.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from checkers.api import Context, Verdict
+from checkers.ruling import Case, Found, rule, unreadable
+from checkers.sightings import (
+    NEVER,
+    SetSighting,
+    begin_of,
+    listed,
+    registered,
+    replica_sightings,
+    set_sightings,
+    shaped,
+)
+from histories.history import History
+from histories.observed import APPLY_ID, JOIN, WIPE
+from histories.op import HistoryError, Op
+
+ANYBODY = ""  # a removal whose victim is not known
+POWER_LOSS = "power-loss"
+
+
+class Held(NamedTuple):
+    """An owner said, or was told, that it holds an id.
+
+    `low` and `high` bound how often the owner's store had been removed at that moment.
+    """
+
+    owner: str  # as people are told: "node b0-1", "applicant x"
+    low: int
+    high: int
+    id: int
+    at: int  # index of the operation
+
+
+class _Applied(msgspec.Struct):
+    set: str
+    code: str | int
+    id: int
+
+
+class _Applying(msgspec.Struct):
+    set: str
+
+
+class _Joined(msgspec.Struct):
+    node: str
+    set: str
+    id: int
+
+
+class _OfNode(msgspec.Struct):
+    node: str
+
+
+class BrokerIds:
+    """The checker. See the module's text."""
+
+    name = "broker-ids"
+    claims = ("S1", "S2")
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            case = _judge(history, context)
+        except HistoryError as error:
+            return unreadable(self, error)
+        return rule(self, history, context, case)
+
+
+def judge_set(name: str, held: Sequence[Held]) -> Iterator[Found]:
+    """Find what is wrong with the owners of one set's ids."""
+    yield from _changed(name, held)
+    yield from _duplicates(name, held)
+
+
+def _changed(name: str, held: Sequence[Held]) -> Iterator[Found]:
+    """S2: one incarnation with two ids; one finding for each further id."""
+    ids: dict[tuple[str, int], dict[int, Held]] = defaultdict(dict)
+    for h in held:
+        if h.low != h.high:
+            continue
+        before = ids[h.owner, h.low]
+        if before and h.id not in before:
+            first = next(iter(before.values()))
+            said = (
+                f"Broker set {name}: {h.owner} held id {first.id} in op {first.at} and id {h.id} "
+                f"in op {h.at}, and its store was not removed between. It is now somebody else to "
+                "the controllers, and the SyncStateSet may keep counting on a replica that is gone."
+            )
+            detail = {"set": name, "owner": h.owner, "ids": [first.id, h.id]}
+            yield Found("S2", "id-changed", (first.at, h.at), said, detail)
+        before.setdefault(h.id, h)
+
+
+def _duplicates(name: str, held: Sequence[Held]) -> Iterator[Found]:
+    """S1: one id with two owners; one finding for each further owner."""
+    by_id: dict[int, dict[str, Held]] = defaultdict(dict)
+    reborn: dict[tuple[int, str], Held] = {}  # the holder whose incarnation ends first
+    told: set[tuple[int, str]] = set()
+    for h in held:
+        owners = by_id[h.id]
+        if owners and h.owner not in owners:
+            yield _duplicate(name, next(iter(owners.values())), h)
+        owners.setdefault(h.owner, h)
+        key = (h.id, h.owner)
+        first = reborn.setdefault(key, h)
+        if h.high < first.high:
+            first = reborn[key] = h
+        if first.high < h.low and key not in told:
+            told.add(key)
+            yield _duplicate(name, first, h)
+
+
+def _duplicate(name: str, a: Held, b: Held) -> Found:
+    again = ", whose store had been removed in between," if a.owner == b.owner else ""
+    said = (
+        f"Broker set {name}: id {a.id} belongs to {a.owner} (op {a.at}) and to {b.owner} "
+        f"(op {b.at}){again} although an id is given out once. Controllers cannot tell the two "
+        "apart: what one acknowledges counts for the other."
+    )
+    detail = {"set": name, "id": a.id, "owners": [a.owner, b.owner]}
+    return Found("S1", "duplicate-id", (a.at, b.at), said, detail)
+
+
+# From the history to the rows.
+
+
+def _judge(history: History, context: Context) -> Case:
+    wipes = Wipes(history)
+    held, nodes = _held(history, wipes)
+    views = set_sightings(history)
+    case = Case()
+    for name in sorted(held):
+        case.found += judge_set(name, held[name])
+    ghosts = _Ghosts(history, context, wipes, nodes)
+    judged = 0
+    for name in sorted(context.broker_sets):
+        last = _last(views.get(name, ()), ghosts.healed)
+        if last is not None and ghosts.provable(name, held.get(name, ())):
+            judged += 1
+            case.found += _strangers(name, last, {h.id for h in held.get(name, ())})
+    owners = [{(h.owner, h.low, h.high) for h in rows} for rows in held.values()]
+    again = [len(rows) - len({(h.owner, h.low) for h in rows}) for rows in held.values()]
+    case.judged = {"S1": sum(len(o) for o in owners if len(o) > 1), "S2": sum(again) + judged}
+    case.counts = {
+        "sets": len(held),
+        "owners": sum(map(len, owners)),
+        "sightings": sum(map(len, held.values())),
+        "wipes": wipes.count,
+        "sets-without-ghosts-proved": judged,
+        "addresses-shared": sum(_shared(seen[-1]) for seen in views.values()),
+    }
+    if not case.judged["S1"]:
+        case.doubts.append("no broker set of which two owners of ids were seen")
+    if not sum(again):
+        case.doubts.append("no owner of an id was seen twice")
+    return case
+
+
+def _held(history: History, wipes: "Wipes") -> tuple[dict[str, list[Held]], dict[str, set[str]]]:
+    """Who held which id, by set and in order of index; and every set's nodes."""
+    rows: dict[str, list[Held]] = defaultdict(list)
+    nodes: dict[str, set[str]] = defaultdict(set)
+
+    def node_held(of: str, node: str, broker_id: int, begun: int, at: int) -> None:
+        low, high = wipes.between(node, begun, at)
+        rows[of].append(Held(f"node {node}", low, high, broker_id, at))
+
+    for s in replica_sightings(history):
+        nodes[s.view.set].add(s.view.node)
+        if s.view.id is not None:
+            node_held(s.view.set, s.view.node, s.view.id, s.begun, s.at)
+    for op in history.of_f(APPLY_ID, JOIN):
+        if op.type != "ok" or not op.is_client:
+            continue
+        if op.f == JOIN:
+            joined = shaped(op.value, _Joined, op.index)
+            nodes[joined.set].add(joined.node)
+            begun, _ = begin_of(history, op)
+            node_held(joined.set, joined.node, joined.id, begun, op.index)
+        else:
+            told = shaped(op.value, _Applied, op.index)
+            rows[told.set].append(Held(f"applicant {told.code}", 0, 0, told.id, op.index))
+    return {name: sorted(held, key=lambda h: h.at) for name, held in rows.items()}, nodes
+
+
+class Wipes:
+    """When each node's store was removed, or may have been."""
+
+    def __init__(self, history: History) -> None:
+        self._begins: dict[str, list[int]] = defaultdict(list)
+        self._ends: dict[str, list[int]] = defaultdict(list)
+        self._unsure: set[str] = set()
+        self.count = 0
+        for op in history.of_f(WIPE):
+            done = history.completion(op)
+            if op.type == "fail" or (done is not None and done.index < op.index):
+                continue  # a completion: taken with its invocation
+            if op.is_client and op.type != "invoke":
+                continue
+            self._add(op, done)
+        for ends in (*self._begins.values(), *self._ends.values()):
+            ends.sort()
+
+    def _add(self, begun: Op, done: Op | None) -> None:
+        if done is not None and done.type == "fail":
+            return
+        self.count += 1
+        for node, sure in _victims(begun, done):
+            self._begins[node].append(begun.index)
+            self._ends[node].append(done.index if sure and done is not None else NEVER)
+            if not sure:
+                self._unsure.add(node)
+
+    def between(self, node: str, begun: int, at: int) -> tuple[int, int]:
+        """How often a node's store had been removed at an instant between two indices."""
+        low = bisect_left(self._ends.get(node, []), begun)
+        high = sum(bisect_right(self._begins.get(n, []), at) for n in {node, ANYBODY})
+        return low, high
+
+    def of(self, node: str) -> int | None:
+        """How often its store was removed in the whole history; None: nobody knows."""
+        if node in self._unsure or ANYBODY in self._unsure:
+            return None
+        return len(self._begins.get(node, []))
+
+
+def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
+    """The nodes of a removal, and whether it surely happened."""
+    if begun.is_client:
+        yield shaped(begun.value, _OfNode, begun.index).node, done is not None and done.type == "ok"
+    elif done is None or not isinstance(done.value, dict):
+        yield ANYBODY, False
+    else:
+        for node, proof in done.value.items():
+            yield str(node), isinstance(proof, dict) and proof.get("holds") is True
+
+
+# Ids of nobody.
+
+
+class _Ghosts:
+    """Where the controllers' table can be compared with everybody who ever had an id."""
+
+    def __init__(
+        self, history: History, context: Context, wipes: Wipes, nodes: dict[str, set[str]]
+    ) -> None:
+        self.healed = max((op.index for op in history.nemesis), default=-1)
+        self._context = context
+        self._wipes = wipes
+        self._nodes = nodes
+        # Before its identity is durable a broker may forget that it applied for an id.
+        self._powerless = any(op.f == POWER_LOSS for op in history.nemesis)
+        known = {n for names in nodes.values() for n in names}
+        known |= {n for names in context.broker_sets.values() for n in names}
+        self._stray = any(n not in known for n in _joining(history))
+        self._applying = set(_applying(history))
+
+    def provable(self, name: str, held: Sequence[Held]) -> bool:
+        """Whether every incarnation of every node of a set is known with its id."""
+        if self._powerless or self._stray or name in self._applying:
+            return False
+        seen = {(h.owner, h.low) for h in held if h.low == h.high}
+        for node in {*self._context.broker_sets[name], *self._nodes.get(name, ())}:
+            wiped = self._wipes.of(node)
+            if wiped is None or any((f"node {node}", n) not in seen for n in range(wiped + 1)):
+                return False
+        return True
+
+
+def _joining(history: History) -> Iterator[str]:
+    """Nodes that came up, or may have."""
+    for op in history.of_f(JOIN):
+        if op.is_client and op.type == "invoke":
+            yield shaped(op.value, _OfNode, op.index).node
+
+
+def _applying(history: History) -> Iterator[str]:
+    """Sets in which an applicant may have an id that nobody was told of."""
+    for op in history.of_f(APPLY_ID):
+        if op.is_client and op.type == "invoke":
+            done = history.completion(op)
+            if done is None or done.type == "info":
+                yield shaped(op.value, _Applying, op.index).set
+
+
+def _last(seen: Sequence[SetSighting], healed: int) -> SetSighting | None:
+    return max((s for s in seen if s.begun > healed), key=lambda s: s.at, default=None)
+
+
+def _strangers(name: str, last: SetSighting, ids: set[int]) -> Iterator[Found]:
+    table = registered(last.view, last.at)
+    for broker_id in sorted(set(table) - ids):
+        said = (
+            f"Broker set {name}: {last.node} has id {broker_id} registered at "
+            f"{table[broker_id]} (op {last.at}), and nobody of the whole history ever held it; "
+            f"held were {listed(sorted(ids))}. Somebody was given an id and forgot it."
+        )
+        detail = {"set": name, "id": broker_id, "held": sorted(ids)}
+        yield Found("S2", "ghost-replica", (last.at,), said, detail)
+
+
+def _shared(seen: SetSighting) -> int:
+    """How many ids have an address that another id has too."""
+    addresses = list(seen.view.replicas.values())
+    return len(addresses) - len(set(addresses))

@@ -1,0 +1,321 @@
+"""Epochs: they never go back, one names one master or one SyncStateSet, and masters come from it.
+
+What a controller says of a set is a state of the registry, numbered twice: the master epoch grows
+with each election, the SyncStateSet epoch with each change of the set. Two kinds of check follow.
+
+- **Order** (S3, S4 going back): an answer that had ended before another began is older. Answers
+  that overlap may come in any order; times say nothing. Apache RocketMQ lets a leader that does not
+  know yet of its successor answer from old state (isProcessReadEvent=false), so there only answers
+  of one and the same controller are ordered.
+- **Numbers** (S4 forks, S5, S7): a number identifies a state, whenever and by whom it was seen.
+  From SyncStateSet epoch s to s+1 there is exactly one change. If the master epoch grew as well,
+  that change was the election, and who was elected must be in the set of epoch s.
+
+A broker that leads says so in the last epoch of its own list; slaves and deposed masters may lag
+and say nothing about who leads. The first election of a set chooses from no set: not S7.
+
+Each set is judged alone (`judge_set`).
+
+Claims: S3, S4, S5, S7 (controller-ha 6.3). S7 is not promised under P-UNCLEAN.
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
+from typing import NamedTuple
+
+from checkers.api import Context, Verdict
+from checkers.ruling import Case, Found, rule, unreadable
+from checkers.sightings import SetSighting, Sighting, listed, replica_sightings, set_sightings
+from histories.history import History
+from histories.observed import ReplicaView
+from histories.op import HistoryError
+
+UNCLEAN = "P-UNCLEAN"
+# Targets whose controllers answer only with what is committed when they answer.
+LINEARIZABLE = frozenset(("reference",))
+
+Replicas = Sequence[Sighting[ReplicaView]]
+Seen = Sequence[SetSighting]
+
+
+class Epochs:
+    """The checker. See the module's text."""
+
+    name = "epochs"
+    claims = ("S3", "S4", "S5", "S7")
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            case = _judge(history, context)
+        except HistoryError as error:
+            return unreadable(self, error)
+        unpromised = ("S7",) if context.profile == UNCLEAN else ()
+        return rule(self, history, context, case, unpromised=unpromised)
+
+
+class SetJudgement(NamedTuple):
+    """What was found in one set, and how much was looked at."""
+
+    found: list[Found]
+    ordered: int  # answers that some other answer is surely before
+    masters: int  # master epochs of which a master was seen
+    elections: int  # of which the SyncStateSet before was seen too
+
+
+def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) -> SetJudgement:
+    """Judge one broker set.
+
+    Args:
+        name: the set's.
+        seen: what controllers said of it.
+        replicas: what its brokers said of themselves.
+        linearizable: answers of different controllers are ordered too.
+    """
+    found: list[Found] = []
+    ordered = 0
+    for group in _comparable(seen, linearizable=linearizable):
+        for claim, anomaly, epoch in _ORDERED:
+            found += _went_back(name, group, claim, anomaly, epoch)
+        first = min((s.at for s in group), default=-1)
+        ordered += sum(first < s.begun for s in group)
+    found += _forks(name, seen)
+    claimants = _claimants(seen, replicas)
+    for epoch_number in sorted(claimants):
+        found += _two_masters(name, epoch_number, claimants[epoch_number])
+    outside, elections = _outsiders(name, seen)
+    return SetJudgement(found + outside, ordered, len(claimants), elections)
+
+
+def _comparable(seen: Seen, *, linearizable: bool) -> list[list[SetSighting]]:
+    """Answers that real time orders, each group sorted by completion."""
+    groups: dict[str, list[SetSighting]] = defaultdict(list)
+    for s in sorted(seen, key=lambda s: s.at):
+        groups["" if linearizable else s.node].append(s)
+    return list(groups.values())
+
+
+# Order.
+
+Epoch = Callable[[SetSighting], int]
+
+
+def _master_epoch(s: SetSighting) -> int:
+    return s.view.master_epoch
+
+
+def _set_epoch(s: SetSighting) -> int:
+    return s.view.sync_state_set_epoch
+
+
+_ORDERED: tuple[tuple[str, str, Epoch], ...] = (
+    ("S3", "epoch-went-back", _master_epoch),
+    ("S4", "sync-state-set-went-back", _set_epoch),
+)
+
+
+def _went_back(name: str, group: Seen, claim: str, anomaly: str, epoch: Epoch) -> Iterator[Found]:
+    """Compare each answer with the highest epoch told by any that had ended before it began."""
+    ends = [s.at for s in group]
+    highest = list(accumulate(group, partial(_higher, epoch)))
+    word = "master epoch" if claim == "S3" else "SyncStateSet epoch"
+    for b in group:
+        before = bisect_left(ends, b.begun)
+        if not before or epoch(highest[before - 1]) <= epoch(b):
+            continue
+        a = highest[before - 1]
+        said = (
+            f"Broker set {name}: the {word} went back from {epoch(a)} to {epoch(b)}: {a.node} told "
+            f"{_state(a)} in op {a.at}, and after that {b.node} told {_state(b)} in op {b.at}. "
+            "What was decided in between is forgotten, and its number will be used again."
+        )
+        detail = {"set": name, "epochs": [epoch(a), epoch(b)], "nodes": [a.node, b.node]}
+        yield Found(claim, anomaly, (a.at, b.at), said, detail)
+
+
+def _higher(epoch: Epoch, a: SetSighting, b: SetSighting) -> SetSighting:
+    return b if epoch(b) > epoch(a) else a
+
+
+def _state(s: SetSighting) -> str:
+    v = s.view
+    master = "no master" if v.master is None else f"master {v.master}"
+    members = listed(v.sync_state_set) or "nobody"
+    return (
+        f"{master} of epoch {v.master_epoch} with the SyncStateSet {members} "
+        f"(epoch {v.sync_state_set_epoch})"
+    )
+
+
+# Numbers.
+
+
+def _forks(name: str, seen: Seen) -> Iterator[Found]:
+    """S4: a SyncStateSet epoch that names two sets, or two masters."""
+    first: dict[int, dict[tuple[int, ...], SetSighting]] = defaultdict(dict)
+    masters: dict[int, dict[int, SetSighting]] = defaultdict(dict)
+    for s in seen:
+        number = s.view.sync_state_set_epoch
+        members = first[number]
+        if members and s.view.sync_state_set not in members:
+            yield _fork(name, next(iter(members.values())), s)
+        elif s.view.master is not None:
+            led = masters[number]
+            if led and s.view.master not in led:
+                yield _fork(name, next(iter(led.values())), s)
+            led.setdefault(s.view.master, s)
+        members.setdefault(s.view.sync_state_set, s)
+
+
+def _fork(name: str, a: SetSighting, b: SetSighting) -> Found:
+    number = a.view.sync_state_set_epoch
+    said = (
+        f"Broker set {name}: two states under one SyncStateSet epoch {number}: {a.node} told "
+        f"{_state(a)} in op {a.at}, and {b.node} told {_state(b)} in op {b.at}. Each change has a "
+        "number of its own, so two histories were decided."
+    )
+    detail = {
+        "set": name,
+        "sync-state-set-epoch": number,
+        "master-epochs": [a.view.master_epoch, b.view.master_epoch],
+        "sync-state-sets": [list(a.view.sync_state_set), list(b.view.sync_state_set)],
+        "masters": [a.view.master, b.view.master],
+    }
+    return Found("S4", "sync-state-set-forked", (a.at, b.at), said, detail)
+
+
+class Claimant(NamedTuple):
+    """Somebody who leads in an epoch, by its own word or by a controller's."""
+
+    id: int | None
+    node: str | None  # None: a controller said it
+    at: int
+    said: str
+
+
+def _claimants(seen: Seen, replicas: Replicas) -> dict[int, list[Claimant]]:
+    """Who leads, by master epoch; each once."""
+    claims: dict[int, dict[tuple[int | None, str | None], Claimant]] = defaultdict(dict)
+    for s in seen:
+        m = s.view.master
+        if m is not None:
+            said = f"broker {m}, as {s.node} told in op {s.at}"
+            claims[s.view.master_epoch].setdefault((m, None), Claimant(m, None, s.at, said))
+    for r in replicas:
+        v = r.view
+        if v.leads and v.epochs:
+            who = f"node {v.node}" + ("" if v.id is None else f" (broker {v.id})")
+            said = f"{who} by its own word in op {r.at}"
+            claims[v.epochs[-1].epoch].setdefault(
+                (v.id, v.node), Claimant(v.id, v.node, r.at, said)
+            )
+    return {epoch: list(found.values()) for epoch, found in claims.items()}
+
+
+def _two_masters(name: str, epoch: int, claimants: list[Claimant]) -> Iterator[Found]:
+    """S5: who may be one and the same is one party; a finding for each party after the first."""
+    parties: list[list[Claimant]] = []
+    for b in claimants:
+        same = next((p for p in parties if not any(_differ(c, b) for c in p)), None)
+        if same is not None:
+            same.append(b)
+            continue
+        parties.append([b])
+        if len(parties) == 1:
+            continue
+        a = next(c for p in parties for c in p if _differ(c, b))
+        said = (
+            f"Broker set {name} has two masters in epoch {epoch}: {a.said}; and {b.said}. Both may "
+            "write under one epoch, and no replica can tell their logs apart."
+        )
+        detail = {
+            "set": name,
+            "epoch": epoch,
+            "ids": [a.id, b.id],
+            "nodes": [a.node, b.node],
+        }
+        yield Found("S5", "two-masters", (a.at, b.at), said, detail)
+
+
+def _differ(a: Claimant, b: Claimant) -> bool:
+    if a.node is not None and b.node is not None:
+        return a.node != b.node
+    return a.id is not None and b.id is not None and a.id != b.id
+
+
+def _outsiders(name: str, seen: Seen) -> tuple[list[Found], int]:
+    """S7, and how many elections could be judged."""
+    before: dict[int, dict[tuple[int, ...], SetSighting]] = defaultdict(dict)
+    elected: dict[tuple[int, int, int], SetSighting] = {}
+    found: list[Found] = []
+    for s in seen:
+        v = s.view
+        known = before[v.sync_state_set_epoch]
+        # Of one set under one number the earliest master epoch proves most.
+        old = known.setdefault(v.sync_state_set, s)
+        if v.master_epoch < old.view.master_epoch:
+            known[v.sync_state_set] = s
+        if v.master is None:
+            continue
+        state = (v.sync_state_set_epoch, v.master_epoch, v.master)
+        if v.master not in v.sync_state_set and state not in elected:
+            found.append(_outside(name, s, s))
+        elected.setdefault(state, s)
+    judged = 0
+    for (number, epoch, master), b in elected.items():
+        sets = [a for a in before.get(number - 1, {}).values() if a.view.sync_state_set]
+        sets = [a for a in sets if a.view.master_epoch < epoch]
+        judged += bool(sets)
+        found += [_outside(name, a, b) for a in sets if master not in a.view.sync_state_set]
+    return found, judged
+
+
+def _outside(name: str, a: SetSighting, b: SetSighting) -> Found:
+    members = listed(a.view.sync_state_set) or "nobody"
+    said = (
+        f"Broker set {name}: broker {b.view.master} became master of epoch {b.view.master_epoch} "
+        f"({b.node}, op {b.at}), and the SyncStateSet that it was elected from was {members} "
+        f"({a.node}, op {a.at}). What only those members had acknowledged may be gone."
+    )
+    detail = {
+        "set": name,
+        "master": b.view.master,
+        "epoch": b.view.master_epoch,
+        "sync-state-set": list(a.view.sync_state_set),
+        "sync-state-set-epoch": a.view.sync_state_set_epoch,
+    }
+    return Found("S7", "master-outside-set", (a.at, b.at), said, detail)
+
+
+def _judge(history: History, context: Context) -> Case:
+    views = set_sightings(history)
+    replicas: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
+    for s in replica_sightings(history):
+        replicas[s.view.set].append(s)
+    linearizable = context.target in LINEARIZABLE
+    judged = {
+        name: judge_set(name, views.get(name, ()), replicas[name], linearizable=linearizable)
+        for name in sorted({*views, *replicas})
+    }
+    ordered = sum(j.ordered for j in judged.values())
+    masters = sum(j.masters for j in judged.values())
+    elections = sum(j.elections for j in judged.values())
+    case = Case(
+        found=[f for j in judged.values() for f in j.found],
+        judged={"S3": ordered, "S4": ordered, "S5": masters, "S7": elections},
+        counts={
+            "sets": len(judged),
+            "answers": sum(map(len, views.values())),
+            "answers-ordered": ordered,
+            "master-epochs": masters,
+            "elections-judged": elections,
+            "leads-by-own-word": sum(s.view.leads for seen in replicas.values() for s in seen),
+        },
+    )
+    if not ordered:
+        case.doubts.append("no two answers of controllers about one set, one after the other")
+    if not masters:
+        case.doubts.append("nobody was seen leading")
+    return case

@@ -1,0 +1,114 @@
+"""What observers saw, taken out of a history: who answered what, and between which two events.
+
+An answer is true at one instant between its invocation and its completion, and nobody knows which.
+So one sighting is *before* another only if it had ended when the other began, by index: times order
+nothing here. Leases and bounds are in ns of the harness's clock; -1 is an unknown time.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from msgspec import Struct, ValidationError, convert
+
+from histories.history import History
+from histories.observed import (
+    OBSERVE_CONTROLLER,
+    OBSERVE_REPLICA,
+    ControllerView,
+    ReplicaView,
+    SetView,
+    T,
+    decoded,
+)
+from histories.op import HistoryError, Op
+
+ShapeT = TypeVar("ShapeT", bound=Struct)
+NEVER = 1 << 62  # an index, or a time, that never comes
+
+
+class Sighting(NamedTuple, Generic[T]):
+    """One answer: true at an instant between `begun` and `at`, indices of a history."""
+
+    begun: int  # -1 where the invocation is missing: nothing is before it
+    at: int
+    begun_ns: int
+    at_ns: int
+    view: T
+
+
+class SetSighting(NamedTuple):
+    """What a controller said of one broker set."""
+
+    begun: int
+    at: int
+    begun_ns: int
+    at_ns: int
+    node: str
+    view: SetView
+
+
+def sightings(history: History, f: str, kind: type[T]) -> list[Sighting[T]]:
+    """Every ok answer to one question, in order of completion.
+
+    Raises:
+        HistoryError: a value has another shape (W9).
+    """
+    found = []
+    for op in history.clients:
+        if op.f == f and op.type == "ok":
+            begun, begun_ns = begin_of(history, op)
+            found.append(Sighting(begun, op.index, begun_ns, op.time, decoded(op, kind)))
+    return found
+
+
+def replica_sightings(history: History) -> list[Sighting[ReplicaView]]:
+    """What brokers said of themselves."""
+    return sightings(history, OBSERVE_REPLICA, ReplicaView)
+
+
+def set_sightings(history: History) -> dict[str, list[SetSighting]]:
+    """What controllers said, by broker set."""
+    sets: dict[str, list[SetSighting]] = {}
+    for s in sightings(history, OBSERVE_CONTROLLER, ControllerView):
+        for name, view in s.view.sets.items():
+            seen = SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view)
+            sets.setdefault(name, []).append(seen)
+    return dict(sorted(sets.items()))
+
+
+def begin_of(history: History, done: Op) -> tuple[int, int]:
+    """Index and time (ns) of a completion's invocation; -1 where there is none."""
+    begun = history.invocation(done)
+    if begun is None or begun.index >= done.index:
+        return -1, -1
+    return begun.index, begun.time
+
+
+def registered(view: SetView, at: int) -> dict[int, str]:
+    """The ids of a set and their addresses, as a controller holds them.
+
+    Raises:
+        HistoryError: a key is no id.
+    """
+    try:
+        return {int(key): address for key, address in view.replicas.items()}
+    except ValueError as error:
+        raise HistoryError(f"value of {at} has a key that is no broker id: {error}") from None
+
+
+def shaped(value: Any, kind: type[ShapeT], at: int) -> ShapeT:
+    """A value of a small documented shape.
+
+    Raises:
+        HistoryError: it has another.
+    """
+    try:
+        return convert(value, kind)
+    except ValidationError as error:
+        raise HistoryError(f"value of {at} has another shape: {error}") from None
+
+
+def listed(words: Iterable[object]) -> str:
+    """Words as people list them."""
+    texts = [str(w) for w in words]
+    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else "".join(texts)

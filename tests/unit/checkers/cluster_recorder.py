@@ -1,0 +1,67 @@
+"""Writes down what observers see of a cluster: one call, one whole observation."""
+
+from typing import Any
+
+from history_recorder import Recorder
+
+from histories.observed import ControllerView, EpochView, ReplicaLog, ReplicaView, SetView, encoded
+
+BROKERS, CONTROLLERS, STORES = 8, 9, 10  # processes of observers
+
+
+def set_view(
+    epoch: int, number: int, master: int | None, *members: int, replicas: tuple[int, ...] = ()
+) -> SetView:
+    """A set in a master epoch and a SyncStateSet epoch."""
+    return SetView(
+        master=master,
+        master_address="" if master is None else f"x{master}:1",
+        master_epoch=epoch,
+        sync_state_set=members,
+        sync_state_set_epoch=number,
+        replicas={str(i): f"x{i}:1" for i in replicas or members},
+    )
+
+
+def table(view: SetView, node: str = "c0", of: str = "b0") -> dict[str, Any]:
+    """What a controller answers that knows one set."""
+    return encoded(ControllerView(node=node, sets={of: view}))
+
+
+def broker(
+    node: str,
+    broker_id: int | None,
+    *epochs: tuple[int, int, int],
+    leads: bool = False,
+    of: str = "b0",
+) -> dict[str, Any]:
+    """What a broker answers; epochs are (epoch, start, end)."""
+    return encoded(
+        ReplicaView(
+            node=node,
+            set=of,
+            address=f"{node}:1",
+            id=broker_id,
+            leads=leads,
+            epochs=tuple(EpochView(*e) for e in epochs),
+            end=epochs[-1][2] if epochs else 0,
+            confirmed=None,
+        )
+    )
+
+
+class Cluster(Recorder):
+    """A recorder of observations."""
+
+    def controllers(
+        self, view: SetView, *, node: str = "c0", of: str = "b0", process: int = CONTROLLERS
+    ) -> int:
+        asked = {"node": node}
+        return self.op("ok", process, "observe-controller", asked, table(view, node, of))
+
+    def broker(self, node: str, broker_id: int | None, *epochs: Any, **more: Any) -> int:
+        value = broker(node, broker_id, *epochs, **more)
+        return self.op("ok", BROKERS, "observe-replica", {"node": node}, value)
+
+    def store(self, log: ReplicaLog) -> int:
+        return self.op("ok", STORES, "replica-log", {"node": log.node}, encoded(log))

@@ -1,0 +1,205 @@
+"""S3, S4, S5, S7: by the order of operations, and by the numbers that states have."""
+
+from typing import Any
+
+import pytest
+from cluster_recorder import Cluster, broker, set_view, table
+
+from checkers.api import Anomaly, Context, Verdict
+from checkers.epochs import Epochs
+
+
+def judge(r: Cluster, **context: Any) -> Verdict:
+    return Epochs().check(r.history, Context(**context))
+
+
+def only(r: Cluster, **context: Any) -> Anomaly:
+    verdict = judge(r, **context)
+    assert verdict.valid is False
+    [found] = verdict.anomalies
+    assert found.signature == f"{found.claim}/{found.name}"
+    return found
+
+
+def fail_over() -> Cluster:
+    """Master 1 with a set of three dies, 2 is elected, 3 joins its set again."""
+    r = Cluster()
+    r.controllers(set_view(1, 3, 1, 1, 2, 3))
+    r.broker("b0-0", 1, (1, 0, 10), leads=True)
+    r.fault("kill", **{"b0-0": True})
+    r.controllers(set_view(2, 4, 2, 2))
+    r.broker("b0-1", 2, (1, 0, 10), (2, 10, 20), leads=True)
+    r.broker("b0-2", 3, (1, 0, 10), (2, 10, 15))
+    r.controllers(set_view(2, 5, 2, 2, 3))
+    return r
+
+
+def test_a_fail_over_is_valid_with_evidence_for_every_claim() -> None:
+    verdict = judge(fail_over())
+    assert (verdict.valid, verdict.claims) == (True, ("S3", "S4", "S5", "S7"))
+    assert verdict.counts["elections-judged"] == 1
+    assert verdict.counts["master-epochs"] == 2
+    assert verdict.counts["answers-ordered"] == 2
+
+
+def test_a_master_epoch_that_goes_back_is_told_with_who_said_so() -> None:
+    """S3."""
+    r = fail_over()
+    last = r.controllers(set_view(1, 6, 1, 1), node="c1")
+
+    verdict = judge(r)
+    found = next(a for a in verdict.anomalies if a.claim == "S3")
+    assert (found.name, found.ops) == ("epoch-went-back", (5, 7, last))
+    assert found.detail == {"set": "b0", "epochs": [2, 1], "nodes": ["c0", "c1"]}
+    assert "went back from 2 to 1" in found.story
+    assert "kill of b0-0" in found.story
+
+
+def test_a_sync_state_set_epoch_that_goes_back() -> None:
+    """S4."""
+    r = fail_over()
+    last = r.controllers(set_view(2, 4, 2, 2))
+
+    found = only(r)
+    assert (found.claim, found.name) == ("S4", "sync-state-set-went-back")
+    assert last in found.ops
+    assert found.detail["epochs"] == [5, 4]
+
+
+def test_answers_that_overlap_may_come_in_any_order() -> None:
+    r = fail_over()
+    r.begin(7, "observe-controller", {"node": "c0"})
+    r.controllers(set_view(3, 6, 2, 2))
+    r.end("ok", 7, "observe-controller", table(set_view(2, 5, 2, 2, 3)))
+    assert judge(r).valid is True
+
+
+def test_an_old_leader_of_apache_rocketmq_may_answer_from_old_state() -> None:
+    r = fail_over()
+    r.controllers(set_view(1, 3, 1, 1, 2, 3), node="c1")
+    assert judge(r).valid is False
+    assert judge(r, target="rocketmq").valid is True
+
+    r.controllers(set_view(1, 3, 1, 1, 2, 3), node="c0")
+    assert judge(r, target="rocketmq").valid is False
+
+
+@pytest.mark.parametrize("other", [set_view(2, 5, 2, 2, 1), set_view(3, 5, 2, 2)])
+def test_two_sets_under_one_number_are_a_fork(other: Any) -> None:
+    """S4: every change has a number of its own."""
+    r = fail_over()
+    last = r.controllers(other)
+
+    found = only(r)
+    assert (found.claim, found.name, found.ops[-1]) == ("S4", "sync-state-set-forked", last)
+    assert found.detail["sync-state-sets"] == [[2, 3], list(other.sync_state_set)]
+
+
+def test_two_masters_under_one_number_are_a_fork_too() -> None:
+    r = fail_over()
+    r.controllers(set_view(3, 5, 3, 2, 3))
+    fork, elected = judge(r).anomalies
+    assert (fork.name, fork.detail["masters"]) == ("sync-state-set-forked", [2, 3])
+    assert elected.name == "master-outside-set"  # the set of epoch 4 was {2}
+
+
+def test_no_master_for_a_while_is_no_fork() -> None:
+    """A failed election of Java: no master, the master epoch grows, the set stays."""
+    r = fail_over()
+    r.controllers(set_view(3, 5, None, 2, 3))
+    r.controllers(set_view(4, 6, 3, 3))
+    verdict = judge(r)
+    assert (verdict.valid, verdict.counts["elections-judged"]) == (True, 2)
+
+
+def test_two_masters_in_one_epoch_by_controllers() -> None:
+    """S5: an election that keeps its epoch."""
+    r = fail_over()
+    last = r.controllers(set_view(2, 6, 3, 3))
+
+    found = only(r)
+    assert (found.claim, found.name, found.ops) == ("S5", "two-masters", (5, 7, last))
+    assert found.detail["ids"] == [2, 3]
+
+
+@pytest.mark.parametrize("broker_id", [3, None])
+def test_two_brokers_that_lead_in_one_epoch(broker_id: int | None) -> None:
+    """S5, by their own words; also by a controller's and a broker's."""
+    r = fail_over()
+    last = r.broker("b0-2", broker_id, (1, 0, 10), (2, 10, 15), leads=True)
+    found = only(r)
+    assert (found.claim, found.ops[-1]) == ("S5", last)
+
+    alone = Cluster()
+    alone.controllers(set_view(2, 4, 2, 2))
+    alone.controllers(set_view(2, 4, 2, 2))
+    alone.broker("b0-2", broker_id, (2, 0, 15), leads=True)
+    assert judge(alone).valid is (broker_id is None)
+
+
+def test_a_deposed_master_goes_on_leading_in_its_own_epoch() -> None:
+    """S5' is never promised: there is no lease."""
+    r = fail_over()
+    r.broker("b0-0", 1, (1, 0, 12), leads=True)
+    r.broker("b0-0", 1, leads=True)
+    r.broker("b0-2", 3, (2, 0, 12))
+    assert judge(r).valid is True
+
+
+def test_a_master_from_outside_the_set() -> None:
+    """S7; not promised under P-UNCLEAN, and there measured."""
+    r = Cluster()
+    r.controllers(set_view(2, 4, 2, 2))
+    r.controllers(set_view(1, 3, 1, 1, 3), process=7)  # seen late by an old leader
+    found = next(a for a in judge(r, target="rocketmq").anomalies if a.claim == "S7")
+    assert found.name == "master-outside-set"
+    assert found.detail["sync-state-set"] == [1, 3]
+
+    r = fail_over()
+    r.controllers(set_view(3, 6, 1, 1))
+    assert only(r).claim == "S7"
+    measured = judge(r, profile="P-UNCLEAN")
+    assert (measured.valid, measured.anomalies) == (True, ())
+    assert measured.claims == ("S3", "S4", "S5")
+    assert measured.counts["master-outside-set"] == 1
+    assert "not promised under P-UNCLEAN" in measured.reason
+
+
+def test_a_master_that_its_own_set_lacks() -> None:
+    r = fail_over()
+    r.controllers(set_view(2, 6, 2, 3))
+    r.controllers(set_view(2, 6, 2, 3))
+    assert only(r).name == "master-outside-set"
+
+
+def test_the_first_election_has_no_set_to_choose_from() -> None:
+    r = Cluster()
+    r.controllers(set_view(0, 0, None))
+    r.controllers(set_view(1, 1, 3, 3))
+    verdict = judge(r)
+    assert verdict.valid is True
+    assert verdict.claims == ("S3", "S4", "S5")  # nobody was elected from a set
+
+
+def test_a_change_of_the_set_is_no_election() -> None:
+    r = Cluster()
+    for view in (set_view(1, 1, 1, 1), set_view(1, 2, 1, 1, 2), set_view(1, 3, 1, 1)):
+        r.controllers(view)
+    verdict = judge(r)
+    assert (verdict.valid, verdict.counts["elections-judged"]) == (True, 0)
+
+
+def test_without_answers_there_is_no_evidence() -> None:
+    r = Cluster()
+    assert judge(r).valid == "unknown"
+    r.controllers(set_view(1, 1, None, 1))
+    verdict = judge(r)
+    assert verdict.valid == "unknown"
+    assert "nobody was seen leading" in verdict.reason
+    assert "one after the other" in verdict.reason
+
+
+def test_an_odd_value_is_unknown() -> None:
+    r = fail_over()
+    r.op("ok", 7, "observe-replica", None, {**broker("b0-0", 1), "epochs": [1]})
+    assert judge(r).reason.startswith("W9")
