@@ -16,7 +16,16 @@ from harness.targets.api import Node
 from reference.rpc import Dial
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
-Part = Literal["namesrv", "controller", "broker", "master", "slave", "controller-leader"]
+# A `sync-state-set-slave` is in the SyncStateSet and not master, as the leading controller says.
+Part = Literal[
+    "namesrv",
+    "controller",
+    "controller-leader",
+    "broker",
+    "master",
+    "slave",
+    "sync-state-set-slave",
+]
 
 
 # Who takes no packets from whom: destination -> sources, by name of machine or `CLIENT`. One
@@ -41,7 +50,9 @@ class ClusterView(Protocol):
         """``ip:port`` of a node now."""
         ...
 
-    def by_role(self, role: Role) -> Sequence[Node]: ...
+    def by_role(self, role: Role) -> Sequence[Node]:
+        """The nodes of a role, without spares."""
+        ...
 
     async def playing(self, part: Part) -> Sequence[str]:
         """Names of the nodes that should run and play a part now, in order; nobody where the

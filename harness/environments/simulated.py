@@ -2,22 +2,39 @@
 
 Takes the same commands as every environment and knows one program, ``-m reference ROLE``, which it
 runs on the simulated loop of the machine. Capacity of a machine's disk and all timing are virtual.
+The harness's own loop is a process of the machine that clients dial from.
 """
 
 import asyncio
 import contextlib
 import json
 import signal as signals
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any, cast
 
-from harness.environments.api import Capability, MachineSpec, ProcessStatus, machine_address
+from harness.environments.api import (
+    BLOCK,
+    CLIENT_ADDRESS,
+    OBSERVER_ADDRESS,
+    Capability,
+    Cut,
+    MachineSpec,
+    Port,
+    ProcessStatus,
+    machine_address,
+)
+from harness.probes import met
 from harness.simulation.loop import SimLoop
+from harness.simulation.network import Rule
 from harness.simulation.world import SimHost, SimMachine, World
 from reference import mutants
 from reference.__main__ import describe, make_node, parse_arguments
 from reference.config import ROLES, parse_config
 from reference.rpc import Dial, Wired
+
+PREFIX = 32 - (BLOCK - 1).bit_length()  # length of the prefix of a machine's block
 
 
 class _Process:
@@ -33,6 +50,7 @@ class SimulatedMachine:
     """A machine of the world, under the contract of all environments."""
 
     def __init__(self, world: World, machine: SimMachine) -> None:
+        self.block = f"{machine.address}/{PREFIX}"
         self._world = world
         self._machine = machine
         self._processes: list[_Process] = []
@@ -86,6 +104,10 @@ class SimulatedMachine:
             process.code = -signal
         elif signal == signals.SIGTERM and process.task is not None:
             process.loop.call_soon(process.task.cancel)
+        elif signal == signals.SIGSTOP:
+            process.loop.pause()
+        elif signal == signals.SIGCONT:
+            process.loop.resume()
 
     async def power_loss(self) -> dict[str, int]:
         """Lose the power: every process ends at once, and the disk loses what was not synced.
@@ -112,7 +134,32 @@ class SimulatedMachine:
             )
             process.loop.kill()
             process.code = 1
-        return ProcessStatus(pid=pid, code=process.code)
+        stopped = process.loop.held is not None
+        return ProcessStatus(pid=pid, code=process.code, stopped=stopped)
+
+    async def set_address(self, address: str) -> None:
+        if IPv4Address(address) not in IPv4Network(self.block):
+            raise ValueError(f"not of the block {self.block} of {self.name}: {address}")
+        self._machine.stack.set_address(address)
+
+    async def set_hosts(self, hosts: Mapping[str, str]) -> None:
+        self._machine.stack.hosts = dict(hosts)
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        self._machine.stack.cut([Rule(c.source, c.block, reset=c.reset) for c in cuts])
+
+    async def cut_packets(self) -> dict[str, int]:
+        return {rule.source: rule.packets for rule in self._machine.stack.rules}
+
+    async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
+        loop = cast(SimLoop, asyncio.get_running_loop())
+        dialled = self._world.network.dial(
+            loop, asyncio.Protocol, host, port, stack=self._machine.stack
+        )
+        return await met(dialled, timeout_s)
+
+    async def remove(self, path: str) -> None:
+        self._machine.disk.remove(path)
 
     async def put(self, path: str, data: bytes) -> None:
         self._machine.disk.install(path, data)
@@ -143,7 +190,7 @@ class SimulatedEnvironment:
     """
 
     name = "simulated"
-    capabilities = frozenset({Capability.KILL, Capability.RESTART, Capability.POWER_LOSS})
+    capabilities = frozenset(Capability)
 
     def __init__(self, world: World, *, mutant: str = "") -> None:
         self._world = world
@@ -153,6 +200,7 @@ class SimulatedEnvironment:
             self._mutant.enter_context(mutants.load(mutant))
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
+        cast(SimLoop, asyncio.get_running_loop()).stack.add_address(OBSERVER_ADDRESS)
         for number, spec in enumerate(machines, start=1):
             made = self._world.add_machine(spec.name, machine_address(number))
             self._machines[spec.name] = SimulatedMachine(self._world, made)
@@ -166,11 +214,11 @@ class SimulatedEnvironment:
 
     @property
     def dial(self) -> Dial:
-        return _dial
+        return partial(_dial_from, CLIENT_ADDRESS)
 
     @property
     def observer_dial(self) -> Dial:
-        return _dial
+        return partial(_dial_from, OBSERVER_ADDRESS)
 
     async def down(self) -> None:
         """End the nodes; the world itself ends with its scheduler."""
@@ -181,6 +229,9 @@ class SimulatedEnvironment:
         self._mutant.close()
 
 
-def _dial(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Awaitable[Wired]:
-    """The harness's own loop is a machine of the world, so it dials by itself."""
-    return asyncio.get_running_loop().create_connection(factory, host, port)
+def _dial_from(
+    source: str, factory: Callable[[], asyncio.Protocol], host: str, port: int
+) -> Awaitable[Wired]:
+    """The harness's own loop is a process of the client machine, so it dials by itself."""
+    loop = asyncio.get_running_loop()
+    return loop.create_connection(factory, host, port, local_addr=(source, 0))

@@ -270,6 +270,17 @@ class SimDisk:
         self.charge(len(data) - len(self.files.get(path, b"")))
         self.files[path] = Content(data)
 
+    def remove(self, path: str) -> None:
+        """Remove a file, or a folder with all that is in it, as if it had never been there: what
+        remains of these folders outlasts a loss of power."""
+        below = path.rstrip("/") + "/"
+        for name in [n for n in self.files if n == path or n.startswith(below)]:
+            self.charge(-len(self.files.pop(name)))
+            self._locks.pop(name, None)
+        gone = {path.rstrip("/"), path.rpartition("/")[0]}
+        for folder in [f for f in self._folders if f in gone or f.startswith(below)]:
+            del self._folders[folder]
+
     def power_loss(self, rng: Random) -> Lost:
         """Lose the power: every process of the machine must be dead.
 

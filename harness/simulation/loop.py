@@ -6,7 +6,8 @@ loop, whose callbacks are simply never run again. A dropped coroutine would run 
 whenever garbage is collected, so the tasks of dead loops are kept to the end of the run.
 
 Time is virtual and counted in ns; it moves only when nothing can run now. Ties are broken by the
-order of scheduling. A task hashes to its number in the run, because task groups keep tasks in
+order of scheduling. A paused process runs nothing: what comes due for it is held, in order, until
+it goes on. A task hashes to its number in the run, because task groups keep tasks in
 sets, and the stock hash is a memory address.
 """
 
@@ -18,12 +19,12 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
 from reference.records import InvariantViolation, invariant
 
 if TYPE_CHECKING:
-    from harness.simulation.network import Network
+    from harness.simulation.network import Stack
 
 T = TypeVar("T")
 STEPS_MAX = 500_000_000
@@ -68,6 +69,14 @@ class Scheduler:
         self._sequence += 1
         heapq.heappush(self._later, (max(when_ns, self.now_ns), self._sequence, handle, loop))
 
+    def run(self, handle: asyncio.Handle, loop: "SimLoop") -> None:
+        """Run a callback of a process now; hold it for one that is paused."""
+        if loop.held is not None:
+            loop.held.append(handle)
+        elif loop.alive and not handle.cancelled():
+            events._set_running_loop(loop.stock)
+            handle._run()
+
     def run_until(self, done: Callable[[], bool]) -> None:
         """Run until `done`.
 
@@ -88,10 +97,7 @@ class Scheduler:
                         _, _, handle, loop = heapq.heappop(later)
                         ready.append((handle, loop))
                     continue
-                handle, loop = ready.popleft()
-                if loop.alive and not handle.cancelled():
-                    events._set_running_loop(loop.stock)
-                    handle._run()
+                self.run(*ready.popleft())
             raise Deadlock(f"more than {STEPS_MAX} steps")
         finally:
             events._set_running_loop(before)
@@ -113,13 +119,13 @@ class SimLoop:
     by name (`AttributeError`), not with a bare NotImplementedError.
     """
 
-    def __init__(self, scheduler: Scheduler, name: str, address: str, network: "Network") -> None:
+    def __init__(self, scheduler: Scheduler, name: str, stack: "Stack") -> None:
         self.scheduler = scheduler
         self.name = name
-        self.address = address
+        self.stack = stack  # of its machine
         self.alive = True
+        self.held: deque[asyncio.Handle] | None = None  # while it is paused: what came due
         self.failures: list[BaseException] = []
-        self._network = network
         self._tasks: list[SimTask[Any]] = []
         scheduler.loops.append(self)
 
@@ -222,21 +228,40 @@ class SimLoop:
     # The network.
 
     async def create_connection(self, protocol_factory: Any, host: Any = None, port: Any = None,
+                                *, local_addr: tuple[str, int] = ("", 0),
                                 **options: Any) -> Any:  # fmt: skip
-        invariant(not options, "a simulated dial takes host and port only", options=options)
-        return await self._network.dial(self, protocol_factory, str(host), int(port))
+        invariant(not options, "a simulated dial takes host, port, local_addr", options=options)
+        network = self.stack.network
+        return await network.dial(self, protocol_factory, str(host), int(port), local=local_addr[0])
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None,
                             **options: Any) -> Any:  # fmt: skip
         invariant(not options, "a simulated listener takes host and port only", options=options)
-        return self._network.listen(self, protocol_factory, str(host), int(port))
+        return self.stack.network.listen(self, protocol_factory, str(host), int(port))
 
-    # Death.
+    # What is done to the process from outside.
+
+    def interrupt(self, callback: Callable[..., object], *args: Any) -> None:
+        """Run a callback of this process at once, as a kernel does when something has arrived."""
+        before = events._get_running_loop()
+        self.scheduler.run(asyncio.Handle(callback, args, self.stock), self)
+        events._set_running_loop(before)
+
+    def pause(self) -> None:
+        """Hold the process: it runs nothing, and everything else goes on."""
+        if self.held is None and self.alive:
+            self.held = deque()
+
+    def resume(self) -> None:
+        """Let it go on with all that came due meanwhile, in order."""
+        held, self.held = self.held, None
+        for handle in held or ():
+            self.scheduler.soon(handle, self)
 
     def kill(self) -> None:
         """End the process at once: nothing of it ever runs again, its peers see a reset."""
-        self.alive = False
-        self._network.process_died(self)
+        self.alive, self.held = False, None
+        self.stack.network.process_died(self)
 
     def bury(self) -> None:
         """Close what is left, once the whole run is over and nothing can observe it."""
@@ -247,6 +272,16 @@ class SimLoop:
                 if not task.done():
                     _close(task)
             self._tasks.clear()
+
+
+class Kernel(SimLoop):
+    """What runs for no process: the part of the network that is nobody's. It has no stack."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler, "kernel", cast("Stack", None))
+
+    def call_exception_handler(self, context: dict[str, Any]) -> Never:
+        raise cast(BaseException, context["exception"])
 
 
 def _close(task: SimTask[Any]) -> None:

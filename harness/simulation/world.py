@@ -48,10 +48,14 @@ class SimMachine:
     def __init__(self, world: "World", name: str, address: str) -> None:
         self.world = world
         self.name = name
-        self.address = address
+        self.stack = world.network.add(name, address)
         self.disk = SimDisk(world.scheduler.rng(f"disk/{name}"))
         self.log: list[tuple[int, str, dict[str, object]]] = []
         self.spawned = 0
+
+    @property
+    def address(self) -> str:
+        return self.stack.addresses[0]
 
 
 class World:
@@ -59,7 +63,7 @@ class World:
 
     def __init__(self, seed: int | str) -> None:
         self.scheduler = Scheduler(seed)
-        self.network = Network()
+        self.network = Network(self.scheduler)
         self.machines: dict[str, SimMachine] = {}
 
     def add_machine(self, name: str, address: str) -> SimMachine:
@@ -70,7 +74,7 @@ class World:
         """Make a process on a machine: its loop and its host."""
         machine.spawned += 1
         name = f"{machine.name}/{machine.spawned}"
-        loop = SimLoop(self.scheduler, name, machine.address, self.network)
+        loop = SimLoop(self.scheduler, name, machine.stack)
         return loop, SimHost(self, machine, name)
 
     def run(self, machine: SimMachine, main: Callable[[SimHost], Coroutine[Any, Any, T]]) -> T:

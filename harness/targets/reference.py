@@ -1,4 +1,9 @@
-"""Target reference: our own nodes, ``python -m reference ROLE``, configured by RocketMQ's keys."""
+"""Target reference: our own nodes, ``python -m reference ROLE``, configured by RocketMQ's keys.
+
+Nodes listen on all addresses of their machine, and brokers are told none of their own (neither
+brokerIP1 nor brokerIP2), so that a machine's address can change under a running process. Name
+servers and controllers are named to others by address or, `by_name`, by the name of their machine.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -15,6 +20,8 @@ from harness.targets.api import (
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
 QUEUE_FILE_BYTES = 600_000
+# A system property in Java, for our brokers a line of the file (`reference.config`).
+LOCK_LEASE = "rocketmq.broker.rebalance.lockMaxLiveTime"
 
 # Milliseconds, by RocketMQ's keys. `stock` is what RocketMQ ships.
 TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
@@ -51,13 +58,13 @@ def properties(
 ) -> dict[str, str]:
     """The settings of a node that both targets share, by RocketMQ's keys."""
     nodes = plan(settings.topology)
-    own = addresses[node.name]
+    if settings.by_name:
+        addresses = {name: name for name in addresses}
     timing = {k: str(v) for k, v in TIMINGS[settings.timing][node.role].items()}
     match node.role:
         case Role.NAMESRV:
             return {
                 "listenPort": str(NAMESRV_PORT),
-                "bindAddress": own,
                 "kvConfigPath": f"{data}/kvConfig.json",
                 **timing,
             }
@@ -71,7 +78,6 @@ def properties(
                 ),
                 "controllerDLegerSelfId": node.name,
                 "controllerStorePath": f"{data}/store",
-                "bindAddress": own,
                 "mappedFileSize": str(LOG_FILE_BYTES),
                 "enableElectUncleanMaster": unclean,
                 **timing,
@@ -83,13 +89,10 @@ def properties(
                 "brokerId": "-1",
                 "brokerRole": "SLAVE",  # until the controller says otherwise
                 "listenPort": str(BROKER_PORT),
-                "bindAddress": own,
-                "brokerIP1": own,
-                "brokerIP2": own,
                 "namesrvAddr": _joined(nodes, Role.NAMESRV, NAMESRV_PORT, addresses),
                 "controllerAddr": _joined(nodes, Role.CONTROLLER, CONTROLLER_PORT, addresses),
                 "enableControllerMode": "true",
-                "totalReplicas": str(settings.topology.replicas),
+                "totalReplicas": str(1 if node.spare else settings.topology.replicas),
                 "storePathRootDir": f"{data}/store",
                 "storePathCommitLog": f"{data}/store/commitlog",
                 "mappedFileSizeCommitLog": str(LOG_FILE_BYTES),
@@ -113,6 +116,8 @@ class ReferenceTarget:
 
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
+        if node.role is Role.BROKER:
+            lines[LOCK_LEASE] = str(settings.lock_lease_ms)
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:

@@ -190,7 +190,7 @@ class RandomClient:
 def interpreted(source: gen.Source, seed: int) -> list[Op]:
     """The same through the interpreter, on a simulated loop without a network."""
     scheduler = Scheduler(seed)
-    loop = SimLoop(scheduler, "client", "", cast(Any, None))
+    loop = SimLoop(scheduler, "client", cast(Any, None))
     recorder = MemoryRecorder()
     bounded = gen.time_limit(gen.SECOND_NS, gen.limit(OPS_MAX, source))
     task = loop.create_task(

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+import msgspec
+
 from harness.deployment import Deployment
 from harness.environments.api import CLIENT_ADDRESS, MachineSpec
 from harness.environments.simulated import SimulatedEnvironment
@@ -87,14 +89,23 @@ def performed(
     return Performed(folder, given, make, target or ReferenceTarget())
 
 
-def with_cluster(main: Callable[[Deployment, Watched], Coroutine[Any, Any, T]], **more: Any) -> T:
+def with_cluster(
+    main: Callable[[Deployment, Watched], Coroutine[Any, Any, T]],
+    *,
+    spares: int = 0,
+    by_name: bool = False,
+    **more: Any,
+) -> T:
     """Bring up a cluster in a world and do something with it."""
     given = options(**more)
+    settings = given.settings()
+    topology = msgspec.structs.replace(settings.topology, spares=spares)
+    settings = msgspec.structs.replace(settings, topology=topology, by_name=by_name)
     world = World(given.seed)
 
     async def body(host: SimHost) -> T:
         environment = Watched(world)
-        cluster = Deployment(environment, ReferenceTarget(), given.settings())
+        cluster = Deployment(environment, ReferenceTarget(), settings)
         try:
             await cluster.up()
             return await main(cluster, environment)

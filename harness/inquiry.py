@@ -1,0 +1,218 @@
+"""Questions to the cluster: who plays which part, is everything back, are the topics there.
+
+Asked from the observers' address, in RocketMQ's own requests. An answer is about a moment, and may
+be stale; a node is recognised by its machine's address now, or by its machine's name where the
+cluster is configured by names. Spares are no part of any answer. Units: seconds.
+"""
+
+from functools import partial
+
+import msgspec
+
+from harness.cluster import Part
+from harness.environments.api import Environment, Role
+from harness.nodes import START_TIMEOUT_S, Nodes
+from harness.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
+from harness.targets.api import Node
+from reference.records import RemoteProtocolError
+from reference.rpc import Pool
+from reference.wire.bodies import BrokerReplicasInfo
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext
+from reference.wire.node_headers import CreateTopicRequest, MetadataResponse, TopicRequest
+from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
+
+TOPIC_TIMEOUT_S = 30.0
+
+
+class SetupFailed(Exception):
+    """The cluster did not come up; says which node, and where its log is."""
+
+
+class Inquiry:
+    """What the cluster says of itself.
+
+    Args:
+        environment: how it is asked.
+        nodes: who is asked.
+    """
+
+    def __init__(self, environment: Environment, nodes: Nodes) -> None:
+        self._environment = environment
+        self._nodes = nodes
+        self._members = [n for n in nodes.all if not n.spare]
+
+    def by_role(self, role: Role) -> list[Node]:
+        return [n for n in self._members if n.role is role]
+
+    def addresses(self, role: Role) -> list[str]:
+        return [self._nodes.address(n.name) for n in self.by_role(role)]
+
+    def _called(self, address: str | None, role: Role) -> list[str]:
+        """The node that has this address, or is named so, if there is one."""
+        known = {}
+        for node in self.by_role(role):
+            known[f"{node.name}:{node.port}"] = known[self._nodes.address(node.name)] = node.name
+        return [known[address]] if address in known else []
+
+    # Parts.
+
+    async def playing(self, part: Part) -> list[str]:
+        match part:
+            case "namesrv" | "controller" | "broker":
+                found = [n.name for n in self.by_role(Role(part))]
+            case "master":
+                found = await self._masters()
+            case "slave":
+                masters = await self._masters()
+                # Where no master is known nobody can be called a slave.
+                led = {self._nodes.node(m).broker_set for m in masters}
+                brokers = [n for n in self.by_role(Role.BROKER) if n.broker_set in led]
+                found = [n.name for n in brokers if n.name not in masters]
+            case "sync-state-set-slave":
+                found = await self._in_sync_slaves()
+            case "controller-leader":
+                found = await self._controller_leaders()
+        return [name for name in found if self._nodes.running(name)]
+
+    async def _masters(self) -> list[str]:
+        """Nodes that a name server calls the master of their set."""
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        for answer in await self._asked(Role.NAMESRV, request):
+            table = ClusterInfo.from_json(answer.body).broker_addr_table
+            masters = [data.broker_addrs.get(MASTER_ID) for data in table.values()]
+            return sorted(name for m in masters for name in self._called(m, Role.BROKER))
+        return []
+
+    async def _in_sync_slaves(self) -> list[str]:
+        """Members of a SyncStateSet, as the leading controller says, that are not master."""
+        sets = sorted({n.broker_set for n in self.by_role(Role.BROKER)})
+        request = Frame(
+            code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=msgspec.json.encode(sets)
+        )
+        for answer in await self._asked(Role.CONTROLLER, request):
+            table = BrokerReplicasInfo.from_json(answer.body).replicas_info_table
+            members = [
+                replica.broker_address
+                for info in table.values()
+                for replica in info.in_sync_replicas
+                if replica.broker_address != info.master_address
+            ]
+            return sorted(name for m in members for name in self._called(m, Role.BROKER))
+        return []
+
+    async def _controller_leaders(self) -> list[str]:
+        """The controller that others call the leader, or itself."""
+        request = Frame(code=RequestCode.CONTROLLER_GET_METADATA_INFO, ext={})
+        for answer in await self._asked(Role.CONTROLLER, request):
+            leader = from_ext(MetadataResponse, answer.ext).controller_leader_address
+            if leader:
+                return self._called(leader, Role.CONTROLLER)
+        return []
+
+    async def _asked(self, role: Role, request: Frame) -> list[Frame]:
+        return await ask_all(self._environment.observer_dial, self.addresses(role), request)
+
+    # Is everything back?
+
+    async def recovered(self) -> bool:
+        """Whether every name server knows a master of every broker set that answers."""
+        async with probing(self._environment.observer_dial) as pool:
+            try:
+                return await self._recovered(pool)
+            except (OSError, RemoteProtocolError):
+                return False
+
+    async def _recovered(self, pool: Pool) -> bool:
+        sets = {n.broker_set for n in self.by_role(Role.BROKER)}
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        for namesrv in self.addresses(Role.NAMESRV):
+            answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
+            table = ClusterInfo.from_json(answer.body).broker_addr_table
+            for name in sorted(sets):
+                master = table[name].broker_addrs.get(MASTER_ID) if name in table else None
+                if master is None or not await _active(pool, master):
+                    return False
+        return True
+
+    async def level(self) -> bool:
+        """Whether all replicas of every set are there and have logs of the same length."""
+        ends: dict[str, set[str]] = {}
+        async with probing(self._environment.observer_dial) as pool:
+            try:
+                for node in self.by_role(Role.BROKER):
+                    table = await runtime_info(pool, self._nodes.address(node.name))
+                    ends.setdefault(node.broker_set, set()).add(table["commitLogMaxOffset"])
+            except (OSError, RemoteProtocolError, KeyError):
+                return False
+        return all(len(found) == 1 for found in ends.values())
+
+    async def mutants(self) -> dict[str, str]:
+        """The seeded bug that each broker says it has; empty for none."""
+        found = {}
+        async with probing(self._environment.observer_dial) as pool:
+            for broker in self.by_role(Role.BROKER):
+                table = await runtime_info(pool, self._nodes.address(broker.name))
+                found[broker.name] = table.get("maxq.mutant", "")
+        return found
+
+    # Topics.
+
+    async def create_topics(self, topics: dict[str, int]) -> None:
+        """Create topics on every broker, and wait until every name server routes to them.
+
+        Raises:
+            SetupFailed: a broker refuses, or routes do not appear.
+        """
+        async with probing(self._environment.observer_dial) as pool:
+            for topic, queues in topics.items():
+                for broker in self.by_role(Role.BROKER):
+                    await self._create_topic(pool, broker.name, topic, queues)
+                if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
+                    raise SetupFailed(
+                        f"topic {topic} is not routed to every broker set after "
+                        f"{START_TIMEOUT_S:.0f} s"
+                    )
+
+    async def _create_topic(self, pool: Pool, broker: str, topic: str, queues: int) -> None:
+        header = CreateTopicRequest(
+            topic=topic,
+            default_topic="TBW102",
+            read_queue_nums=queues,
+            write_queue_nums=queues,
+            perm=6,
+            topic_filter_type="SINGLE_TAG",
+        )
+        request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
+        address = self._nodes.address(broker)
+        try:
+            answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
+        except OSError as error:
+            what = f"cannot make topic {topic}: {type(error).__name__} {error}"
+            raise SetupFailed(await self._nodes.told(broker, what)) from None
+        if answer.code != ResponseCode.SUCCESS:
+            what = f"refuses topic {topic}: {answer.code} {answer.remark}"
+            raise SetupFailed(await self._nodes.told(broker, what))
+
+    async def _routed(self, pool: Pool, topic: str) -> bool:
+        sets = {n.broker_set for n in self.by_role(Role.BROKER)}
+        request = Frame(
+            code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
+        )
+        try:
+            for namesrv in self.addresses(Role.NAMESRV):
+                answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
+                if answer.code != ResponseCode.SUCCESS:
+                    return False
+                route = TopicRouteData.from_json(answer.body)
+                if {q.broker_name for q in route.queue_datas} != sets:
+                    return False
+        except (OSError, RemoteProtocolError):
+            return False
+        return True
+
+
+async def _active(pool: Pool, address: str) -> bool:
+    table = await runtime_info(pool, address)
+    return table.get("brokerActive", "true") == "true"

@@ -1,0 +1,261 @@
+"""The simulated network's connections: two ends, and a flow of segments each way, as TCP has them.
+
+A flow delivers bytes in order and once. What a machine does not take is sent again, after 200 ms
+and then twice as long each time, until it is taken or the connection is given up; so after a silent
+cut has healed the stream goes on, late. Both directions are needed: without acknowledgements a
+sender falls silent after one window. All this is the work of kernels: it goes on while a process is
+paused, and after it has died. Times are ns.
+
+Source: RFC 6298 (retransmission), and what Linux does: tcp_retries2, orphaned sockets.
+"""
+
+import asyncio
+from collections import deque
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from harness.simulation.loop import SimLoop
+
+if TYPE_CHECKING:
+    from harness.simulation.network import Network
+
+LATENCY_NS = (50_000, 500_000)
+HIGH_WATER, LOW_WATER = 65_536, 16_384  # bytes in flight at which a writer is paused, resumed
+RETRY_NS, RETRY_NS_MAX = 200_000_000, 120_000_000_000
+RETRIES_MAX = 15
+WINDOW = 10  # segments that may be under way without an acknowledgement
+
+Address = tuple[str, int]
+Payload = bytes | None | ConnectionError  # None: no more will come; an error: a reset
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a connection. `protocol` is set when its process learns of the connection."""
+
+    def __init__(self, loop: SimLoop, local: Address, remote: Address) -> None:
+        super().__init__({"sockname": local, "peername": remote})
+        self.loop = loop
+        self.local, self.remote = local, remote
+        self.protocol: Any = None
+        self.peer: SimTransport | None = None
+        self.flow: Flow | None = None  # to the peer
+        self.gone = False  # a reset ended it: its kernel knows nothing of it any more
+        self._in_flight = 0
+        self._paused_writer = False
+        self._reading = True
+        self._held: deque[bytes | None] = deque()  # arrived while reading was paused; None: end
+        self._closing = False
+        self._lost = False
+
+    # What a protocol may call.
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if self._closing or not data or self.flow is None:
+            return
+        content = bytes(data)
+        self._in_flight += len(content)
+        self.flow.send(content)
+        if self._in_flight > HIGH_WATER and not self._paused_writer:
+            self._paused_writer = True
+            self.protocol.pause_writing()
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            if self.flow is not None:
+                self.flow.send(None)
+            self.loop.call_soon(self.end, None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    def resume_reading(self) -> None:
+        if not self._reading:
+            self._reading = True
+            self.loop.call_soon(self._drain)
+
+    def is_reading(self) -> bool:
+        return self._reading
+
+    def get_write_buffer_size(self) -> int:
+        return self._in_flight
+
+    # What the network calls, in the process of this end.
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    def made(self, protocol: Any) -> None:
+        """The process learns of the connection."""
+        self.protocol = protocol
+        protocol.connection_made(self)
+
+    def arrived(self, payload: Payload) -> None:
+        if self._lost:
+            return
+        if isinstance(payload, ConnectionError):
+            self.end(payload)
+            return
+        self._held.append(payload)
+        self._drain()
+
+    def _drain(self) -> None:
+        while self._held and self._reading and not self._lost:
+            data = self._held.popleft()
+            if data is None:
+                self.close()
+                self.end(None)
+                return
+            if self.peer is not None:
+                self.peer._consumed(len(data))
+            if not self._closing:
+                self.protocol.data_received(data)
+
+    def _consumed(self, count: int) -> None:
+        self._in_flight -= count
+        if self._paused_writer and self._in_flight < LOW_WATER:
+            self._paused_writer = False
+            self.loop.call_soon(self.protocol.resume_writing)
+
+    def end(self, error: Exception | None) -> None:
+        """The connection is over for this end."""
+        if not self._lost:
+            self._lost = self._closing = True
+            if self.protocol is not None:
+                self.protocol.connection_lost(error)
+
+    def reset(self, error: ConnectionError | TimeoutError) -> None:
+        """The kernel of this end drops the connection."""
+        if not self.gone:
+            self.gone = True
+            self.loop.interrupt(self.end, error)
+
+
+class Flow:
+    """One direction of a connection, in the kernels of both its ends."""
+
+    def __init__(self, network: "Network", source: SimTransport, target: SimTransport,
+                 rng: Random) -> None:  # fmt: skip
+        self._network = network
+        self._source = source
+        self._target = target
+        self._rng = rng
+        self._queue: deque[Payload] = deque()  # sent, and not taken yet
+        self._first = 0  # the number of the first in the queue
+        self.arrives_ns = 0  # nothing arrives before what was sent before
+        self._unacknowledged = 0
+        self._stalled = False  # only the head is sent, again and again
+        self._retries = 0
+        self._retrying: asyncio.Handle | None = None
+
+    def send(self, payload: Payload) -> None:
+        if self._source.gone:
+            return
+        self._queue.append(payload)
+        arrives = self._network.now_ns + self._rng.randint(*LATENCY_NS)
+        self.arrives_ns = max(self.arrives_ns, arrives)
+        number = self._first + len(self._queue) - 1
+        if not self._stalled:
+            self._network.at(self.arrives_ns, self._arrive, number)
+
+    def _arrive(self, number: int) -> None:
+        """A segment reaches the machine of the target, for the first time."""
+        if number < self._first or self._source.gone:
+            return  # it was taken when it was sent again
+        verdict = self._verdict()
+        if self._stalled or number > self._first or self._unacknowledged >= WINDOW:
+            return  # behind a gap, or more than a kernel sends without an answer
+        if verdict == "take":
+            self._take()
+            if self._acknowledged():
+                self._unacknowledged = 0
+                self._settle()
+            else:
+                self._unacknowledged += 1
+                self._retry_later()
+        elif not (verdict == "reset" and self._rejected()):
+            self._stalled = True
+            self._retry_later()
+
+    def _retry(self) -> None:
+        self._retrying = None
+        if self._source.gone:
+            return
+        verdict = self._verdict()
+        if verdict == "take":
+            if not self._unacknowledged and self._queue:
+                self._take()
+                self._unacknowledged = 1
+            if self._acknowledged():
+                self._flush()
+                return
+        elif verdict == "reset" and self._rejected():
+            return
+        self._stalled = True
+        self._retries += 1
+        if self._retries > RETRIES_MAX:
+            self._source.reset(TimeoutError(110, "connection timed out"))
+        else:
+            self._retry_later()
+
+    def _flush(self) -> None:
+        """The way is free again."""
+        self._unacknowledged, self._stalled = 0, False
+        self._settle()
+        while self._queue and not self._source.gone:
+            self._take()
+
+    def _settle(self) -> None:
+        self._retries = 0
+        if self._retrying is not None:
+            self._retrying.cancel()
+            self._retrying = None
+
+    def _retry_later(self) -> None:
+        if self._retrying is None:
+            wait = min(RETRY_NS << self._retries, RETRY_NS_MAX)
+            self._retrying = self._network.at(self._network.now_ns + wait, self._retry)
+
+    def _take(self) -> None:
+        """The machine of the target takes the first segment."""
+        payload = self._queue.popleft()
+        self._first += 1
+        if not self._target.gone:
+            self._target.loop.interrupt(self._target.arrived, payload)
+        elif not isinstance(payload, ConnectionError) and self._hears_reset():
+            self._source.reset(ConnectionResetError(104, "connection reset by peer"))
+
+    def _verdict(self) -> str:
+        return self._network.verdict(self._source.local[0], self._source.remote[0])
+
+    def _acknowledged(self) -> bool:
+        """Send the target's acknowledgement; whether it is taken."""
+        verdict = self._network.verdict(self._source.remote[0], self._source.local[0])
+        if verdict == "reset":  # it answers the acknowledgement, so the target hears it
+            self._target.reset(ConnectionResetError(104, "connection reset by peer"))
+        return verdict == "take"
+
+    def _rejected(self) -> bool:
+        """The target's machine answers with a reset; whether that is taken."""
+        if self._hears_reset():
+            self._source.reset(ConnectionResetError(104, "connection reset by peer"))
+        return self._source.gone
+
+    def _hears_reset(self) -> bool:
+        return self._network.verdict(self._source.remote[0], self._source.local[0],
+                                     reset=True) == "take"  # fmt: skip
+
+
+def join(network: "Network", near: SimTransport, far: SimTransport, number: int) -> None:
+    """Make two ends a connection."""
+    near.peer, far.peer = far, near
+    for end, other in ((near, far), (far, near)):
+        rng = network.scheduler.rng(f"net/{number}/{end.local[0]}>{other.local[0]}")
+        end.flow = Flow(network, end, other, rng)

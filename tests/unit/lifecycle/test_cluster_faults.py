@@ -1,0 +1,303 @@
+"""What faults can do to a deployed cluster in the simulator, and what proves that they did."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from run_in_world import Watched, with_cluster
+
+from harness.deployment import Deployment, until
+from harness.environments.api import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
+
+Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
+TRIO = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}
+
+
+async def playing(cluster: Deployment, part: Any) -> list[str]:
+    """Who plays a part, once somebody does."""
+
+    async def known() -> bool:
+        return bool(await cluster.playing(part))
+
+    assert await until(known, 30)
+    return list(await cluster.playing(part))
+
+
+def test_a_pause_is_proven_by_the_state_and_ends() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        proof = await cluster.pause("b0-0")
+        assert (proof.holds, proof.seen["stopped"]) == (True, True)
+        assert cluster.paused("b0-0")
+        assert cluster.running("b0-0")
+        assert not await cluster.recovered(), "it does not answer"
+        back = await cluster.resume("b0-0")
+        assert (back.holds, back.seen["stopped"], back.seen["port"]) == (True, False, "open")
+        assert not cluster.paused("b0-0")
+        assert (await cluster.resume("b0-0")).holds
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize("f", ["kill", "stop", "power_loss"])
+def test_a_paused_node_can_end(f: str) -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.pause("b0-0")
+        proof = await getattr(cluster, f)("b0-0")
+        assert proof.holds, proof
+        assert not cluster.paused("b0-0")
+        assert (await cluster.start("b0-0")).holds
+
+    with_cluster(main)
+
+
+def test_a_stop_is_proven_by_exit_code_0() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        for name in ("b0-0", "c0", "n0"):
+            proof = await cluster.stop(name)
+            assert proof.holds
+            assert (proof.seen["code"], proof.seen["port"]) == (0, "refused")
+            again = await cluster.stop(name)
+            assert (again.holds, again.seen["reason"]) == (False, "it was down")
+        assert not (await cluster.pause("n0")).holds
+
+    with_cluster(main)
+
+
+def test_one_that_does_not_stop_is_killed_without_a_proof() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine = environment.machine("b0-0")
+        send: Any = machine.signal
+
+        async def deaf(pid: int, number: int) -> None:
+            if number != signal.SIGTERM:
+                await send(pid, number)
+
+        machine.signal = deaf  # type: ignore[method-assign]
+        proof = await cluster.stop("b0-0")
+        assert (proof.holds, proof.seen["code"]) == (False, -signal.SIGKILL)
+
+    with_cluster(main)
+
+
+def test_a_cut_is_proven_for_each_destination_and_healed() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        grudge = {"b0-0": frozenset({"c0", "n0"}), "c0": frozenset({"b0-0"})}
+        proofs = await cluster.cut(grudge)
+        assert sorted(proofs) == ["b0-0", "c0"]
+        assert all(p.holds for p in proofs.values()), proofs
+        assert sorted(proofs["b0-0"].seen["from"]) == ["c0", "n0"]
+        assert all(n > 0 for n in proofs["b0-0"].seen["from"].values())
+        healed = await cluster.heal()
+        assert sorted(healed) == ["b0-0", "c0"]
+        assert all(p.holds for p in healed.values()), healed
+        assert await cluster.heal() == {}
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_one_way_cuts_and_cuts_of_clients(reset: bool) -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        met = "refused" if reset else "silent"
+        proofs = await cluster.cut({"b0-0": frozenset({CLIENT, "c0"})}, reset=reset)
+        assert proofs["b0-0"].holds, proofs
+        assert proofs["b0-0"].seen["met"] == {CLIENT: met, "c0": met}
+        assert await cluster.playing("broker"), "observers see as before"
+        assert await cluster.mutants()
+        back = await cluster.heal()
+        assert back["b0-0"].holds
+
+    with_cluster(main)
+
+
+def test_another_cut_replaces_the_one_before() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.cut({"b0-0": frozenset({"c0"})})
+        proofs = await cluster.cut({"c0": frozenset({"n0"})})
+        assert list(proofs) == ["c0"]
+        assert await environment.machine("b0-0").cut_packets() == {}
+        with pytest.raises(ValueError, match="clients take every packet"):
+            await cluster.cut({CLIENT: frozenset({"c0"})})
+
+    with_cluster(main)
+
+
+def test_a_cut_of_nodes_that_are_down_or_paused_is_proven_all_the_same() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.kill("b0-0")
+        await cluster.pause("c0")
+        grudge = {"b0-0": frozenset({"c0", "n0"}), "c0": frozenset({"b0-0"})}
+        assert all(p.holds for p in (await cluster.cut(grudge)).values())
+        assert (await cluster.start("b0-0")).holds, "observers reach it"
+        assert (await cluster.kill("b0-0")).holds
+        healed = await cluster.heal()
+        assert all(p.holds for p in healed.values()), healed
+        assert healed["b0-0"].seen["met"] == {"c0": "refused", "n0": "refused"}
+
+    with_cluster(main)
+
+
+def test_a_cut_outlives_a_change_of_address() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.cut({"c0": frozenset({"b0-0"})})
+        assert (await cluster.change_ip("b0-0", restart=False)).holds
+        assert (await cluster.cut({"c0": frozenset({"b0-0"})}))["c0"].holds
+        machine = environment.machine("b0-0")
+        host = environment.machine("c0").address
+        assert await machine.probe(host, 9878, timeout_s=0.5) == "silent"
+
+    with_cluster(main)
+
+
+def test_a_rule_that_catches_nothing_is_no_proof() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine = environment.machine("b0-0")
+
+        async def deaf(cuts: object) -> None:
+            """Does not cut."""
+
+        machine.cut = deaf  # type: ignore[method-assign]
+        proofs = await cluster.cut({"b0-0": frozenset({"c0"})})
+        assert not proofs["b0-0"].holds
+        assert proofs["b0-0"].seen == {"from": {"c0": 0}, "met": {"c0": "open"}}
+
+    with_cluster(main)
+
+
+def test_a_heal_that_does_not_heal_is_no_proof() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.cut({"b0-0": frozenset({"c0"})})
+        machine = environment.machine("b0-0")
+
+        async def deaf(cuts: object) -> None:
+            """Does not heal."""
+
+        machine.cut = deaf  # type: ignore[method-assign]
+        healed = await cluster.heal()
+        assert not healed["b0-0"].holds
+        assert healed["b0-0"].seen == {"rules": 1, "met": {"c0": "silent"}}
+
+    with_cluster(main)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_broker_moves_and_comes_home(restart: bool) -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        first = cluster.address("b0-0")
+        proof = await cluster.change_ip("b0-0", restart=restart)
+        assert proof.holds, proof
+        assert f"{proof.seen['from']}:10911" == first
+        assert f"{proof.seen['to']}:10911" == cluster.address("b0-0") == "198.18.0.49:10911"
+        assert (proof.seen["now"], proof.seen["before"]) == ("open", "silent")
+        assert await until(cluster.recovered, 20)
+        assert await until(cluster.level, 20)
+        assert "b0-0" in await playing(cluster, "master")
+        back = await cluster.restore_ip("b0-0", restart=restart)
+        assert back.holds, back
+        assert cluster.address("b0-0") == first
+        assert await until(cluster.recovered, 20)
+        idle = await cluster.restore_ip("b0-0", restart=restart)
+        assert (idle.holds, idle.seen["reason"]) == (True, "it has its first address")
+
+    with_cluster(main)
+
+
+def test_one_that_is_down_moves_and_stays_down() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.kill("b0-0")
+        proof = await cluster.change_ip("b0-0", restart=True)
+        assert proof.holds, proof
+        assert (proof.seen["now"], proof.seen["before"]) == ("refused", "silent")
+        assert not cluster.running("b0-0")
+        assert (await cluster.start("b0-0")).holds
+        assert await until(cluster.recovered, 20)
+
+    with_cluster(main)
+
+
+def test_addresses_go_round_in_the_block_of_the_machine() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        seen = [cluster.address("n0")]
+        for _ in range(16):
+            await cluster.change_ip("n0", restart=False)
+            seen.append(cluster.address("n0"))
+        assert seen[0] == seen[-1]
+        assert len(set(seen)) == 16
+        with pytest.raises(ValueError, match="not of the block"):
+            await environment.machine("n0").set_address("198.18.0.99")
+
+    with_cluster(main)
+
+
+def test_the_parts_of_a_replicated_set() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        [master] = await playing(cluster, "master")
+        slaves = await playing(cluster, "slave")
+
+        async def in_sync() -> bool:
+            return list(await cluster.playing("sync-state-set-slave")) == slaves
+
+        assert await until(in_sync, 20)
+        assert sorted([master, *slaves]) == ["b0-0", "b0-1", "b0-2"]
+        [leader] = await playing(cluster, "controller-leader")
+        assert leader in ("c0", "c1", "c2")
+        await cluster.change_ip(slaves[0], restart=False)
+        assert await until(in_sync, 20), "it is known by its new address"
+        await cluster.kill(slaves[0])
+        assert slaves[0] not in await cluster.playing("sync-state-set-slave")
+
+    with_cluster(main, **TRIO)
+
+
+def test_spares_have_machines_and_are_no_part_of_the_cluster() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        assert [n.name for n in cluster.nodes if n.spare] == ["r0", "r1"]
+        assert "r0" not in [n.name for n in cluster.by_role(Role.BROKER)]
+        assert not cluster.running("r0")
+        assert await cluster.recovered()
+        assert sorted(await cluster.mutants()) == ["b0-0"]
+        await cluster.create_topics({"t": 1})
+        assert (await cluster.start("r0")).holds
+        assert "r0" not in await cluster.playing("broker")
+        assert await cluster.recovered()
+        assert await cluster.level()
+        assert not (await cluster.wipe("r0")).holds, "it runs"
+        assert (await cluster.change_ip("r0", restart=False)).holds
+        await asyncio.sleep(3)
+        assert (await cluster.stop("r0")).holds
+        wiped = await cluster.wipe("r0")
+        assert wiped.holds
+        assert wiped.seen["files"] > 0
+        assert (await cluster.start("r0")).holds
+        names = {node async for node, _, _ in cluster.collect()}
+        assert {"r0", "r1"} <= names
+        assert await cluster.stop_all() == []
+
+    with_cluster(main, broker_sets=1, spares=2)
+
+
+def test_with_names_controllers_and_name_servers_move() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        [leader] = await playing(cluster, "controller-leader")
+        for node in (leader, "n0"):
+            assert (await cluster.change_ip(node, restart=True)).holds
+        assert await until(cluster.recovered, 40)
+        assert len(await playing(cluster, "controller-leader")) == 1
+
+    with_cluster(main, by_name=True, **TRIO)
+
+
+def test_observers_have_an_address_of_their_own() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        host, _, port = cluster.address("n0").partition(":")
+        for dial, expected in (
+            (environment.dial, CLIENT_ADDRESS),
+            (environment.observer_dial, OBSERVER_ADDRESS),
+        ):
+            transport, _ = await dial(asyncio.Protocol, host, int(port))
+            assert transport.get_extra_info("sockname")[0] == expected
+            transport.close()
+
+    with_cluster(main)

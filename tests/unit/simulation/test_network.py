@@ -1,0 +1,233 @@
+"""The simulated network under cuts, pauses and changes of address: what a real kernel would do."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from harness.simulation.loop import SimLoop
+from harness.simulation.network import Rule
+from harness.simulation.world import SimMachine, World
+
+A, B = "198.18.0.16", "198.18.0.32"
+A_BLOCK, B_BLOCK = "198.18.0.16/28", "198.18.0.32/28"
+PORT = 9000
+SECOND_NS = 1_000_000_000
+
+
+class End(asyncio.Protocol):
+    """Remembers what it met."""
+
+    def __init__(self) -> None:
+        self.heard = b""
+        self.ended: list[Exception | None] = []
+        self.transport: Any = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += data
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended.append(exc)
+
+
+class Pair:
+    """Two machines; a server on b, whoever dials on a."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.a, self.b = world.add_machine("a", A), world.add_machine("b", B)
+        self.client, _ = world.process(self.a)
+        self.server, _ = world.process(self.b)
+        self.accepted: list[End] = []
+        self.run(self.server, self.listen())
+
+    async def listen(self, host: str = "") -> None:
+        def accept() -> End:
+            self.accepted.append(End())
+            return self.accepted[-1]
+
+        await asyncio.get_running_loop().create_server(accept, host, PORT)
+
+    def run(self, loop: SimLoop, work: Any, seconds: float = 600) -> Any:
+        """Run a coroutine of one process to its end."""
+        task = loop.create_task(work)
+        limit = self.world.scheduler.now_ns + round(seconds * SECOND_NS)
+        self.world.scheduler.run_until(lambda: task.done() or self.world.scheduler.now_ns > limit)
+        return task.result()
+
+    def dial(self, host: str = B, seconds: float = 600) -> End:
+        async def main() -> End:
+            loop = asyncio.get_running_loop()
+            return (await loop.create_connection(End, host, PORT))[1]  # type: ignore[no-any-return]
+
+        return self.run(self.client, main(), seconds)  # type: ignore[no-any-return]
+
+    def sleep(self, seconds: float) -> None:
+        end = self.world.scheduler.now_ns + round(seconds * SECOND_NS)
+        loop, _ = self.world.process(self.a)
+        loop.call_later(seconds, lambda: None)
+        self.world.scheduler.run_until(lambda: self.world.scheduler.now_ns >= end)
+
+    def cut(self, machine: SimMachine, block: str, *, reset: bool = False) -> Rule:
+        rule = Rule("them", block, reset=reset)
+        machine.stack.cut([rule])
+        return rule
+
+    def within(self, done: Callable[[], bool], seconds: float) -> None:
+        limit = self.world.scheduler.now_ns + round(seconds * SECOND_NS)
+        self.sleep(0.001)
+        while not done():
+            assert self.world.scheduler.now_ns <= limit, "not in time"
+            self.sleep(0.05)
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    world = World(1)
+    yield Pair(world)
+    world.close()
+
+
+def test_a_silent_cut_holds_a_stream_and_it_goes_on_after_the_heal(pair: Pair) -> None:
+    near = pair.dial()
+    rule = pair.cut(pair.b, A_BLOCK)
+    near.transport.write(b"one")
+    pair.sleep(1)
+    near.transport.write(b"two")
+    pair.sleep(2)
+    assert (pair.accepted[0].heard, near.ended) == (b"", [])
+    assert rule.packets >= 4, "the segment was sent again and again"
+    pair.b.stack.cut([])
+    pair.within(lambda: pair.accepted[0].heard == b"onetwo", 10)
+    near.transport.write(b"three")
+    pair.sleep(0.1)
+    assert pair.accepted[0].heard == b"onetwothree"
+
+
+def test_without_acknowledgements_a_sender_falls_silent(pair: Pair) -> None:
+    """a takes nothing of b: what a sends arrives at first, and then nothing more."""
+    near = pair.dial()
+    rule = pair.cut(pair.a, B_BLOCK)
+    near.transport.write(b"one")
+    pair.sleep(1)
+    assert pair.accepted[0].heard == b"one"
+    assert rule.packets > 1, "acknowledgements are packets"
+    near.transport.write(b"two")
+    pair.accepted[0].transport.write(b"answer")
+    pair.sleep(1)
+    assert (pair.accepted[0].heard, near.heard) == (b"one", b"")
+    pair.a.stack.cut([])
+    pair.within(lambda: (pair.accepted[0].heard, near.heard) == (b"onetwo", b"answer"), 10)
+
+
+def test_a_cut_with_resets_ends_a_stream_for_who_sends(pair: Pair) -> None:
+    near = pair.dial()
+    pair.cut(pair.b, A_BLOCK, reset=True)
+    near.transport.write(b"one")
+    pair.sleep(0.1)
+    assert [type(e) for e in near.ended] == [ConnectionResetError]
+    assert pair.accepted[0].ended == [], "its machine rejects, and its kernel is not told"
+    with pytest.raises(ConnectionRefusedError):
+        pair.dial()
+
+
+def test_a_dial_into_silence_is_tried_again_until_the_heal(pair: Pair) -> None:
+    rule = pair.cut(pair.b, A_BLOCK)
+    pair.world.network.at(5 * SECOND_NS, pair.b.stack.cut, [])
+    pair.dial()
+    assert (rule.packets, pair.world.scheduler.now_ns // SECOND_NS) == (3, 7), "at 0, 1, 3 and 7 s"
+
+
+def test_a_dial_whose_answers_are_lost_does_not_succeed(pair: Pair) -> None:
+    rule = pair.cut(pair.a, B_BLOCK)
+    with pytest.raises(TimeoutError):
+        pair.dial()
+    assert rule.packets == 7
+
+
+def test_a_paused_process_accepts_and_does_not_answer(pair: Pair) -> None:
+    pair.server.pause()
+    near = pair.dial()
+    near.transport.write(b"one")
+    pair.sleep(5)
+    assert not pair.accepted
+    pair.server.resume()
+    pair.sleep(0.001)
+    assert pair.accepted[0].heard == b"one"
+
+
+def test_timers_of_a_paused_process_fire_when_it_goes_on(pair: Pair) -> None:
+    fired: list[float] = []
+    for wait in (2, 1):
+        pair.server.call_later(wait, lambda w=wait: fired.append(w))
+    pair.server.pause()
+    pair.sleep(3)
+    assert not fired
+    pair.server.resume()
+    pair.sleep(0.001)
+    assert fired == [1, 2]
+
+
+def test_the_death_of_a_paused_process_is_heard(pair: Pair) -> None:
+    near = pair.dial()
+    pair.server.pause()
+    pair.server.kill()
+    pair.sleep(0.1)
+    assert [type(e) for e in near.ended] == [ConnectionResetError]
+    with pytest.raises(ConnectionRefusedError):
+        pair.dial()
+
+
+def test_connections_of_a_former_address_hang(pair: Pair) -> None:
+    near = pair.dial()
+    pair.b.stack.set_address("198.18.0.33")
+    near.transport.write(b"to the old one")
+    pair.accepted[0].transport.write(b"from the old one")
+    pair.sleep(30)
+    assert (pair.accepted[0].heard, near.heard, near.ended) == (b"", b"", [])
+    with pytest.raises(OSError, match="no route"):
+        pair.dial()
+    assert pair.dial("198.18.0.33").transport is not None, "the listener has all addresses"
+    pair.b.stack.set_address(B)
+    pair.within(lambda: near.heard == b"from the old one", 60)
+    assert pair.accepted[0].heard == b"to the old one"
+
+
+def test_a_listener_of_a_former_address_does_not_answer(pair: Pair) -> None:
+    pair.server.kill()
+    loop, _ = pair.world.process(pair.b)
+    pair.run(loop, pair.listen(B))
+    pair.b.stack.set_address("198.18.0.33")
+    with pytest.raises(ConnectionRefusedError):
+        pair.dial("198.18.0.33")
+
+
+def test_a_name_means_what_the_hosts_say_now(pair: Pair) -> None:
+    with pytest.raises(OSError, match="not known"):
+        pair.dial("b")
+    pair.a.stack.hosts = {"b": B}
+    pair.dial("b")
+    pair.b.stack.set_address("198.18.0.33")
+    pair.a.stack.hosts = {"b": "198.18.0.33"}
+    pair.dial("b")
+    assert len(pair.accepted) == 2
+
+
+def test_who_gives_up_a_dial_leaves_no_connection(pair: Pair) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(0.0007):
+            await asyncio.get_running_loop().create_connection(End, B, PORT)
+
+    given_up = 0
+    for _ in range(30):
+        try:
+            pair.run(pair.client, main())
+        except TimeoutError:
+            given_up += 1
+    pair.sleep(1)
+    assert 0 < given_up < 30
+    assert sum(end.ended == [None] for end in pair.accepted) == given_up
