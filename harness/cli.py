@@ -4,95 +4,46 @@ Results go to standard output, progress to standard error. Exit codes are Jepsen
 invalid, 2 unknown, 254 bad arguments, 255 our own failure.
 """
 
-import difflib
-import math
 import os
-import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
+from checkers.claims import CLAIMS
 
-from checkers.api import Anomaly
-from checkers.faults import faults
-from checkers.recovery import Recovery, recoveries
 from harness import doctor, runs
+from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.lifecycle import FAULTS, WORKLOADS
-from harness.runs import Judged
+from harness.faults import FAULTS
+from harness.judging import every_checker
+from harness.options import WORKLOADS, Options
+from harness.show import described, show
 from histories.op import HistoryError
 from reference import mutants
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
-SHOWN_MAX = 3  # findings of one name that are told on the terminal
 SEED_MAX = 2**63 - 1
-DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
-_UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-
-
-class Duration(click.ParamType[int]):
-    """A duration with its unit, such as ``60s``; in ns."""
-
-    name = "duration"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = _DURATION.fullmatch(str(value))
-        if found is None:
-            self.fail(f"{value!r} is no duration; write a number and a unit: 500ms, 30s, 2m", param)
-        duration_ns = round(Decimal(found[1]) * _UNITS[found[2]])
-        if not 0 < duration_ns <= DURATION_NS_MAX:
-            self.fail(f"{value!r} is not between 1 ns and 7 days", param)
-        return duration_ns
-
-
-class Rate(click.FloatRange):
-    """A number of operations a second."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        rate = super().convert(value, param, ctx)
-        if math.isnan(rate):
-            self.fail(f"{value!r} is no rate", param)
-        return rate
-
-
-class Name(click.Choice[str]):
-    """One of several names; a wrong one is answered with the nearest."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices:
-            known = ", ".join(self.choices) or "nothing"
-            self.fail(f"{value!r} is unknown{nearest(value, self.choices)}; known: {known}", param)
-        return str(value)
-
-
-class Commands(click.Group):
-    """A group that answers a wrong command with the nearest."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            known = ", ".join(sorted(self.commands))
-            hint = nearest(args[0], self.commands)
-            ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
-        return super().resolve_command(ctx, args)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The names that a wrong one may have meant, as the rest of a sentence."""
-    close = difflib.get_close_matches(str(word), list(known), n=2, cutoff=0.5)
-    return f", did you mean {' or '.join(close)}?" if close else ""
+PROFILES = {
+    "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
+    "unclean": "P-UNCLEAN",
+}  # fmt: skip
+ENVIRONMENTS = ("auto", "docker", "local", "simulated")
+LISTED: dict[str, Callable[[], Sequence[str]]] = {
+    "workloads": lambda: WORKLOADS,
+    "nemeses": lambda: FAULTS,
+    "checkers": lambda: [c.name for c in every_checker()],
+    "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
+    "mutants": mutants.names,
+    "environments": lambda: ENVIRONMENTS,
+    "profiles": lambda: tuple(PROFILES),
+}
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -101,90 +52,166 @@ def cli() -> None:
     """Prove what a RocketMQ cluster keeps and loses under faults."""
 
 
+CLUSTER = (
+    click.option(
+        "--env",
+        "--environment",
+        "environment",
+        type=Name(ENVIRONMENTS),
+        default="auto",
+        show_default=True,
+        help="where the nodes run; auto: docker if an engine answers, else local, else simulated",
+    ),
+    click.option("--target", type=Name(["reference"]), default="reference", show_default=True),
+    click.option(
+        "--profile",
+        type=Alias(PROFILES),
+        default="safe",
+        show_default=True,
+        help=f"what the brokers promise: {', '.join(PROFILES)}",
+    ),
+    click.option("--timing", type=Name(["fast", "stock"]), default="fast", show_default=True),
+    click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True),
+    click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
+    click.option("--broker-sets", type=click.IntRange(1, 50), default=1, show_default=True),
+    click.option(
+        "--replicas",
+        type=click.IntRange(1, 9),
+        default=3,
+        show_default=True,
+        help="of each broker set",
+    ),
+    click.option(
+        "--mutant",
+        type=Name(mutants.names()),
+        default=None,
+        help="run a seeded bug, to see the checkers catch it",
+    ),
+    click.option(
+        "--base-image",
+        default="",
+        help="an image of the docker engine to build on, instead of the public one",
+    ),
+    click.option(
+        "--store",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("runs"),
+        show_default=True,
+        help="where run folders go",
+    ),
+)
+LOAD = (
+    click.option(
+        "--workload",
+        type=Names(WORKLOADS),
+        multiple=True,
+        default=WORKLOADS,
+        show_default=True,
+        help="what clients do; may be repeated",
+    ),
+    click.option(
+        "--nemesis",
+        type=Names([*FAULTS, "all"]),
+        multiple=True,
+        default=("kill", "partition", "readdress"),
+        show_default=True,
+        help="faults; may be repeated, or joined by commas",
+    ),
+    click.option(
+        "--time-limit",
+        type=Duration(),
+        default="60s",
+        show_default=True,
+        help="how long clients and faults run",
+    ),
+    click.option(
+        "--rate",
+        type=Rate(min=0.1, max=100_000),
+        default=50.0,
+        show_default=True,
+        help="operations a second of each workload",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(2, 1000),
+        default=10,
+        show_default=True,
+        help="client threads of the workload queue",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
+    ),
+)
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give a command these options, in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
 @cli.command()
-@click.option(
-    "--environment",
-    type=Name(["auto", "simulated", "local"]),
-    default="auto",
-    show_default=True,
-    help="where the nodes run; auto: local if it can, else simulated",
-)
-@click.option("--workload", type=Name(WORKLOADS), default="queue", show_default=True)
-@click.option(
-    "--nemesis",
-    "nemesis",
-    type=Name([*FAULTS, "all"]),
-    multiple=True,
-    default=("kill",),
-    show_default=True,
-    help="faults; may be repeated",
-)
-@click.option(
-    "--time-limit",
-    type=Duration(),
-    default="30s",
-    show_default=True,
-    help="how long clients and faults run",
-)
-@click.option(
-    "--rate",
-    type=Rate(min=0.1, max=100_000),
-    default=100.0,
-    show_default=True,
-    help="operations a second",
-)
-@click.option(
-    "--concurrency",
-    type=click.IntRange(2, 1000),
-    default=6,
-    show_default=True,
-    help="client threads",
-)
-@click.option("--controllers", type=click.IntRange(1, 9), default=1, show_default=True)
-@click.option("--broker-sets", type=click.IntRange(1, 50), default=3, show_default=True)
-@click.option(
-    "--replicas",
-    type=click.IntRange(1, 9),
-    default=1,
-    show_default=True,
-    help="of each broker set",
-)
-@click.option(
-    "--profile",
-    default="P-ALL",
-    show_default=True,
-    type=Name(["P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"]),
-)
-@click.option("--timing", type=Name(["fast", "stock"]), default="fast", show_default=True)
-@click.option(
-    "--mutant",
-    type=Name(mutants.names()),
-    default=None,
-    help="run a seeded bug, to see the checkers catch it",
-)
-@click.option(
-    "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
-)
-@click.option(
-    "--store",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="where run folders go",
-)
+@with_options(*CLUSTER, *LOAD)
+@click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
+@click.option("--plan", is_flag=True, help="say what would be run, and run nothing")
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def test(**given: Any) -> int:
-    """Run a workload under faults and judge what was recorded."""
-    store, as_json = given.pop("store"), given.pop("as_json")
-    try:
-        options = runs.options_from(given)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    judged = runs.run_test(options, store, quiet=as_json)
+    """Run workloads under faults and judge what was recorded."""
+    store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
+    around = runs.Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
+    options = resolved(given)
+    if plan:
+        click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
+        click.echo(options.command())
+        return 0
+    judged = runs.run_test(options, store, quiet=as_json, around=around)
     show(judged, as_json=as_json)
     if judged.trouble is not None:
         report(judged.trouble)
     return judged.exit_code
+
+
+@cli.command()
+@with_options(*CLUSTER)
+def up(**given: Any) -> int:
+    """Start a cluster, say how to reach it, and keep it up until interrupted. No faults."""
+    store, base_image = given.pop("store"), given.pop("base_image")
+    quiet = {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
+    options = resolved({**given, **quiet, "rate": 1.0, "concurrency": 2})
+    runs.run_up(options, store, runs.Around(keep=False, base_image=base_image))
+    return 0
+
+
+def resolved(given: dict[str, Any]) -> Options:
+    """Options as asked for, or a usage error."""
+    try:
+        return runs.options_from(given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@cli.command("list")
+@click.argument("kind", type=Name(LISTED))
+def list_command(kind: str) -> int:
+    """List workloads, nemeses, checkers, claims, mutants, environments or profiles."""
+    for line in LISTED[kind]():
+        click.echo(line)
+    return 0
+
+
+@cli.command()
+def clean() -> int:
+    """Remove what runs that died have left behind in the docker engine."""
+    removed = runs.clean()
+    for what in removed:
+        click.echo(f"removed {what}")
+    click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")
+    return 0
 
 
 @cli.command()
@@ -225,82 +252,6 @@ def doctor_command() -> int:
     for finding in findings:
         click.echo(f"{'yes' if finding.works else 'no ':3} {finding.environment}: {finding.text}")
     return 0
-
-
-def show(judged: Judged, *, as_json: bool) -> None:
-    """Print a verdict: for people, or the JSON of the design's section 5."""
-    results = judged.results
-    anomalies = [a for v in results.verdicts for a in v.anomalies]
-    if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
-        return
-    for verdict in results.verdicts:
-        counts = ", ".join(f"{k} {v}" for k, v in verdict.counts.items())
-        click.echo(f"{verdict.checker}: {word(verdict.valid)}  {counts}".rstrip())
-        if verdict.reason:
-            click.echo(f"  {verdict.reason}")
-    show_recoveries(recoveries(judged.stored.history))
-    show_anomalies(anomalies)
-    click.echo(f"\nverdict: {word(results.valid)}")
-    click.echo(f"run:     {judged.stored.path}")
-    click.echo(f"repeat:  {judged.options.command()}")
-    click.echo(f"commit:  {judged.commit}")
-
-
-def document(judged: Judged) -> dict[str, Any]:
-    """What ``--json`` prints."""
-    plain = judged.results.to_json()
-    return {
-        "run": str(judged.stored.path),
-        "valid": judged.results.valid,
-        "claims": [{"claim": claim, "valid": valid} for claim, valid in plain["claims"].items()],
-        "verdicts": plain["verdicts"],
-        "anomalies": [a for v in plain["verdicts"] for a in v["anomalies"]],
-        "recoveries": msgspec.to_builtins(recoveries(judged.stored.history)),
-        "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
-        "repeat": judged.options.command(),
-        "commit": judged.commit,
-    }
-
-
-def show_recoveries(found: Sequence[Recovery]) -> None:
-    """Tell how long it took after each fault until messages were taken again."""
-    if not found:
-        return
-    over = sum(r.failed_over for r in found)
-    click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs")
-    for r in found:
-        unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
-        after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
-        told = "  fail-over" if r.failed_over else ""
-        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node} ({r.part}): {after}{told}")
-
-
-def show_anomalies(anomalies: Sequence[Anomaly]) -> None:
-    """Tell the first few findings of each name, worst names first."""
-    by_name: dict[str, list[Anomaly]] = {}
-    for anomaly in anomalies:
-        by_name.setdefault(anomaly.name, []).append(anomaly)
-    for name, found in sorted(by_name.items(), key=lambda e: (not e[0].startswith("lost"), e[0])):
-        for anomaly in found[:SHOWN_MAX]:
-            ops = ", ".join(map(str, anomaly.ops))
-            click.echo(f"\n{anomaly.claim} {name} (operations {ops})\n  {anomaly.story}")
-        if len(found) > SHOWN_MAX:
-            click.echo(f"\n... and {len(found) - SHOWN_MAX} more {name}, in results.json")
-
-
-def word(valid: object) -> str:
-    """A verdict in one word."""
-    if isinstance(valid, bool):
-        return "valid" if valid else "INVALID"
-    return "unknown"
-
-
-def described(error: BaseException) -> str:
-    """An error in a line, for people."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror + (f": {error.filename}" if error.filename else "")
-    return str(error) or type(error).__name__
 
 
 def report(error: BaseException, text: str = "") -> None:

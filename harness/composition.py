@@ -8,10 +8,13 @@ reads; the wait until replicas are level; the observers' last look.
 import asyncio
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from harness.client.outcome import Client
 from harness.client.session import RouteBook
 from harness.cluster import ClusterView, FaultPackage, Workload
 from harness.environments.api import Capability
+from harness.generator import Context, Generator, Step
 from harness.generators import (
     Source,
     any_of,
@@ -24,6 +27,7 @@ from harness.generators import (
     time_limit,
 )
 from harness.options import Options
+from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
 from workloads.observe import observe_workload
@@ -111,10 +115,30 @@ class Composed:
         return {topic: count for w in self._workloads for topic, count in w.topics.items()}
 
 
-def schedule(options: Options, composed: Composed, packages: Sequence[FaultPackage]) -> Source:
-    """Everything that happens in a run, as one generator."""
+class Until(msgspec.Struct, frozen=True):
+    """`gen`, until somebody outside asks to stop."""
+
+    gen: Generator
+    stopped: Callable[[], bool]
+
+    def op(self, ctx: Context) -> Step | None:
+        step = None if self.stopped() else self.gen.op(ctx)
+        return None if step is None else (step[0], Until(step[1], self.stopped))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        after = self.gen.update(ctx, event)
+        return self if after is self.gen else Until(after, self.stopped)
+
+
+def schedule(
+    options: Options,
+    composed: Composed,
+    packages: Sequence[FaultPackage],
+    stopped: Callable[[], bool],
+) -> Source:
+    """Everything that happens in a run, as one generator; `stopped` ends its main part early."""
     faults = [p.generator for p in packages]
-    main = clients(composed.main(), any_of(*faults) if faults else None)
+    main = Until(clients(composed.main(), any_of(*faults) if faults else None), stopped)
     return phases(
         nemesis(once({"f": INSPECT, "value": None})),
         time_limit(options.time_limit_ns, main),

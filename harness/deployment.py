@@ -103,9 +103,22 @@ class Deployment:
     def namesrvs(self) -> Sequence[str]:
         return self._inquiry.addresses(Role.NAMESRV)
 
+    def controllers(self) -> Sequence[str]:
+        return self._inquiry.addresses(Role.CONTROLLER)
+
     @property
     def dial(self) -> Dial:
         return self._environment.dial
+
+    @property
+    def observer_dial(self) -> Dial:
+        return self._environment.observer_dial
+
+    async def identity(self, node: str) -> int | None:
+        return await self._nodes.identity(node)
+
+    async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
+        return await self._nodes.stored(node, folder)
 
     async def playing(self, part: Part) -> Sequence[str]:
         return await self._inquiry.playing(part)
@@ -115,8 +128,9 @@ class Deployment:
         return await self._inquiry.recovered()
 
     async def level(self) -> bool:
-        """Whether all replicas of every set are there and have logs of the same length."""
-        return await self._inquiry.level()
+        """Whether all replicas of every set are there, have logs of the same length, and are in
+        the SyncStateSet."""
+        return await self._inquiry.level() and await self._inquiry.whole()
 
     async def mutants(self) -> dict[str, str]:
         """The seeded bug that each broker says it has; empty for none."""

@@ -18,7 +18,6 @@ KILLED: tuple[Part, ...] = (
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "controller")
 
 
-
 def fault_packages(
     names: Sequence[str], cluster: ClusterView, environment: Environment, seed: int
 ) -> list[FaultPackage]:

@@ -5,6 +5,7 @@ be stale; a node is recognised by its machine's address now, or by its machine's
 cluster is configured by names. Spares are no part of any answer. Units: seconds.
 """
 
+from collections import Counter
 from functools import partial
 
 import msgspec
@@ -16,7 +17,7 @@ from harness.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, unti
 from harness.targets.api import Node
 from reference.records import RemoteProtocolError
 from reference.rpc import Pool
-from reference.wire.bodies import BrokerReplicasInfo
+from reference.wire.bodies import BrokerReplicasInfo, ReplicasInfo
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
@@ -87,20 +88,23 @@ class Inquiry:
 
     async def _in_sync_slaves(self) -> list[str]:
         """Members of a SyncStateSet, as the leading controller says, that are not master."""
+        members = [
+            replica.broker_address
+            for info in (await self._replicas()).values()
+            for replica in info.in_sync_replicas
+            if replica.broker_address != info.master_address
+        ]
+        return sorted(name for m in members for name in self._called(m, Role.BROKER))
+
+    async def _replicas(self) -> dict[str, ReplicasInfo]:
+        """What the leading controller holds of each set; nothing where none leads."""
         sets = sorted({n.broker_set for n in self.by_role(Role.BROKER)})
         request = Frame(
             code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=msgspec.json.encode(sets)
         )
         for answer in await self._asked(Role.CONTROLLER, request):
-            table = BrokerReplicasInfo.from_json(answer.body).replicas_info_table
-            members = [
-                replica.broker_address
-                for info in table.values()
-                for replica in info.in_sync_replicas
-                if replica.broker_address != info.master_address
-            ]
-            return sorted(name for m in members for name in self._called(m, Role.BROKER))
-        return []
+            return BrokerReplicasInfo.from_json(answer.body).replicas_info_table
+        return {}
 
     async def _controller_leaders(self) -> list[str]:
         """The controller that others call the leader, or itself."""
@@ -147,6 +151,15 @@ class Inquiry:
             except (OSError, RemoteProtocolError, KeyError):
                 return False
         return all(len(found) == 1 for found in ends.values())
+
+    async def whole(self) -> bool:
+        """Whether every replica of every set is in its SyncStateSet."""
+        known = await self._replicas()
+        count = Counter(n.broker_set for n in self.by_role(Role.BROKER))
+        return all(
+            name in known and len(known[name].in_sync_replicas) == replicas
+            for name, replicas in count.items()
+        )
 
     async def mutants(self) -> dict[str, str]:
         """The seeded bug that each broker says it has; empty for none."""

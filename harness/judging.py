@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from checkers.availability import Availability
-from checkers.broker_ids import BrokerIds
-from checkers.epochs import Epochs
 from checkers.locks import Locks
 from checkers.replicas import Replicas
 
 from checkers.api import Checker
+from checkers.broker_ids import BrokerIds
 from checkers.durability import Durability
+from checkers.epochs import Epochs
 from checkers.faults import FaultProof
 from checkers.runner import Results, check_all
 from checkers.stats import Stats
@@ -29,6 +29,11 @@ ALWAYS: Sequence[Checker] = (
     FaultProof(),
     Stats(),
 )
+
+
+def every_checker() -> list[Checker]:
+    """All checkers that some run is judged by."""
+    return [*(c for checkers in BY_WORKLOAD.values() for c in checkers), *ALWAYS]
 
 
 def judge(options: Options, history: History) -> Results:

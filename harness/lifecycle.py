@@ -6,9 +6,10 @@ an operation in the history, so a stored run is judged as it was the first time.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from random import Random
+from typing import Protocol
 
 import msgspec
 
@@ -37,6 +38,35 @@ ANSWER_S_MAX = 60  # beyond every time-out of a client
 PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
 
 Progress = Callable[[int, Op | None], None]
+
+
+class Telling(Protocol):
+    """Whoever is told of a run."""
+
+    def say(self, text: str) -> None:
+        """Something new happens."""
+        ...
+
+    def update(self, now_ns: int, op: Op | None) -> None:
+        """An operation; or, at least once a second, the time (ns) alone."""
+        ...
+
+
+class Stopping(Protocol):
+    """A request to come to an end: `possible` while clients run, `asked` once it was made."""
+
+    possible: bool
+    asked: bool
+
+
+class GoesOn:
+    """Nobody asks to stop."""
+
+    possible = asked = False
+
+
+async def just_end(cluster: Deployment) -> None:
+    """Do nothing before the end."""
 
 
 class JournalRecorder:
@@ -107,7 +137,7 @@ class Nemeses:
         return Ok({"cluster": seen})
 
     async def _level(self) -> Outcome:
-        """Wait for the replicas, within the bound; whether they are level is for checkers."""
+        """Wait, within the bound, until all replicas have the same; checkers judge what they have."""
         loop = asyncio.get_running_loop()
         begun = loop.time()
         level = await until(self._cluster.level, self._recovery_s)
@@ -125,9 +155,10 @@ async def perform(
     target: Target,
     run: Run,
     *,
-    say: Callable[[str], None],
-    progress: Progress,
+    telling: Telling,
     wall_ms: Callable[[], int],
+    stop: Stopping | None = None,
+    before_end: Callable[[Deployment], Awaitable[None]] = just_end,
 ) -> None:
     """Perform a run in an environment: everything but the verdict.
 
@@ -136,9 +167,10 @@ async def perform(
         environment: where; it is brought down in any case.
         target: what to run.
         run: the run's folder, with its configuration saved.
-        say: told what is happening.
-        progress: told of every operation, and at least once a second of the time (ns).
+        telling: told what is happening.
         wall_ms: wall clock for message time stamps.
+        stop: where a request to come to an end is seen.
+        before_end: called with the cluster still up and the history complete.
 
     Raises:
         SetupFailed, EnvironmentUnavailable, MissingCapability: there was no run to judge.
@@ -154,10 +186,10 @@ async def perform(
     cluster = Deployment(environment, target, options.settings())
     try:
         packages = fault_packages(options.nemesis, cluster, environment, options.seed)
-        say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+        telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
         await cluster.up()
         with run.open_journal() as journal:
-            recorder = JournalRecorder(journal, progress)
+            recorder = JournalRecorder(journal, telling.update)
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
                 await _drive(
@@ -167,13 +199,15 @@ async def perform(
                     recorder,
                     now_ns,
                     capabilities=environment.capabilities,
-                    say=say,
+                    telling=telling,
                     wall_ms=wall_ms,
+                    stop=GoesOn() if stop is None else stop,
                 )
                 guard.cancel()
-        say("stopping the nodes, collecting logs and stores")
+        await before_end(cluster)
+        telling.say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
-            say(f"{node} did not stop when asked to and was killed")
+            telling.say(f"{node} did not stop when asked to and was killed")
         await _save_nodes(run, cluster)
     except Exception as error:
         with suppress(Exception):  # the first failure is the one to tell
@@ -198,8 +232,9 @@ async def _drive(
     now_ns: Callable[[], int],
     *,
     capabilities: frozenset[Capability],
-    say: Callable[[str], None],
+    telling: Telling,
     wall_ms: Callable[[], int],
+    stop: Stopping,
 ) -> None:
     """Run workloads and faults on a cluster that is up."""
     async with asyncio.TaskGroup() as group:
@@ -219,20 +254,22 @@ async def _drive(
         await cluster.create_topics(composed.topics)
         await routes.refresh()
         keeping = group.create_task(routes.run())
-        say(f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}")
+        telling.say(f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}")
+        stop.possible = True
         try:
             await interpreter.run(
-                schedule(options, composed, packages),
+                schedule(options, composed, packages, lambda: stop.asked),
                 concurrency=composed.concurrency,
                 client=composed.client,
                 nemesis=Nemeses(packages, cluster, options),
                 recorder=recorder,
                 rng=Random(f"{options.seed}/generator"),
                 now_ns=now_ns,
-                say=say,
+                say=telling.say,
                 answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
             )
         finally:
+            stop.possible = False
             keeping.cancel()
             routes.close()
 

@@ -15,9 +15,12 @@ from harness.cluster import Proof
 from harness.environments.api import Environment, Machine, Port, ProcessStatus
 from harness.probes import PROBE_TIMEOUT_S, met, until
 from harness.targets.api import Node, Settings, Target, plan
+from reference.records import RemoteProtocolError
 from reference.rpc import split_address
+from reference.wire.files import decode_identity
 
 NODE_LOG = "node.log"
+IDENTITY_FILE = "store/brokerIdentity"
 START_TIMEOUT_S = 60.0  # a JVM on a busy machine; our own nodes need half a second
 DEATH_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 15.0  # a broker says goodbye for 5 s to name servers that do not answer
@@ -195,6 +198,27 @@ class Nodes:
         await machine.remove(store)
         left = await machine.files(store)
         return Proof(not left, {"files": before, "left": len(left)})
+
+    # What is on its disk.
+
+    async def identity(self, node: str) -> int | None:
+        """The id in a broker's identity file; None if there is none, or not a whole one."""
+        machine = self.machine(node)
+        data = await machine.get(f"{machine.data_dir}/{IDENTITY_FILE}")
+        try:
+            return None if data is None else decode_identity(data).broker_id
+        except RemoteProtocolError:
+            return None
+
+    async def stored(self, node: str, folder: str) -> dict[str, bytes]:
+        """Files below a folder of the node's data, by path below its data folder."""
+        machine = self.machine(node)
+        found = {}
+        for path in await machine.files(f"{machine.data_dir}/{folder}"):
+            data = await machine.get(f"{machine.data_dir}/{folder}/{path}")
+            if data is not None:
+                found[f"{folder}/{path}"] = data
+        return found
 
     # All of them.
 

@@ -4,20 +4,18 @@ Everything here is about this machine and this process; what happens in a run is
 a run goes on its process holds a lock on the run's folder, so that nobody else writes its results.
 """
 
-import asyncio
 import fcntl
 import os
 import platform
 import secrets
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,18 +25,17 @@ from rich.status import Status
 
 from checkers import runner
 from checkers.runner import Results
-from harness import doctor
-from harness.environments.api import CLIENT_ADDRESS
-from harness.environments.local import LocalEnvironment
-from harness.environments.simulated import SimulatedEnvironment
-from harness.lifecycle import CHECKERS, FAULTS, Options, judge, perform
-from harness.simulation.world import SimHost, World
-from harness.targets.reference import PROFILES, ReferenceTarget
+from harness import doctor, worlds
+from harness.faults import FAULTS
+from harness.judging import judge
+from harness.options import WORKLOADS, Options
+from harness.targets.reference import PROFILES
+from harness.worlds import Around, run_in_world
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run
-from reference.records import some
 
 SEED_BITS = 32
+ALONE = Around()
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +83,11 @@ def options_from(given: Mapping[str, Any]) -> Options:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
     possible = [n for n in FAULTS if n != "none" and (simulated or n != "power")]
-    faults = possible if "all" in known["nemesis"] else known["nemesis"]
+    asked = flat(known["nemesis"])
+    faults = possible if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))
+    workloads = flat(known["workload"])
+    known["workload"] = tuple(name for name in WORKLOADS if name in workloads)
     if "none" in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")
     keys = PROFILES[known["profile"]]
@@ -102,19 +102,24 @@ def options_from(given: Mapping[str, Any]) -> Options:
     return Options(**known)
 
 
-def run_test(options: Options, root: Path, *, quiet: bool) -> Judged:
+def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
+    """Names, each given alone or in a group."""
+    return [name for each in given for name in ([each] if isinstance(each, str) else each)]
+
+
+def run_test(options: Options, root: Path, *, quiet: bool, around: Around = ALONE) -> Judged:
     """Perform a run in a folder of its own, judge it and store its verdict.
 
     Raises:
         Exception: there was no run, or it ended too early, and what was recorded until then breaks
             no promise. Its notes say where the run is and how to repeat it.
     """
-    run = RunStore(root.resolve()).create(options.workload, datetime.now(UTC))
+    run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
     with held(run.path):
         try:
             run.save_config(_config(options))
             with Progress(options, quiet=quiet) as progress:
-                _perform(options, run, progress)
+                run_in_world(options, run, around, progress, partial(_is_valid, run.path))
                 progress.say("checking")
             judged = judge_stored(run.path)
         except BaseException as error:
@@ -131,11 +136,16 @@ def run_test(options: Options, root: Path, *, quiet: bool) -> Judged:
     return judged
 
 
-def _perform(options: Options, run: Run, progress: "Progress") -> None:
-    if options.environment == "simulated":
-        _simulated(options, run, progress)
-    else:
-        _local(options, run, progress)
+def run_up(options: Options, root: Path, around: Around) -> None:
+    """Start a cluster in a folder of its own and keep it up until interrupted."""
+    run = RunStore(root.resolve()).create("up", datetime.now(UTC))
+    run.save_config(_config(options))
+    with Progress(options, quiet=False) as progress:
+        worlds.run_up(options, run, around, progress)
+
+
+def _is_valid(path: Path) -> bool:
+    return judge_stored(path).results.valid is True
 
 
 def _save_failure(run: Run, error: BaseException) -> None:
@@ -171,9 +181,10 @@ def judge_stored(path: Path, *, allow_truncated: bool = False) -> Judged:
         options = msgspec.convert(stored.config.get("options"), Options)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
-    if options.workload not in CHECKERS:
+    strange = [name for name in options.workload if name not in WORKLOADS]
+    if strange:
         raise HistoryError(
-            f"{CONFIG}: unknown workload {options.workload!r}; known: {', '.join(CHECKERS)}"
+            f"{CONFIG}: unknown workload {strange[0]!r}; known: {', '.join(WORKLOADS)}"
         )
     return Judged(stored=stored, options=options, results=judge(options, stored.history))
 
@@ -216,64 +227,6 @@ def _git(*args: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip()
-
-
-def _local(options: Options, run: Run, progress: "Progress") -> None:
-    environment = LocalEnvironment(run.path / "nodes")
-    asyncio.run(
-        perform(
-            options,
-            environment,
-            ReferenceTarget(),
-            run,
-            say=progress.say,
-            progress=progress.update,
-            wall_ms=lambda: time.time_ns() // 1_000_000,
-        )
-    )
-
-
-def _simulated(options: Options, run: Run, progress: "Progress") -> None:
-    world = World(options.seed)
-
-    async def main(host: SimHost) -> None:
-        with interruptible():
-            await perform(
-                options,
-                SimulatedEnvironment(world, mutant=options.mutant),
-                ReferenceTarget(),
-                run,
-                say=progress.say,
-                progress=progress.update,
-                wall_ms=host.wall_ms,
-            )
-
-    try:
-        world.run(world.add_machine("client", CLIENT_ADDRESS), main)
-    finally:
-        world.close()
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Let an interrupt cancel the running task, so that it ends in order; `asyncio.run` does so
-    by itself. A second interrupt ends it at once."""
-    loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
-    if threading.current_thread() is not threading.main_thread():
-        yield  # nobody interrupts this one
-        return
-
-    def interrupt(number: int, frame: object) -> None:
-        signal.signal(number, signal.default_int_handler)
-        loop.call_soon(task.cancel)
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 class Progress:

@@ -93,9 +93,7 @@ class Locker:
     async def invoke(self, op: Op) -> Outcome:
         queue = self._keys[op.value]
         members = [
-            n.name
-            for n in self._cluster.by_role(Role.BROKER)
-            if n.broker_set == queue.broker_set
+            n.name for n in self._cluster.by_role(Role.BROKER) if n.broker_set == queue.broker_set
         ]
         broker = self._cluster.address(self._rng.choice(members))
         attempt = self._session.unlock if op.f == RELEASE else self._session.lock

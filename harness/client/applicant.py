@@ -54,9 +54,7 @@ class Applicant:
     async def apply(self, broker_set: str, code: str) -> Outcome:
         """Claim the next id of a set; an `ok` carries it."""
         try:
-            asked = headers.NextBrokerIdRequest(
-                cluster_name=self._cluster, broker_name=broker_set
-            )
+            asked = headers.NextBrokerIdRequest(cluster_name=self._cluster, broker_name=broker_set)
             answer = await self._ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, asked)
             if answer.code != ResponseCode.SUCCESS:
                 return Fail(error_of(answer.code, answer.remark))

@@ -72,6 +72,4 @@ class LockSession:
 
 
 def _wire(queue: QueueName) -> MessageQueue:
-    return MessageQueue(
-        broker_name=queue.broker_set, queue_id=queue.queue_id, topic=queue.topic
-    )
+    return MessageQueue(broker_name=queue.broker_set, queue_id=queue.queue_id, topic=queue.topic)

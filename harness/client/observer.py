@@ -44,9 +44,7 @@ class Observer:
         told = await self._ask(
             BrokerReplicasInfo,
             address,
-            Frame(
-                code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=dumps(list(sets))
-            ),
+            Frame(code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=dumps(list(sets))),
         )
         if isinstance(told, Fail):
             return told

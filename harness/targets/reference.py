@@ -99,6 +99,7 @@ def properties(
                 "mappedFileSizeConsumeQueue": str(QUEUE_FILE_BYTES),
                 "autoCreateTopicEnable": "false",
                 "slaveReadEnable": "true",
+                "lockInStrictMode": "true",
                 **({"flushDiskType": "SYNC_FLUSH"} if settings.sync_flush else {}),
                 **PROFILES[settings.profile],
                 **timing,
@@ -122,7 +123,7 @@ class ReferenceTarget:
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
         command = [sys.executable, "-m", "reference", node.role.value, "--config", config_path]
-        if settings.mutant and node.role is Role.BROKER:
+        if settings.mutant:
             command += ["--mutant", settings.mutant]
         return command
 

@@ -1,0 +1,101 @@
+"""Kinds of values on the command line, and how a wrong one is answered."""
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import click
+
+DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
+_UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+class Duration(click.ParamType[int]):
+    """A duration with its unit, such as ``60s``; in ns."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = _DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration; write a number and a unit: 500ms, 30s, 2m", param)
+        duration_ns = round(Decimal(found[1]) * _UNITS[found[2]])
+        if not 0 < duration_ns <= DURATION_NS_MAX:
+            self.fail(f"{value!r} is not between 1 ns and 7 days", param)
+        return duration_ns
+
+
+class Rate(click.FloatRange):
+    """A number of operations a second."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        rate = super().convert(value, param, ctx)
+        if math.isnan(rate):
+            self.fail(f"{value!r} is no rate", param)
+        return rate
+
+
+class Name(click.Choice[str]):
+    """One of several names; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            known = ", ".join(self.choices) or "nothing"
+            self.fail(f"{value!r} is unknown{nearest(value, self.choices)}; known: {known}", param)
+        return str(value)
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names joined by commas, each one of several."""
+
+    name = "names"
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        self.choices = tuple(choices)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        each = Name(self.choices)
+        return tuple(each.convert(name, param, ctx) for name in str(value).split(","))
+
+
+class Alias(click.ParamType[str]):
+    """One of several names, each with a short one; gives the long one."""
+
+    name = "name"
+
+    def __init__(self, long_of: Mapping[str, str]) -> None:
+        self.long_of = dict(long_of)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in self.long_of.values():
+            return str(value)
+        return self.long_of[Name(tuple(self.long_of)).convert(value, param, ctx)]
+
+
+class Commands(click.Group):
+    """A group that answers a wrong command with the nearest."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            known = ", ".join(sorted(self.commands))
+            hint = nearest(args[0], self.commands)
+            ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
+        return super().resolve_command(ctx, args)
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The names that a wrong one may have meant, as the rest of a sentence."""
+    close = difflib.get_close_matches(str(word), list(known), n=2, cutoff=0.5)
+    return f", did you mean {' or '.join(close)}?" if close else ""

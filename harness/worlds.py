@@ -1,0 +1,198 @@
+"""Where a run takes place: its environment made, its cluster started, its end in good order.
+
+An interrupt at the terminal is a request: the run goes on to heal, to read everything and to a
+verdict. A second one, or SIGTERM, ends it at once; nothing stays behind in any case.
+"""
+
+import asyncio
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from harness.deployment import Deployment
+from harness.environments.api import CLIENT_ADDRESS, Environment
+from harness.environments.local import LocalEnvironment
+from harness.environments.simulated import SimulatedEnvironment
+from harness.lifecycle import Telling, perform
+from harness.options import Options
+from harness.simulation.world import SimHost, World
+from harness.targets.reference import ReferenceTarget
+from histories.store import Run
+from reference.records import some
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run's options do not say, since it does not change what is run.
+
+    `keep`: leave a cluster up whose run was not valid. `base_image`: of the docker engine, to
+    build on; empty for the public one.
+    """
+
+    keep: bool = False
+    base_image: str = ""
+
+
+class Stop:
+    """A request to come to an end."""
+
+    def __init__(self) -> None:
+        self.possible = False  # clients run, so that there is something to come to an end of
+        self.asked = False
+
+
+class Judge(Protocol):
+    """Says whether a run is valid, from what is recorded so far."""
+
+    def __call__(self) -> bool: ...
+
+
+def run_in_world(
+    options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge
+) -> None:
+    """Perform a run where its options say.
+
+    Raises:
+        KeyboardInterrupt: it was ended at once.
+        Exception: as `harness.lifecycle.perform`.
+    """
+    if options.environment == "simulated":
+        _simulated(options, run, telling)
+    else:
+        _real(options, run, around, telling, is_valid)
+
+
+def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge) -> None:
+    environment = make_environment(options, run, around)
+    stop = Stop()
+
+    async def keep(cluster: Deployment) -> None:
+        if around.keep and not is_valid():
+            await _kept(cluster, environment, telling)
+
+    async def main() -> None:
+        with interruptible(stop, telling.say):
+            await perform(
+                options,
+                environment,
+                ReferenceTarget(),
+                run,
+                telling=telling,
+                wall_ms=lambda: time.time_ns() // 1_000_000,
+                stop=stop,
+                before_end=keep,
+            )
+
+    asyncio.run(main())
+
+
+async def _kept(cluster: Deployment, environment: Environment, telling: Telling) -> None:
+    telling.say("kept: the cluster stays up until you interrupt (Ctrl-C)")
+    for node in cluster.nodes:
+        if cluster.running(node.name):
+            telling.say(f"  {node.name} {cluster.address(node.name)}: "
+                        f"{environment.entrance(node.name)}")  # fmt: skip
+    await interrupted()
+
+
+def make_environment(options: Options, run: Run, around: Around) -> Environment:
+    """The real environment that the options name."""
+    return LocalEnvironment(run.path / "nodes")
+
+
+def _simulated(options: Options, run: Run, telling: Telling) -> None:
+    world, stop = World(options.seed), Stop()
+
+    async def main(host: SimHost) -> None:
+        with interruptible(stop, telling.say):
+            await perform(
+                options,
+                SimulatedEnvironment(world, mutant=options.mutant),
+                ReferenceTarget(),
+                run,
+                telling=telling,
+                wall_ms=host.wall_ms,
+                stop=stop,
+            )
+
+    try:
+        world.run(world.add_machine("client", CLIENT_ADDRESS), main)
+    finally:
+        world.close()
+
+
+def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None:
+    """Start a cluster, say how to reach its nodes, and end it when interrupted."""
+    environment = make_environment(options, run, around)
+    cluster = Deployment(environment, ReferenceTarget(), options.settings())
+
+    async def main() -> None:
+        try:
+            telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+            await cluster.up()
+            await _kept(cluster, environment, telling)
+            telling.say("stopping")
+            await cluster.stop_all()
+        finally:
+            await environment.down()
+
+    asyncio.run(main())
+
+
+async def interrupted() -> None:
+    """Wait for SIGINT, SIGTERM or SIGHUP."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[None] = loop.create_future()
+
+    def hear() -> None:
+        if not heard.done():
+            heard.set_result(None)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    for number in numbers:
+        loop.add_signal_handler(number, hear)
+    try:
+        await heard
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
+    """Take an interrupt as a request to stop, where that is possible, and as an order otherwise.
+
+    Raises:
+        KeyboardInterrupt: it was an order, and the task has ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # nobody interrupts this one
+        return
+    loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
+
+    def order(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    def ask(number: int, frame: object) -> None:
+        if not stop.possible or stop.asked:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the third one ends it all
+            order(number, frame)
+            return
+        stop.asked = True
+        say("interrupted: healing, reading everything, judging (again to end at once)")
+
+    handlers = {signal.SIGINT: ask, signal.SIGTERM: order, signal.SIGHUP: order}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
