@@ -1,0 +1,148 @@
+"""Locks: a model that grants by leases is never accused; both checks equal their naive twins."""
+
+from itertools import combinations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checkers.api import Context
+from checkers.lease_key import Grant, hold_ends, overlaps, too_soon
+from checkers.locks import REQUEST_NS, Locks
+from checkers.sightings import NEVER
+from histories.history import History
+from histories.op import Op
+
+S = 1_000_000_000
+LEASE, CLIENT_LEASE = 10, 5  # seconds
+CONTEXT = Context(lock_lease_ns=LEASE * S, client_lease_ns=CLIENT_LEASE * S)
+
+TIMES = st.integers(0, 30)
+
+
+@st.composite
+def grants(draw: st.DrawFn) -> list[Grant]:
+    """Any grants at all; a process's own follow one another."""
+    found: list[Grant] = []
+    for process in range(draw(st.integers(1, 4))):
+        now = draw(TIMES)
+        for _ in range(draw(st.integers(0, 4))):
+            inv = now + draw(st.integers(0, 4))
+            ret = inv + draw(st.integers(0, 12))
+            now = ret + draw(st.integers(1, 3))  # a release comes after its grant
+            released = draw(st.one_of(st.just(NEVER), st.just(now)))
+            lost = draw(st.one_of(st.just(NEVER), st.just(now + 1)))
+            found.append(Grant(process, inv, ret, len(found), released, lost))
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(grants(), st.integers(1, 12))
+def test_grants_too_soon_equal_their_naive_twin(drawn: list[Grant], apart: int) -> None:
+    """L1: a later grant is accused if and only if some pair of it is."""
+
+    def legal(a: Grant, b: Grant) -> bool:
+        """Whether there are instants at which both may have been granted."""
+        return any(
+            abs(t - u) >= apart
+            or (t <= u and a.released_ns <= u)
+            or (u <= t and b.released_ns <= t)
+            for t in range(a.inv_ns, a.ret_ns + 1)
+            for u in range(b.inv_ns, b.ret_ns + 1)
+        )
+
+    def wrong(a: Grant, b: Grant) -> bool:
+        return a.process != b.process and not legal(a, b)
+
+    ordered = sorted(drawn, key=lambda g: (g.ret_ns, g.at))
+    found = too_soon(drawn, apart)
+    assert {f.b.at for f in found} == {b.at for a, b in combinations(ordered, 2) if wrong(a, b)}
+    assert all(wrong(f.a, f.b) for f in found)
+
+
+@settings(max_examples=300, deadline=None)
+@given(grants(), st.integers(1, 8))
+def test_overlaps_equal_their_naive_twin(drawn: list[Grant], lease: int) -> None:
+    """L2."""
+    holds = sorted(
+        (g for g in drawn if hold_ends(g, lease) > g.ret_ns), key=lambda g: (g.ret_ns, g.at)
+    )
+    naive = {
+        b.at
+        for a, b in combinations(holds, 2)
+        if a.process != b.process and b.ret_ns < hold_ends(a, lease)
+    }
+    found, gap = overlaps(drawn, lease)
+    assert {f.b.at for f in found} == naive
+    assert (gap is not None and gap < 0) == bool(naive)
+
+
+class Broker:
+    """One lock, as a broker that is right keeps it; times in seconds."""
+
+    def __init__(self) -> None:
+        self.owner: int | None = None
+        self.until = 0.0
+
+    def ask(self, process: int, now: float) -> bool:
+        if self.owner not in (None, process) and now <= self.until:
+            return False
+        self.owner, self.until = process, now + LEASE
+        return True
+
+    def release(self, process: int) -> None:
+        if self.owner == process:
+            self.owner = None
+
+
+@st.composite
+def runs(draw: st.DrawFn, *, forgets: bool = False) -> History:
+    """Clients of one broker; each request takes effect at an instant, is answered or not."""
+    broker = Broker()
+    process = list(range(3))  # by thread
+    free = [0.0] * 3
+    events: list[tuple[float, int, Op]] = []
+    effects: list[tuple[float, int, str, float, float, str]] = []
+    for _ in range(draw(st.integers(3, 20))):
+        thread = draw(st.integers(0, 2))
+        f = draw(st.sampled_from(["acquire", "acquire", "renew", "release"]))
+        inv = free[thread] + draw(st.integers(0, 30)) / 10 + 0.01
+        at = inv + draw(st.integers(0, 15)) / 10
+        ret = at + draw(st.integers(0, 15)) / 10 + 0.01
+        kind = draw(st.sampled_from(["ok", "ok", "ok", "info"]))
+        effects.append((at, process[thread], f, inv, ret, kind))
+        free[thread] = ret
+        if kind == "info":
+            process[thread] += 3
+    for at, who, f, inv, ret, kind in sorted(effects):
+        if f == "release":
+            broker.release(who)
+            answer = kind
+        else:
+            if forgets:
+                broker.owner = None
+            answer = kind if broker.ask(who, at) or kind == "info" else "fail"
+        begun = Op("invoke", who, f, 0, None, 0, round(inv * S))
+        done = Op(answer, who, f, 0, None, 0, round(ret * S))  # type: ignore[arg-type]
+        events += [(inv, len(events), begun), (ret, len(events) + 1, done)]
+    ordered = [op for _, _, op in sorted(events, key=lambda e: e[:2])]
+    return History(
+        Op(o.type, o.process, o.f, o.value, None, index, o.time) for index, o in enumerate(ordered)
+    )
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs())
+def test_a_broker_that_keeps_leases_is_never_accused(history: History) -> None:
+    verdict = Locks().check(history, CONTEXT)
+    assert verdict.valid is not False, [a.story for a in verdict.anomalies]
+
+
+@settings(max_examples=200, deadline=None)
+@given(runs(forgets=True))
+def test_who_is_accused_was_granted_in_time_of_another(history: History) -> None:
+    """A broker that forgets: each accusation names two ok grants of different processes."""
+    for anomaly in Locks().check(history, CONTEXT).anomalies:
+        a, b = (history[index] for index in anomaly.ops)
+        assert (a.type, b.type) == ("ok", "ok")
+        assert a.process != b.process
+        assert abs(a.time - b.time) < LEASE * S - REQUEST_NS + 3 * S
