@@ -75,6 +75,11 @@ class ClusterView(Protocol):
         """As `dial`, from the observers' address."""
         ...
 
+    async def level(self) -> bool:
+        """Whether all replicas of every set are there, have logs of the same length, and are in
+        the SyncStateSet."""
+        ...
+
     async def identity(self, node: str) -> int | None:
         """The persistent id that a broker's identity file holds; None before it has one."""
         ...

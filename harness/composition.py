@@ -2,7 +2,7 @@
 
 The workload queue comes first where it is there, the observers last. The schedule: what the brokers
 say they are; clients and faults until the time limit; the heal; the wait for recovery; the final
-reads; the wait until replicas are level; the observers' last look.
+reads; the observers' last look, once replicas are level.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from harness.generators import (
     reserve,
     time_limit,
 )
-from harness.options import Options
+from harness.options import RECOVERY_S, Options
 from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
@@ -34,7 +34,7 @@ from workloads.observe import observe_workload
 from workloads.queue import queue_keys, queue_workload
 from workloads.registration import registration_workload
 
-INSPECT, AWAIT_RECOVERY, AWAIT_LEVEL = "inspect", "await-recovery", "await-level"
+INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 LOCKERS, APPLICANTS = 4, 2  # threads
 
@@ -77,7 +77,8 @@ def make_workloads(
             )
         )
     keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
-    made.append(observe_workload(cluster, group, keys=keys, decode=payload.decode))
+    level_s = RECOVERY_S[options.timing]
+    made.append(observe_workload(cluster, group, keys=keys, decode=payload.decode, level_s=level_s))
     return made
 
 
@@ -145,6 +146,5 @@ def schedule(
         nemesis([p.final_generator for p in packages]),
         nemesis(once({"f": AWAIT_RECOVERY, "value": None})),
         composed.finals(options.workload),
-        nemesis(once({"f": AWAIT_LEVEL, "value": None})),
         composed.finals(["observe"]),
     )

@@ -2,15 +2,12 @@
 
 from collections.abc import Sequence
 
-from checkers.availability import Availability
-from checkers.locks import Locks
-from checkers.replicas import Replicas
-
 from checkers.api import Checker
 from checkers.broker_ids import BrokerIds
 from checkers.durability import Durability
 from checkers.epochs import Epochs
 from checkers.faults import FaultProof
+from checkers.locks import Locks
 from checkers.runner import Results, check_all
 from checkers.stats import Stats
 from harness.options import Options
@@ -24,8 +21,6 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
 ALWAYS: Sequence[Checker] = (
     BrokerIds(),
     Epochs(),
-    Replicas(),
-    Availability(),
     FaultProof(),
     Stats(),
 )

@@ -18,7 +18,6 @@ from harness.client.outcome import Fail, Ok, Outcome
 from harness.client.session import RouteBook
 from harness.cluster import FaultPackage
 from harness.composition import (
-    AWAIT_LEVEL,
     AWAIT_RECOVERY,
     INSPECT,
     Composed,
@@ -107,8 +106,6 @@ class Nemeses:
             return await self._inspect()
         if op.f == AWAIT_RECOVERY:
             return await self._recover()
-        if op.f == AWAIT_LEVEL:
-            return await self._level()
         nemesis = self._by_f.get(op.f)
         if nemesis is None:
             return Fail(["no-such-fault", op.f])
@@ -135,14 +132,6 @@ class Nemeses:
             "crashed": dict(sorted(crashed.items())),
         }
         return Ok({"cluster": seen})
-
-    async def _level(self) -> Outcome:
-        """Wait, within the bound, until all replicas have the same; checkers judge what they have."""
-        loop = asyncio.get_running_loop()
-        begun = loop.time()
-        level = await until(self._cluster.level, self._recovery_s)
-        after_ms = round((loop.time() - begun) * 1000)
-        return Ok({"cluster": {"holds": True, "level": level, "after_ms": after_ms}})
 
     async def close(self) -> None:
         for client in dict.fromkeys(self._by_f.values()):

@@ -7,7 +7,9 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
     observe-controller   ControllerView   what a controller holds of every broker set
     observe-replica      ReplicaView      what a broker says of itself
     observe-route        RouteView        what a name server tells clients
-    replica-log          ReplicaLog       after heal and drain: one epoch of one replica's log
+    await-level          {"level": bool}  after heal and drain: whether all replicas of each set
+                                          had the same and were in sync, or the bound was over
+    replica-log          ReplicaLog       then: one epoch of one replica's log
 
 Two workloads have operations whose shapes are not a log's:
 
@@ -36,7 +38,7 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-replica",
     "observe-route",
 )
-REPLICA_LOG = "replica-log"
+AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`

@@ -76,7 +76,7 @@ async def choose(
 
 async def start_dead(cluster: ClusterView) -> Outcome:
     """Start every node that is down, whatever took it down."""
-    dead = [n.name for n in cluster.nodes if not cluster.running(n.name)]
+    dead = [n.name for n in cluster.nodes if not n.spare and not cluster.running(n.name)]
     seen = {node: told(await cluster.start(node)) for node in dead}
     if not seen:
         return Ok({"nobody": {"holds": True, "reason": "every node was running"}})

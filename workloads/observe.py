@@ -16,9 +16,11 @@ from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.cluster import ClusterView, Workload
 from harness.environments.api import Role
 from harness.generator import PENDING, Context, Generator, Step
-from harness.generators import concat, limit, stagger, synchronize
+from harness.generators import concat, limit, once, stagger, synchronize
+from harness.probes import until
 from harness.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
 from histories.observed import (
+    AWAIT_LEVEL,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     OBSERVE_ROUTE,
@@ -92,7 +94,9 @@ class Eyes:
         logs: dict[str, list[ReplicaLog]],
         keys: Sequence[Key],
         decode: Callable[[int, bytes], Any],
+        level_s: float,
     ) -> None:
+        self._level_s = level_s
         self._cluster = cluster
         self._observer = observer
         self._logs = logs  # of the nodes read so far, shared by all observers
@@ -105,6 +109,8 @@ class Eyes:
         """Connections are made when first needed."""
 
     async def invoke(self, op: Op) -> Outcome:
+        if op.f == AWAIT_LEVEL:
+            return Ok({"level": await until(self._cluster.level, self._level_s)})
         node = op.value["node"]
         address = self._cluster.address(node)
         match op.f:
@@ -155,6 +161,7 @@ def observe_workload(
     *,
     keys: Sequence[Key],
     decode: Callable[[int, bytes], Any],
+    level_s: float,
 ) -> Workload:
     """Make the observers.
 
@@ -163,6 +170,7 @@ def observe_workload(
         group: the run's tasks.
         keys: the queues whose messages are told of each replica's log; a key is an index.
         decode: the value of a message's body of a key.
+        level_s: how long replicas may take, after everything else, to have the same.
     """
     asked = tuple((QUESTIONS[n.role], n.name) for n in cluster.nodes if not n.spare)
     brokers = tuple(n.name for n in cluster.by_role(Role.BROKER) if not n.spare)
@@ -170,13 +178,17 @@ def observe_workload(
 
     def client(thread: int) -> Client:
         observer = Observer(cluster.observer_dial, group)
-        return Eyes(cluster, observer, logs, keys, decode)
+        return Eyes(cluster, observer, logs, keys, decode, level_s)
 
     return Workload(
         name="observe",
         threads=THREADS,
         generator=stagger(GAP_NS, Rounds(asked)),
-        final_generator=concat(limit(len(asked), Rounds(asked)), synchronize(Logs(brokers))),
+        final_generator=concat(
+            once({"f": AWAIT_LEVEL, "value": None}),
+            synchronize(limit(len(asked), Rounds(asked))),
+            synchronize(Logs(brokers)),
+        ),
         client=client,
         topics={},
     )
