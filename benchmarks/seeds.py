@@ -18,12 +18,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.cli import Duration
-from harness.lifecycle import FAULTS, Options
+from harness.cli_types import Duration
+from harness.faults import FAULTS
+from harness.options import Options
 from harness.replicas import differences
 from harness.runs import run_test
 
-SETUP = {"broker_sets": 1, "replicas": 3, "controllers": 3}
+SETUP = {"workload": ("queue",), "broker_sets": 1, "replicas": 3, "controllers": 3}
 # Enough that most losses of power find messages on their way: half of these are sends.
 RATE, CONCURRENCY = 300.0, 12
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from harness.environments.api import EnvironmentUnavailable
 from harness.environments.local import check
+from tests.small import SMALL_ARGS
 
 MARK = "MAXQ_TEST_MARK"
 
@@ -32,7 +33,7 @@ def start(folder: Path, *args: str, environ: dict[str, str] | None = None) -> su
     """Start ``maxq test`` in `folder`."""
     command = [
         sys.executable, "-m", "harness.cli",
-        "test", "--environment", "local", "--store", str(folder), *args,
+        "test", "--environment", "local", *SMALL_ARGS, "--store", str(folder), *args,
     ]  # fmt: skip
     return subprocess.Popen(
         command,

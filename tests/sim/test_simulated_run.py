@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.lifecycle import Options
+from harness.options import Options
 from harness.runs import run_test
+from tests.small import SMALL, SMALL_ARGS
 
 SECOND_NS = 1_000_000_000
 
@@ -16,7 +17,11 @@ SECOND_NS = 1_000_000_000
 def simulate(folder: Path, *, seed: int, seconds: int, mutant: str = "") -> tuple[bytes, object]:
     """Run in this process; the recorded bytes and the verdict."""
     options = Options(
-        environment="simulated", seed=seed, time_limit_ns=seconds * SECOND_NS, mutant=mutant
+        environment="simulated",
+        seed=seed,
+        time_limit_ns=seconds * SECOND_NS,
+        mutant=mutant,
+        **SMALL,
     )
     judged = run_test(options, folder, quiet=True)
     return (judged.stored.path / "history.jsonl").read_bytes(), judged.results.valid
@@ -27,6 +32,7 @@ def simulate_apart(folder: Path, *, seed: int, seconds: int, hash_seed: str) -> 
     command = [
         sys.executable, "-m", "harness.cli", "test", "--environment", "simulated",
         "--time-limit", f"{seconds}s", "--seed", str(seed), "--store", str(folder), "--json",
+        *SMALL_ARGS,
     ]  # fmt: skip
     environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
     done = subprocess.run(command, env=environ, capture_output=True, timeout=110)
@@ -59,6 +65,7 @@ def test_a_broker_that_acknowledges_before_it_writes_is_caught(tmp_path: Path, s
         seed=seed,
         time_limit_ns=15 * SECOND_NS,
         mutant="ack_before_write",
+        **SMALL,
     )
     judged = run_test(options, tmp_path, quiet=True)
     assert judged.exit_code == 1

@@ -12,14 +12,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import doctor, lifecycle, runs
+from harness import doctor, runs
 from harness.cli import EXIT_CRASH, EXIT_USAGE, run_cli
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.options import Options
 from histories.op import NEMESIS, Op
 from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
+from tests.small import SMALL_ARGS
 
-SIMULATED = ("test", "--environment", "simulated", "--seed", "1", "--store")
+SIMULATED = ("test", "--environment", "simulated", *SMALL_ARGS, "--seed", "1", "--store")
 SHORT = ("--time-limit", "2s", "--rate", "50")
 
 
@@ -59,7 +61,7 @@ def test_a_valid_run_says_how_to_repeat_it(
     code, out, err = maxq(capsys, *SIMULATED, tmp_path, *SHORT)
     assert code == 0
     assert "verdict: valid" in out
-    assert "repeat:  maxq test --environment simulated" in out
+    assert "repeat:  maxq test --env simulated" in out
     assert "commit:  " in out
     assert "\x1b" not in out + err, "colour and cursor movement only on a terminal"
     assert "starting 5 nodes" in err
@@ -121,7 +123,10 @@ def test_a_run_that_could_do_nothing_is_unknown(
         (["test", "--seed", "-1"], "0<=x"),
         (["test", "--seed", str(2**64)], "0<=x"),
         (["test", "--nemesis", "none", "--nemesis", "kill"], "excludes"),
-        (["test", "--profile", "P-SAFE", "--environment", "simulated"], "needs --replicas 2"),
+        (
+            ["test", "--profile", "P-SAFE", "--environment", "simulated", "--replicas", "1"],
+            "needs --replicas 2",
+        ),
         (["check"], "Missing argument"),
         (["check", "no/such/folder"], "does not exist"),
         ([], "Usage"),
@@ -347,7 +352,7 @@ def test_auto_falls_back_to_the_simulator_and_says_why(
     code, out, err = maxq(capsys, "test", "--store", tmp_path, *SHORT, "--json")
     assert code == 0
     assert "environment: simulated (chosen by auto: local: ip is missing" in err
-    assert "--environment simulated" in json.loads(out)["repeat"]
+    assert "--env simulated" in json.loads(out)["repeat"]
 
 
 def test_a_random_seed_is_told_and_repeats_the_run(
@@ -419,7 +424,7 @@ def test_an_unfinished_history_of_a_nemesis_is_no_crash(
 ) -> None:
     """A run that was killed during its first operation."""
     run = RunStore(tmp_path).create("queue", datetime.now(UTC))
-    options = lifecycle.Options(environment="simulated", seed=1)
+    options = Options(environment="simulated", seed=1)
     run.save_config({"options": msgspec.to_builtins(options)})
     journal = run.open_journal()
     journal.append(Op("info", NEMESIS, "inspect", index=0, time=5))

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.cli import DURATION_NS_MAX, SEED_MAX, cli
-from harness.lifecycle import FAULTS, Options, decimal
+from harness.cli import SEED_MAX, cli
+from harness.cli_types import DURATION_NS_MAX
+from harness.faults import FAULTS
+from harness.options import WORKLOADS, Options, decimal
 from harness.runs import options_from
 from reference import mutants
 
@@ -22,6 +24,10 @@ OPTIONS = st.builds(
     time_limit_ns=st.integers(1, DURATION_NS_MAX),
     rate=st.floats(0.1, 100_000),
     concurrency=st.integers(2, 1000),
+    workload=st.lists(st.sampled_from(WORKLOADS), min_size=1, unique=True).map(
+        lambda names: tuple(n for n in WORKLOADS if n in names)
+    ),
+    namesrvs=st.integers(1, 9),
     controllers=st.integers(1, 9),
     broker_sets=st.integers(1, 50),
     profile=st.sampled_from(["P-ALL", "P-DEFAULT", "P-UNCLEAN"]),
@@ -34,7 +40,8 @@ def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
     given = dict(cli.commands["test"].make_context("test", words[2:]).params)
-    del given["store"], given["as_json"]
+    for name in ("store", "as_json", "keep", "plan", "base_image"):
+        del given[name]
     return options_from(given)
 
 
@@ -46,9 +53,10 @@ def test_a_command_round_trips(options: Options) -> None:
 def test_the_usual_command_is_short_to_read() -> None:
     options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
     assert options.command() == (
-        "maxq test --environment simulated --workload queue --nemesis kill --time-limit 1.5s "
-        "--rate 100 --concurrency 6 --controllers 1 --broker-sets 3 --replicas 1 --profile P-ALL "
-        "--timing fast --seed 7"
+        "maxq test --env simulated --workload queue --workload lock --workload registration "
+        "--nemesis kill,partition,readdress --profile safe --timing fast --controllers 3 "
+        "--namesrvs 1 --broker-sets 1 --replicas 3 --time-limit 1.5s --rate 50 --concurrency 10 "
+        "--seed 7"
     )
 
 

@@ -10,19 +10,22 @@ import msgspec
 from harness.deployment import Deployment
 from harness.environments.api import CLIENT_ADDRESS, MachineSpec
 from harness.environments.simulated import SimulatedEnvironment
-from harness.lifecycle import Options, perform
+from harness.lifecycle import perform
+from harness.options import Options
 from harness.runs import Judged, judge_stored
 from harness.simulation.world import SimHost, World
 from harness.targets.reference import ReferenceTarget
+from histories.op import Op
 from histories.store import Run, RunStore
+from tests.small import SMALL
 
 T = TypeVar("T")
 SECOND_NS = 1_000_000_000
 
 
 def options(**more: Any) -> Options:
-    given = {"environment": "simulated", "seed": 1, "time_limit_ns": 3 * SECOND_NS, **more}
-    return Options(**given)
+    given = {"environment": "simulated", "seed": 1, "time_limit_ns": 3 * SECOND_NS}
+    return Options(**{**SMALL, **given, **more})
 
 
 class Watched(SimulatedEnvironment):
@@ -63,7 +66,7 @@ class Performed:
         async def main(host: SimHost) -> None:
             await perform(
                 given, self.environment, target, self.run,
-                say=self.said.append, progress=lambda now_ns, op: None, wall_ms=host.wall_ms,
+                telling=self, wall_ms=host.wall_ms,
             )  # fmt: skip
 
         try:
@@ -72,6 +75,12 @@ class Performed:
             self.failure = error
         finally:
             world.close()
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def update(self, now_ns: int, op: Op | None) -> None:
+        """Nobody looks."""
 
     @property
     def judged(self) -> Judged:

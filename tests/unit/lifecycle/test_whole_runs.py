@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from run_in_world import SECOND_NS, Performed, Watched, options, performed
 
+from harness.composition import AWAIT_RECOVERY, INSPECT
 from harness.deployment import SetupFailed
 from harness.environments.api import (
     Capability,
@@ -16,7 +17,6 @@ from harness.environments.api import (
     MissingCapability,
     Role,
 )
-from harness.lifecycle import AWAIT_RECOVERY, INSPECT
 from harness.targets.api import Node, Settings
 from harness.targets.reference import ReferenceTarget
 from histories.op import Op

@@ -11,7 +11,8 @@ from harness.cluster import Part, Proof
 from harness.deployment import Deployment
 from harness.environments.api import Capability, MissingCapability
 from harness.environments.local import LocalEnvironment
-from harness.lifecycle import Options, fault_packages
+from harness.faults import fault_packages
+from harness.options import Options
 from harness.targets.api import Node, Topology, plan
 from harness.targets.reference import ReferenceTarget
 from histories.op import NEMESIS, Op
