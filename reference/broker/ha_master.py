@@ -31,6 +31,7 @@ from typing import assert_never
 from reference.broker import epochs as policy
 from reference.broker import sync_state_set as sets
 from reference.broker.epochs import Epochs
+from reference.broker.ha_progress import Link
 from reference.broker.sync_state_set import JoinTiming, Outcome, ProposeSyncStateSet, SyncStateSet
 from reference.broker.waiting import Waiting
 from reference.records import BrokerId, MasterEpoch, PhyOffset, Record, invariant
@@ -195,26 +196,6 @@ Effect = Reply | SendLog | Close | ProposeSyncStateSet | Confirm | Acknowledge |
 
 
 @dataclass(slots=True)
-class Link:
-    """One slave's connection."""
-
-    number: int
-    heard_ns: int
-    wrote_ns: int
-    mark_ns: int  # when the master's end was `mark`
-    slave: BrokerId | None = None  # until the handshake
-    learner: bool = False
-    from_last_file: bool = False
-    told: MasterEpoch = MasterEpoch(0)  # the newest epoch of the reply to its handshake
-    acked: PhyOffset | None = None  # until the first acknowledgement
-    first: PhyOffset = PhyOffset(0)  # first byte that was to be sent
-    next: PhyOffset = PhyOffset(0)  # first byte that was not sent
-    label: int = 0  # index of the epoch of that byte
-    caught_up_ns: int | None = None  # when it last had all that the master had
-    mark: PhyOffset = PhyOffset(0)  # when the slave reaches it, the next mark is set
-
-
-@dataclass(slots=True)
 class HaMaster:
     """The master side of one broker."""
 
@@ -254,11 +235,8 @@ class HaMaster:
         return len(self._set.in_question())
 
     def stands_on(self, refused: int) -> bool:
-        """Whether a lost proposal stays open though `refused`, a later one, was turned down.
-
-        While nothing else can be asked for, as when the slave that should have joined is dead,
-        sends wait for it. Only a new term settles what became of it.
-        """
+        """Whether a lost proposal stays open though `refused`, a later one, was turned down: sends
+        wait for its members, and only a new term settles what became of it."""
         return self._set.open_beside(refused)
 
     def next_deadline_ns(self) -> int | None:
