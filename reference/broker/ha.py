@@ -19,7 +19,7 @@ from reference.broker import ha_slave as slave
 from reference.broker.epochs import Epochs
 from reference.broker.ha_link import Inbox, Link, LogAccess
 from reference.broker.ha_master import HaMaster
-from reference.broker.ha_progress import Link
+from reference.broker.ha_progress import SlaveProgress
 from reference.broker.ha_slave import HaSlave
 from reference.broker.sync_state_set import ProposeSyncStateSet
 from reference.node import now_ns
@@ -122,7 +122,7 @@ class HaServer:
             master.Await(ticket=self._ticket_count, master_epoch=master_epoch, end=end)
         )
 
-    def slaves(self) -> list[tuple[str, Link]]:
+    def slaves(self) -> list[tuple[str, SlaveProgress]]:
         """Every slave that has said who it is, by its end of the connection."""
         return [
             (self._links[number].peer, link)

@@ -31,7 +31,7 @@ from typing import assert_never
 from reference.broker import epochs as policy
 from reference.broker import sync_state_set as sets
 from reference.broker.epochs import Epochs
-from reference.broker.ha_progress import Link
+from reference.broker.ha_progress import SlaveProgress
 from reference.broker.sync_state_set import JoinTiming, Outcome, ProposeSyncStateSet, SyncStateSet
 from reference.broker.waiting import Waiting
 from reference.records import BrokerId, MasterEpoch, PhyOffset, Record, invariant
@@ -209,7 +209,7 @@ class HaMaster:
     counted: PhyOffset = PhyOffset(0)
     confirm: PhyOffset = PhyOffset(0)
     began: PhyOffset = PhyOffset(0)  # end of the log when the term began
-    links: dict[int, Link] = field(default_factory=dict)
+    links: dict[int, SlaveProgress] = field(default_factory=dict)
     _set: SyncStateSet = field(init=False)
     _check_at_ns: int = 0
     _waiting: Waiting = field(init=False)
@@ -328,7 +328,7 @@ class HaMaster:
     def _pump_all(self, now_ns: int) -> list[Effect]:
         return [e for link in self.links.values() for e in self._pump(now_ns, link)]
 
-    def _pump(self, now_ns: int, link: Link) -> list[Effect]:
+    def _pump(self, now_ns: int, link: SlaveProgress) -> list[Effect]:
         """Send what may be sent; each epoch that begins on the way gets a transfer."""
         effects: list[Effect] = []
         while link.acked is not None:
@@ -339,14 +339,14 @@ class HaMaster:
             effects.append(self._send_log(now_ns, link, size))
         return effects
 
-    def _enter_epoch(self, link: Link) -> bool:
+    def _enter_epoch(self, link: SlaveProgress) -> bool:
         following = link.label + 1
         if following < len(self.epochs) and self.epochs[following].start <= link.next:
             link.label = following
             return True
         return False
 
-    def _size(self, link: Link, acked: PhyOffset) -> int:
+    def _size(self, link: SlaveProgress, acked: PhyOffset) -> int:
         settings, at = self.settings, link.next
         stop = min(
             policy.end_of(self.epochs, link.label, self.end),
@@ -356,7 +356,7 @@ class HaMaster:
         )
         return max(stop - at, 0)
 
-    def _send_log(self, now_ns: int, link: Link, size: int) -> SendLog:
+    def _send_log(self, now_ns: int, link: SlaveProgress, size: int) -> SendLog:
         label, start = self.epochs[link.label], link.next
         link.next, link.wrote_ns = PhyOffset(start + size), now_ns
         return SendLog(
@@ -373,7 +373,7 @@ class HaMaster:
     def _on_accepted(self, now_ns: int, event: Accepted) -> list[Effect]:
         if not self.leading or len(self.links) >= LINKS_MAX:
             return [Close(link=event.link), Trace(name="ha.slave.refused", why="no room, or slave")]
-        self.links[event.link] = Link(
+        self.links[event.link] = SlaveProgress(
             number=event.link, heard_ns=now_ns, wrote_ns=now_ns, mark_ns=now_ns
         )
         return []
@@ -391,7 +391,9 @@ class HaMaster:
             case _:
                 assert_never(event.packet)
 
-    def _on_handshake(self, now_ns: int, link: Link, hello: SlaveHandshake) -> list[Effect]:
+    def _on_handshake(
+        self, now_ns: int, link: SlaveProgress, hello: SlaveHandshake
+    ) -> list[Effect]:
         if link.acked is not None or hello.broker_id == self.broker_id or hello.broker_id < 1:
             return self._close(now_ns, link, "handshake in transfer, or of an impossible id")
         link.slave = hello.broker_id
@@ -409,7 +411,7 @@ class HaMaster:
         link.wrote_ns, link.told = now_ns, reply.last_epoch
         return [*effects, Reply(link=link.number, packet=reply)]
 
-    def _on_ack(self, now_ns: int, link: Link, offset: PhyOffset) -> list[Effect]:
+    def _on_ack(self, now_ns: int, link: SlaveProgress, offset: PhyOffset) -> list[Effect]:
         first = link.acked is None
         fault = self._request_fault(link, offset) if first else self._ack_fault(link, offset)
         if fault:
@@ -424,7 +426,7 @@ class HaMaster:
         effects += self._settle()
         return effects + self._expand(now_ns, link)
 
-    def _request_fault(self, link: Link, request: PhyOffset) -> str:
+    def _request_fault(self, link: SlaveProgress, request: PhyOffset) -> str:
         """Choose where to start; returns why that is impossible, or nothing."""
         if link.slave is None:
             return "acknowledgement before the handshake"
@@ -443,14 +445,14 @@ class HaMaster:
         link.label = label
         return ""
 
-    def _ack_fault(self, link: Link, offset: PhyOffset) -> str:
+    def _ack_fault(self, link: SlaveProgress, offset: PhyOffset) -> str:
         if offset > link.next:
             return f"acknowledges {offset}, sent up to {link.next}"
         if link.acked is not None and offset < link.acked:
             return f"acknowledges {offset} after {link.acked}"
         return ""
 
-    def _note_progress(self, now_ns: int, link: Link, offset: PhyOffset) -> None:
+    def _note_progress(self, now_ns: int, link: SlaveProgress, offset: PhyOffset) -> None:
         if offset >= self.end:
             link.caught_up_ns = now_ns
         elif offset >= link.mark:
@@ -458,7 +460,7 @@ class HaMaster:
         if offset >= link.mark:
             link.mark, link.mark_ns = self.end, now_ns
 
-    def _close(self, now_ns: int, link: Link, why: str) -> list[Effect]:
+    def _close(self, now_ns: int, link: SlaveProgress, why: str) -> list[Effect]:
         del self.links[link.number]
         closed: list[Effect] = [
             Close(link=link.number),
@@ -466,7 +468,7 @@ class HaMaster:
         ]
         return closed + self._review(now_ns)
 
-    def _link_of(self, slave: BrokerId) -> Link | None:
+    def _link_of(self, slave: BrokerId) -> SlaveProgress | None:
         return next((link for link in self.links.values() if link.slave == slave), None)
 
     def _acked(self) -> dict[BrokerId, int]:
@@ -523,7 +525,7 @@ class HaMaster:
             return [Trace(name="ha.set.ignored", why="older, or of another term")]
         return self._review(now_ns)
 
-    def _expand(self, now_ns: int, link: Link) -> list[Effect]:
+    def _expand(self, now_ns: int, link: SlaveProgress) -> list[Effect]:
         """After an acknowledgement: hold a slave that is nearly there, propose it when it is."""
         slave, acked = link.slave, link.acked
         if slave is None or acked is None or link.learner or slave in self.members:

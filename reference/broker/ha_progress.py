@@ -9,7 +9,7 @@ from reference.records import BrokerId, MasterEpoch, PhyOffset
 
 
 @dataclass(slots=True)
-class Link:
+class SlaveProgress:
     """One slave's connection."""
 
     number: int
