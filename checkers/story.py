@@ -35,8 +35,8 @@ class Storyteller:
         self._history = history
         pairs = ((history.completion(op), op) for op in history.nemesis)
         done = [op for other, op in pairs if other is not None and other.index < op.index]
-        self._faults = [op for op in done if op.f not in QUESTIONS and not _heals(op)]
-        self._heals = [op for op in done if op.f not in QUESTIONS and _heals(op)]
+        self._faults = [op for op in done if op.f not in QUESTIONS and not heals(op.f)]
+        self._heals = [op for op in done if op.f not in QUESTIONS and heals(op.f)]
 
     def fault_before(self, index: int) -> Op | None:
         """The last fault that was complete before this index."""
@@ -169,8 +169,9 @@ def _nodes(op: Op) -> list[str]:
     return sorted(map(str, op.value)) if isinstance(op.value, dict) else []
 
 
-def _heals(op: Op) -> bool:
-    return HEALS.fullmatch(op.f) is not None and STARTS.fullmatch(op.f) is None
+def heals(f: str) -> bool:
+    """Whether an action of the nemesis undoes a fault, by its name."""
+    return HEALS.fullmatch(f) is not None and STARTS.fullmatch(f) is None
 
 
 def _index(op: Op) -> int:

@@ -17,6 +17,7 @@ import msgspec
 import pyarrow as pa
 
 from histories.history import History
+from histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from histories.op import HistoryError, Op
 from histories.schema import ELEMENTS, EVENTS, OPERATIONS
 from histories.text import decode_value, encode_value, op_of_fields
@@ -26,9 +27,9 @@ _INT64_MAX = (1 << 63) - 1
 
 
 class Element(msgspec.Struct, frozen=True, gc=False):
-    """One message that an operation sent or polled."""
+    """One message that an operation sent, polled, or read from a replica's store."""
 
-    kind: str  # sent, polled
+    kind: str  # sent, polled, replica
     key: int
     offset: int | None
     value: Any
@@ -83,7 +84,7 @@ def operations_table(history: History, *, run: str) -> pa.Table:
         elements = list(elements_of(done, begun))
         keys = {e.key for e in elements}
         only = elements[0] if len(elements) == 1 else None
-        ext = done.ext or {}
+        epoch, node = _origin(done)
         row = (
             run,
             next(iter(keys)) if len(keys) == 1 else None,
@@ -96,8 +97,8 @@ def operations_table(history: History, *, run: str) -> pa.Table:
             None if ended is None else ended.time,
             None if only is None else codes.code(only.value),
             None if only is None else only.offset,
-            epoch_of(ext),
-            node_of(ext),
+            epoch,
+            node,
             _text(done.error),
         )
         for column, cell in zip(columns.values(), row, strict=True):
@@ -113,8 +114,7 @@ def elements_table(history: History, *, run: str) -> pa.Table:
         if not begun.is_client:
             continue
         done = ended if ended is not None else begun
-        ext = done.ext or {}
-        epoch, node = epoch_of(ext), node_of(ext)
+        epoch, node = _origin(done)
         for e in elements_of(done, begun):
             value = codes.code(e.value)
             row = (run, done.index, e.kind, e.key, e.offset, value, epoch, node)
@@ -131,7 +131,7 @@ def values_of(table: pa.Table) -> tuple[Any, ...]:
 
 
 def elements_of(done: Op, begun: Op | None = None) -> Iterator[Element]:
-    """The messages that a `send`, `poll` or `txn` names, in order.
+    """The messages that a `send`, `poll`, `txn` or `replica-log` names, in order.
 
     Args:
         done: the completion, or the invocation of an open operation.
@@ -140,6 +140,9 @@ def elements_of(done: Op, begun: Op | None = None) -> Iterator[Element]:
     Raises:
         HistoryError: the value has not the shape of history-format 13.1 (rule W9).
     """
+    if done.f == REPLICA_LOG and done.is_client and done.type == "ok":
+        for record in decoded(done, ReplicaLog).records:
+            yield Element("replica", *record)
     if done.f not in ("send", "poll", "txn") or not done.is_client:
         return
     value = done.value
@@ -174,6 +177,15 @@ def _polled(done: Op, polled: dict[Any, Any]) -> Iterator[Element]:
                     yield Element("polled", key, offset, value)
                 case _:
                     raise HistoryError(f"value of {done.index} holds {message!r:.100}")
+
+
+def _origin(done: Op) -> tuple[int | None, str | None]:
+    """The epoch and the node that a completion speaks of."""
+    if done.f == REPLICA_LOG and done.is_client and done.type == "ok":
+        log = decoded(done, ReplicaLog)
+        return log.epoch, log.node
+    ext = done.ext or {}
+    return epoch_of(ext), node_of(ext)
 
 
 def node_of(ext: dict[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from histories.history import History
+from histories.observed import ReplicaLog, encoded
 from histories.op import NEMESIS, HistoryError, Op
 from histories.parquet import encode_parquet, read_parquet
 from histories.schema import ELEMENTS, EVENTS, OPERATIONS
@@ -129,3 +130,24 @@ def test_parquet_of_another_kind_is_refused(tmp_path: Path) -> None:
     broken = pa.array(["{"] * events.num_rows)
     with pytest.raises(HistoryError, match="not a value"):
         ops_from_events(events.set_column(EVENTS.names.index("value"), "value", broken))
+
+
+def test_records_of_a_replica_s_store_are_elements_of_its_node_and_epoch() -> None:
+    log = ReplicaLog(
+        node="b0-1", set="b0", id=2, epoch=3, start=0, end=9, last=True, digests=("x",),
+        records=((2, 0, 7), (2, 1, "corrupt:ff")),
+    )  # fmt: skip
+    ops = (
+        Op("invoke", 9, "replica-log", {"node": "b0-1"}, None, 0, 1),
+        Op("ok", 9, "replica-log", encoded(log), None, 1, 2),
+        Op("invoke", 9, "replica-log", {"node": "b0-2"}, None, 2, 3),
+        Op("fail", 9, "replica-log", {"node": "b0-2"}, None, 3, 4),
+    )
+    rows = elements_table(History(ops), run="r").to_pylist()
+    assert [tuple(row.values())[1:] for row in rows] == [
+        (1, "replica", 2, 0, 7, 3, "b0-1"),
+        (1, "replica", 2, 1, -1, 3, "b0-1"),
+    ]
+    first, second = operations_table(History(ops), run="r").to_pylist()
+    assert (first["key_id"], first["epoch"], first["node"]) == (2, 3, "b0-1")
+    assert (second["key_id"], second["epoch"], second["node"]) == (None, None, None)
