@@ -2,8 +2,15 @@
 
 import msgspec
 
-from harness.environments import local
-from harness.environments.api import EnvironmentUnavailable
+from harness.environments import docker_image, local
+from harness.environments.api import Capability, Cut, EnvironmentUnavailable
+from harness.environments.docker import DockerEnvironment
+from harness.environments.docker_engine import Engine, EngineFailed, connect
+from harness.environments.packet_filter import ruleset
+from harness.environments.simulated import SimulatedEnvironment
+
+PROBE_RUN = "maxq-doctor"
+RULES = ruleset([Cut(source="doctor", block="198.18.0.16/28", reset=True)])
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -16,7 +23,12 @@ class Finding(msgspec.Struct, frozen=True):
 
 def examine() -> list[Finding]:
     """Try every environment."""
-    return [_local(), Finding("simulated", True, "needs nothing; can kill, restart")]
+    able = _able(SimulatedEnvironment.capabilities)
+    return [_local(), _docker(), Finding("simulated", True, f"needs nothing; {able}")]
+
+
+def _able(capabilities: frozenset[Capability]) -> str:
+    return f"can {', '.join(sorted(c.value for c in capabilities))}"
 
 
 def _local() -> Finding:
@@ -24,8 +36,41 @@ def _local() -> Finding:
         local.check()
     except EnvironmentUnavailable as error:
         return Finding("local", False, str(error))
-    able = ", ".join(sorted(c.value for c in local.COULD - local.lacking().keys()))
-    text = f"namespaces can be made; can {able}"
+    text = f"namespaces can be made; {_able(local.COULD - local.lacking().keys())}"
     for capability, why in local.lacking().items():
         text += f"; cannot {capability.value}: {why}"
     return Finding("local", True, text)
+
+
+def _docker() -> Finding:
+    try:
+        engine = connect()
+        try:
+            return _engine(engine)
+        finally:
+            engine.close()
+    except EnvironmentUnavailable as error:
+        return Finding("docker", False, str(error))
+    except EngineFailed as error:
+        return Finding("docker", False, f"docker: {error}")
+
+
+def _engine(engine: Engine) -> Finding:
+    """What an engine that answers lacks."""
+    text = f"engine {engine.version} answers"
+    image = docker_image.present(engine)
+    if image is None:
+        base = docker_image.default_base(engine)
+        how = (
+            f"no image for this source yet: the first run builds it from {base} (half a minute; "
+            "where that cannot be pulled: --base-image, or as root docker/debootstrap-base)"
+        )
+        return Finding("docker", True, f"{text}; {how}; {_able(DockerEnvironment.capabilities)}")
+    why = engine.try_command(image, ("nft", RULES), PROBE_RUN)
+    if why:
+        return Finding(
+            "docker", False, f"docker: no packet rules can be made in containers ({why})"
+        )
+    return Finding(
+        "docker", True, f"{text}; {image} is there; {_able(DockerEnvironment.capabilities)}"
+    )

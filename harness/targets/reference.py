@@ -111,9 +111,16 @@ def _joined(nodes: Sequence[Node], role: Role, port: int, addresses: dict[str, s
 
 
 class ReferenceTarget:
-    """Runs the nodes of this package with this interpreter."""
+    """Runs the nodes of this package.
+
+    Args:
+        python: the interpreter, as machines know it.
+    """
 
     name = "reference"
+
+    def __init__(self, python: str = sys.executable) -> None:
+        self._python = python
 
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
@@ -122,7 +129,7 @@ class ReferenceTarget:
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
-        command = [sys.executable, "-m", "reference", node.role.value, "--config", config_path]
+        command = [self._python, "-m", "reference", node.role.value, "--config", config_path]
         if settings.mutant:
             command += ["--mutant", settings.mutant]
         return command

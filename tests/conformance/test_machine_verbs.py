@@ -1,42 +1,53 @@
-"""Faults of machines in real namespaces: pauses, cuts, other addresses, names, probes."""
+"""The verbs of a machine mean the same in every real environment: processes, pauses, cuts, other
+addresses, names, probes."""
 
 import asyncio
 import os
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 
-from harness import doctor
-from harness.environments import local
+from harness.environments import docker
 from harness.environments.api import (
     CLIENT,
     CLIENT_ADDRESS,
-    Capability,
     Cut,
     EnvironmentUnavailable,
     MachineSpec,
 )
+from harness.environments.docker import DockerEnvironment
+from harness.environments.docker_engine import connect
 from harness.environments.local import LocalEnvironment, check, lacking
-from harness.environments.machine import LinkedMachine, write_hosts
+from harness.environments.machine import LinkedMachine
 from reference.rpc import Dial
 
-try:
-    check()
-    MISSING, LACKS = "", lacking()
-except EnvironmentUnavailable as error:
-    MISSING, LACKS = str(error), {}
 
-pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
-needs_cut = pytest.mark.skipif(Capability.CUT in LACKS, reason=LACKS.get(Capability.CUT, ""))
-needs_names = pytest.mark.skipif(
-    Capability.READDRESS in LACKS, reason=LACKS.get(Capability.READDRESS, "")
-)
+def missing(environment: str) -> str:
+    """Why an environment cannot be tried here; empty if it can."""
+    try:
+        if environment == "docker":
+            connect().close()
+            return ""
+        check()
+    except EnvironmentUnavailable as error:
+        return str(error)
+    return "; ".join(lacking().values())
+
+
+def world_of(environment: str, mark: pytest.MarkDecorator) -> Any:
+    why = missing(environment)
+    return pytest.param(environment, marks=[mark, pytest.mark.skipif(bool(why), reason=why)])
+
+
+WORLDS = [world_of("local", pytest.mark.local), world_of("docker", pytest.mark.docker)]
+pytestmark = [pytest.mark.parametrize("where", WORLDS), pytest.mark.timeout(300)]
+Real = LocalEnvironment | DockerEnvironment
 T = TypeVar("T")
 PORT = 7
 SHORT_S, LONG_S = 0.3, 10.0
@@ -51,19 +62,40 @@ while True:
 """
 
 
+def make(where: str, folder: Path) -> Real:
+    if where == "local":
+        return LocalEnvironment(folder)
+    return DockerEnvironment(folder, say=lambda text: print(text, file=sys.stderr))
+
+
+def python_of(environment: Real) -> str:
+    return docker.PYTHON if environment.name == "docker" else sys.executable
+
+
+def nth(machine: LinkedMachine, index: int) -> str:
+    """An address of a machine's block."""
+    return str(IPv4Network(machine.block)[index])
+
+
+def nobody(last: LinkedMachine) -> str:
+    """An address of the network that no machine has."""
+    return str(IPv4Address(last.address) + 64)
+
+
 def world(
+    where: str,
     folder: Path,
-    main: Callable[[LocalEnvironment, LinkedMachine, LinkedMachine], Coroutine[Any, Any, T]],
+    main: Callable[[Real, LinkedMachine, LinkedMachine], Coroutine[Any, Any, T]],
 ) -> T:
     """Do something in a world of two machines that echo."""
 
     async def body() -> T:
-        environment = LocalEnvironment(folder)
+        environment = make(where, folder)
         await environment.up([MachineSpec(name="a"), MachineSpec(name="b")])
         try:
             a, b = environment.machine("a"), environment.machine("b")
             for machine in (a, b):
-                await machine.spawn([sys.executable, "-c", ECHO], log="echo.log")
+                await machine.spawn([python_of(environment), "-c", ECHO], log="echo.log")
             for machine, other in ((a, b), (b, a)):
                 await until(lambda m=machine, o=other: meets(o, m))  # type: ignore[misc]
             return await main(environment, a, b)
@@ -123,8 +155,41 @@ async def line(dial: Dial, host: str) -> AsyncIterator[Line]:
         await protocol.lost.wait()
 
 
-def test_a_paused_process_is_in_state_t_and_goes_on(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_clients_and_observers_have_addresses_of_their_own(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        network = IPv4Address(a.address) - 16
+        for dial, index in ((environment.dial, 2), (environment.observer_dial, 3)):
+            async with line(dial, a.address) as client:
+                assert await client.answered(LONG_S)
+                assert client.transport.get_extra_info("sockname")[0] == str(network + index)
+
+    world(where, tmp_path, main)
+
+
+def test_how_processes_end_and_whose_files_they_write(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        async def code_of(*argv: str) -> int | None:
+            pid = (await a.spawn(argv, log="node.log")).pid
+
+            async def ended() -> bool:
+                return (await a.status(pid)).code is not None
+
+            await until(ended)
+            return (await a.status(pid)).code
+
+        assert await code_of("sh", "-c", "mkdir store; echo x > store/y; exit 3") == 3
+        assert await code_of("sh", "-c", "kill -9 $$") == -signal.SIGKILL
+        assert await code_of("no-such-program") == 127
+        assert b"cannot start" in (await a.get(f"{a.data_dir}/node.log") or b"")
+        assert await a.files(a.data_dir) == ["echo.log", "node.log", "store/y"]
+
+    world(where, tmp_path, main)
+    owners = {(p.stat().st_uid, p.stat().st_gid) for p in (tmp_path / "a").rglob("*")}
+    assert owners == {(os.getuid(), os.getgid())}
+
+
+def test_a_paused_process_is_in_state_t_and_goes_on(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         pid = (await a.spawn(["sleep", "60"], log="sleep.log")).pid
 
         async def stopped() -> bool:
@@ -149,12 +214,11 @@ def test_a_paused_process_is_in_state_t_and_goes_on(tmp_path: Path) -> None:
         await until(ended)
         assert not await stopped()
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-@needs_cut
-def test_a_cut_is_silent_one_way_counts_and_heals(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_a_cut_is_silent_one_way_counts_and_heals(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         assert await a.cut_packets() == {}
         await a.cut([Cut(source="b", block=b.block)])
         assert await a.cut_packets() == {"b": 0}
@@ -170,12 +234,11 @@ def test_a_cut_is_silent_one_way_counts_and_heals(tmp_path: Path) -> None:
         assert await meets(b, a)
         assert await meets(a, b)
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-@needs_cut
-def test_resets_are_heard_where_both_sides_cut_each_other(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_resets_are_heard_where_both_sides_cut_each_other(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         await a.cut([Cut(source="b", block=b.block, reset=True)])
         assert await b.probe(a.address, PORT, timeout_s=LONG_S) == "refused"
         await b.cut([Cut(source="a", block=a.block, reset=True)])
@@ -184,12 +247,13 @@ def test_resets_are_heard_where_both_sides_cut_each_other(tmp_path: Path) -> Non
         assert (await a.cut_packets())["b"] > 0
         assert (await b.cut_packets())["a"] > 0
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-@needs_cut
-def test_cutting_clients_off_ends_what_they_have_and_leaves_observers(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_cutting_clients_off_ends_what_they_have_and_leaves_observers(
+    where: str, tmp_path: Path
+) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         async with (
             line(environment.dial, a.address) as silent,
             line(environment.dial, b.address) as reset,
@@ -209,19 +273,17 @@ def test_cutting_clients_off_ends_what_they_have_and_leaves_observers(tmp_path: 
             await a.cut([])
             await asyncio.wait_for(silent.echo.wait(), LONG_S)  # TCP sends again
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-@needs_cut
-@needs_names
-def test_a_cut_outlives_a_change_of_address(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_a_cut_outlives_a_change_of_address(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         first = b.address
         await a.cut([Cut(source="b", block=b.block)])
         await b.cut([Cut(source="a", block=a.block)])
-        await b.set_address("198.18.0.33")
-        assert b.address == "198.18.0.33"
-        assert b.block == "198.18.0.32/28"
+        await b.set_address(nth(b, 1))
+        assert b.address == nth(b, 1) != first
+        assert b.block == f"{first}/28"
         assert await b.probe(a.address, PORT, timeout_s=SHORT_S) == "silent"
         assert await a.probe(b.address, PORT, timeout_s=SHORT_S) == "silent"
         assert (await a.cut_packets())["b"] > 0
@@ -231,16 +293,17 @@ def test_a_cut_outlives_a_change_of_address(tmp_path: Path) -> None:
         await b.set_address(first)
         assert await meets(a, b)
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-@needs_names
-def test_after_a_change_of_address_old_connections_hang_and_new_ones_work(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_after_a_change_of_address_old_connections_hang_and_new_ones_work(
+    where: str, tmp_path: Path
+) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         old = a.address
         async with line(environment.dial, old) as before:
             assert await before.answered(LONG_S)
-            await a.set_address("198.18.0.17")
+            await a.set_address(nth(a, 1))
             assert not await before.answered(SHORT_S)
             assert not before.lost.is_set()
             assert await b.probe(old, PORT, timeout_s=SHORT_S) == "silent"
@@ -250,22 +313,21 @@ def test_after_a_change_of_address_old_connections_hang_and_new_ones_work(tmp_pa
             await a.set_address(old)
             await a.set_address(old)  # no change, no error
             await asyncio.wait_for(before.echo.wait(), LONG_S)
-        for wrong in ("198.18.0.32", "198.18.1.16", "10.0.0.1", "a"):
+        for wrong in (nth(b, 0), nth(b, 1), "10.0.0.1", "a"):
             with pytest.raises(ValueError):
                 await a.set_address(wrong)
         assert a.address == old
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-@needs_names
-def test_names_mean_what_was_set_last_also_to_a_running_process(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
-        fifo, log = tmp_path / "ask", "names.log"
+def test_names_mean_what_was_set_last_also_to_a_running_process(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        fifo, log = Path(a.data_dir) / "ask", "names.log"
         os.mkfifo(fifo)
         await a.set_hosts({"b": b.address})
         script = f'exec < "{fifo}"; exec "$0" -c "$1"'
-        await a.spawn(["sh", "-c", script, sys.executable, LOOKUPS_BY_LINE], log=log)
+        await a.spawn(["sh", "-c", script, python_of(environment), LOOKUPS_BY_LINE], log=log)
         asking = os.open(fifo, os.O_RDWR)  # opening one end only would wait for the other
 
         async def told(count: int) -> list[str]:
@@ -276,16 +338,16 @@ def test_names_mean_what_was_set_last_also_to_a_running_process(tmp_path: Path) 
             return (await a.get(f"{a.data_dir}/{log}") or b"").decode().split()
 
         os.write(asking, b"b\n")
-        assert await told(1) == ["198.18.0.32"]
-        await a.set_hosts({"b": "198.18.0.33", "c": "198.18.0.48"})
+        assert await told(1) == [b.address]
+        await a.set_hosts({"b": nth(b, 1), "c": nth(a, 2)})
         os.write(asking, b"b\nc\n")
-        assert (await told(3))[1:] == ["198.18.0.33", "198.18.0.48"]
+        assert (await told(3))[1:] == [nth(b, 1), nth(a, 2)]
         await a.set_hosts({"localhost2": "127.0.0.1"})
         os.write(asking, b"b\nlocalhost\n")
         assert (await told(5))[3:] == ["unknown", "127.0.0.1"]
         os.close(asking)
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
     assert "198.18." not in Path("/etc/hosts").read_text(), "the host's own names stay as they are"
 
 
@@ -299,74 +361,39 @@ for line in sys.stdin:
 """
 
 
-def test_what_a_probe_meets(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_what_a_probe_meets(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         before = len(os.listdir("/proc/self/fd"))
         assert await a.probe(b.address, PORT, timeout_s=LONG_S) == "open"
         assert await a.probe(b.address, PORT + 1, timeout_s=LONG_S) == "refused"
-        assert await a.probe("198.18.0.99", PORT, timeout_s=SHORT_S) == "silent"
+        assert await a.probe(nobody(b), PORT, timeout_s=SHORT_S) == "silent"
         # The kernel gives up on an address that nobody has: silence as well.
-        assert await a.probe("198.18.0.99", PORT, timeout_s=LONG_S) == "silent"
+        assert await a.probe(nobody(b), PORT, timeout_s=LONG_S) == "silent"
         assert await a.probe("192.0.2.1", PORT, timeout_s=LONG_S) == "silent", "no way out"
         assert len(os.listdir("/proc/self/fd")) == before
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-def test_probes_of_silence_do_not_hold_up_other_requests(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_probes_of_silence_do_not_hold_up_other_requests(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         probes = [
-            asyncio.ensure_future(a.probe("198.18.0.99", PORT, timeout_s=LONG_S)) for _ in range(50)
+            asyncio.ensure_future(a.probe(nobody(b), PORT, timeout_s=LONG_S)) for _ in range(50)
         ]
         await asyncio.wait_for(b.probe(a.address, PORT, timeout_s=LONG_S), 2)
         for probe in probes:
             probe.cancel()
         await asyncio.gather(*probes, return_exceptions=True)
 
-    world(tmp_path, main)
+    world(where, tmp_path, main)
 
 
-def test_removing_files_and_folders(tmp_path: Path) -> None:
-    async def main(environment: LocalEnvironment, a: LinkedMachine, b: LinkedMachine) -> None:
+def test_removing_files_and_folders(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         await a.put(f"{a.data_dir}/store/x/y", b"1")
         await a.put(f"{a.data_dir}/store.conf", b"2")
         for name in ("store", "store", "store.conf", "none"):
             await a.remove(f"{a.data_dir}/{name}")
         assert await a.files(a.data_dir) == ["echo.log"]
 
-    world(tmp_path, main)
-
-
-def test_a_file_of_names_is_rewritten_in_place_and_never_gets_shorter(tmp_path: Path) -> None:
-    path, alone = tmp_path / "m.hosts", "127.0.0.1 localhost\n"
-    write_hosts(path, {"b": "198.18.0.32", "a": "198.18.0.16"})
-    inode = path.stat().st_ino
-    assert path.read_text() == f"{alone}198.18.0.16 a\n198.18.0.32 b\n"
-    size = path.stat().st_size
-    write_hosts(path, {})
-    assert path.read_text() == alone.ljust(size, "\n")
-    assert path.stat().st_ino == inode
-    for hosts in ({"a b": "198.18.0.1"}, {"a": "198.18.0.1\n1.1.1.1 x"}):
-        with pytest.raises(ValueError):
-            write_hosts(path, hosts)
-
-
-def test_without_nft_local_works_and_says_that_it_cannot_cut(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for program in ("unshare", "ip", "mount", "true"):
-        found = shutil.which(program, path=local.admin_path())
-        assert found is not None
-        (tmp_path / program).symlink_to(found)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(local, "SBIN", "")
-    lacking.cache_clear()
-    try:
-        assert lacking()[Capability.CUT] == "nft is missing (package nftables)"
-        assert Capability.CUT not in LocalEnvironment(tmp_path).capabilities
-        assert Capability.PAUSE in LocalEnvironment(tmp_path).capabilities
-        finding = next(f for f in doctor.examine() if f.environment == "local")
-        assert finding.works
-        assert "cannot cut: nft is missing (package nftables)" in finding.text
-    finally:
-        lacking.cache_clear()
+    world(where, tmp_path, main)

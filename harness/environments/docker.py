@@ -1,0 +1,296 @@
+"""Environment docker: one container a machine, on a network that leads nowhere else.
+
+Process 1 of each container is a station (`harness.environments.container`) that calls the harness
+at a socket in a folder which both see, and ends with it. So kill, pause, cuts and changes of
+address are the same requests as in local, and none of them goes through the engine. A change of
+address in particular happens inside, by `ip addr`, under the running process: that is what DHCP
+does to a host. Disconnecting and connecting the container instead would take the device away, with
+routes and a moment of no network at all, and needs the engine in the middle of a fault. The
+engine's own idea of the address grows old; nothing here asks it.
+
+The harness has no address on that network. Clients and observers dial from a container of their
+own, which makes their sockets and hands them out, so no root and no route is needed. Files are
+folders of the run, at the same paths inside; nodes run as the user of the harness, who can read
+and remove what they leave.
+"""
+
+import asyncio
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from harness.environments import docker_image, docker_remains
+from harness.environments.api import (
+    BLOCK,
+    CLIENT,
+    Capability,
+    Cut,
+    EnvironmentLost,
+    EnvironmentUnavailable,
+    MachineSpec,
+)
+from harness.environments.docker_engine import (
+    INSTEAD,
+    ContainerSpec,
+    Engine,
+    EngineFailed,
+    connect,
+)
+from harness.environments.link import Link
+from harness.environments.machine import LinkedMachine, Place, dial_from, write_hosts
+from harness.environments.packet_filter import ruleset
+from reference.records import some
+from reference.rpc import Dial
+
+POOL = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: never a real host
+PREFIX_SMALL, PREFIX_LARGE = 24, 20  # of a run's network: 15 to 255 machines
+MACHINES_MAX = 255
+CLIENT_INDEX, OBSERVER_INDEX = 2, 3  # of the addresses of block 0; the engine keeps 1
+CALL_TIMEOUT_S = 60.0  # from the start of a container to its call
+LEAVE_S = 5.0  # containers end by themselves within this
+AT_ONCE = 4  # requests to the engine
+NAME_MAX = 128  # bytes of a machine's name
+INSIDE = "/maxq/harness"  # where a container finds the folder of the socket
+RESOLVER = "# no name servers: names of machines are in /etc/hosts, and no question leaves\n"
+PATH = "/opt/maxq/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+ENV = {"PATH": PATH, "PYTHONPATH": "/opt/maxq/lib"}  # as the image has it
+LOST = "a container of the docker environment ended, and the cluster with it: "
+PYTHON = "python3"  # what a node's command begins with inside
+
+
+def subnet_prefix(machine_count: int) -> int:
+    """How long the prefix of a run's network is: block 0 is the harness's, then one a machine."""
+    bits = ((machine_count + 1) * BLOCK - 1).bit_length()
+    return min(PREFIX_SMALL, 32 - bits)
+
+
+def free_subnets(prefix: int, taken: Sequence[IPv4Network]) -> list[IPv4Network]:
+    """Networks of the pool that overlap with none of these, in order."""
+    return [n for n in POOL.subnets(new_prefix=prefix) if not any(n.overlaps(t) for t in taken)]
+
+
+class DockerEnvironment:
+    """Machines as containers, until `down` or the end of this process.
+
+    Args:
+        folder: the machines' folders are made in it, and beside them their files of names.
+        base_image: what the image is built from if it is not there; None: see `docker_image`.
+        say: told what `up` does that takes long.
+    """
+
+    name = "docker"
+    capabilities = frozenset(Capability) - {Capability.POWER_LOSS}
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        base_image: str | None = None,
+        say: Callable[[str], None] = docker_image.quiet,
+    ) -> None:
+        self._folder = folder.resolve()
+        self._base_image = base_image
+        self._say = say
+        self._run = f"maxq-{secrets.token_hex(4)}"
+        self._socket_folder = self._folder / f".{self._run}"
+        self._engine: Engine | None = None
+        self._watchdog: docker_remains.Watchdog | None = None
+        self._listener: socket.socket | None = None
+        self._network = POOL
+        self._links: dict[str, Link] = {}
+        self._machines: dict[str, LinkedMachine] = {}
+        self._whole = False  # nothing that `up` asked for is still on its way
+        self._first_lost: asyncio.Future[str] | None = None
+
+    async def up(self, machines: Sequence[MachineSpec]) -> None:
+        if len(machines) > MACHINES_MAX:
+            raise EnvironmentUnavailable(f"docker holds at most {MACHINES_MAX} machines")
+        try:
+            await self._up([spec.name for spec in machines])
+        except (EngineFailed, EnvironmentLost, OSError, TimeoutError) as error:
+            await self.down()
+            raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}") from None
+        except BaseException:
+            await self.down()
+            raise
+
+    async def _up(self, names: Sequence[str]) -> None:
+        self._first_lost = asyncio.get_running_loop().create_future()
+        engine = self._engine = await asyncio.to_thread(connect)
+        await asyncio.to_thread(docker_remains.clean, engine)
+        image = await asyncio.to_thread(
+            docker_image.ensure_image, engine, self._base_image, self._say
+        )
+        self._socket_folder.mkdir(parents=True, mode=0o700)
+        (self._socket_folder / "resolv.conf").write_text(RESOLVER)
+        self._watchdog = docker_remains.Watchdog(self._run)
+        self._listen(len(names) + 1)
+        labels = docker_remains.this_process().labels(self._run)
+        self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
+        specs = [self._spec(CLIENT, CLIENT_INDEX, image, labels)]
+        specs += [self._spec(n, i * BLOCK, image, labels) for i, n in enumerate(names, start=1)]
+        slots = asyncio.Semaphore(AT_ONCE)
+
+        async def make(spec: ContainerSpec) -> None:
+            async with slots:
+                await asyncio.to_thread(engine.make_container, spec)
+
+        await asyncio.gather(*(make(spec) for spec in specs))
+        self._whole = True
+        await self._take_calls({CLIENT, *names})
+        await self._equip(names)
+
+    def _listen(self, backlog: int) -> None:
+        """Be there before the first container is, so that one that calls in vain knows it."""
+        listener = self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.setblocking(False)
+        # Through a descriptor of its folder: the path of a run may be longer than a name of a
+        # socket can be.
+        fd = os.open(self._socket_folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            listener.bind(f"/proc/self/fd/{fd}/socket")
+        finally:
+            os.close(fd)
+        listener.listen(backlog)
+
+    def _make_network(self, engine: Engine, count: int, labels: dict[str, str]) -> IPv4Network:
+        for subnet in free_subnets(subnet_prefix(count), engine.networks()):
+            if engine.make_network(self._run, subnet, labels):
+                return subnet
+        raise EngineFailed(f"no network of {POOL} is free; `maxq clean` removes what is left over")
+
+    def _spec(self, name: str, index: int, image: str, labels: dict[str, str]) -> ContainerSpec:
+        sockets, hosts = str(self._socket_folder), str(self._hosts(name))
+        resolver = f"{sockets}/resolv.conf"
+        binds = {sockets: INSIDE, hosts: "/etc/hosts", resolver: "/etc/resolv.conf"}
+        write_hosts(self._hosts(name), {})
+        if name != CLIENT:
+            folder = self._folder / name
+            folder.mkdir(parents=True, exist_ok=True)
+            binds[str(folder)] = str(folder)
+        return ContainerSpec(
+            name=f"{self._run}-{name}",
+            hostname=name,
+            image=image,
+            command=(name, f"{INSIDE}/socket"),
+            network=self._run,
+            address=str(self._network[index]),
+            labels=labels,
+            binds=binds,
+            read_only=frozenset({sockets, hosts, resolver}),
+        )
+
+    def _hosts(self, name: str) -> Path:
+        return self._folder / f"{name}.hosts"
+
+    async def _take_calls(self, expected: set[str]) -> None:
+        """Wait until every container has called.
+
+        Raises:
+            TimeoutError: one has not; says which, and what is usually wrong.
+        """
+        try:
+            async with asyncio.timeout(CALL_TIMEOUT_S):
+                while expected - self._links.keys():
+                    await self._take_call()
+        except TimeoutError:
+            silent = ", ".join(sorted(expected - self._links.keys()))
+            raise TimeoutError(
+                f"no call from {silent} within {CALL_TIMEOUT_S:.0f} s: does the engine run on this "
+                f"machine, and see {self._folder}?"
+            ) from None
+
+    async def _take_call(self) -> None:
+        loop = asyncio.get_running_loop()
+        sock, _ = await loop.sock_accept(some(self._listener, "it listens before it makes"))
+        name = (await loop.sock_recv(sock, NAME_MAX)).decode()
+
+        def ended() -> None:
+            if self._first_lost is not None and not self._first_lost.done():
+                self._first_lost.set_result(name)
+
+        self._links[name] = Link(sock, lost=f"{LOST}{name}", on_close=ended)
+
+    async def _equip(self, names: Sequence[str]) -> None:
+        """Give the client its second address, try that packets can be cut, name the machines."""
+        client = self._links[CLIENT]
+        observer = f"{self._network[OBSERVER_INDEX]}/{self._network.prefixlen}"
+        await client.ask("address", name=CLIENT, remove=[], add=[observer])
+        nobody = str(self._network[-2])
+        trial = [Cut(source="nobody", block=nobody), Cut(source="any", block=nobody, reset=True)]
+        for cuts in (trial, []):
+            await client.ask("cut", name=CLIENT, ruleset=ruleset(cuts))
+        place = self._place()
+        for number, name in enumerate(names, start=1):
+            self._machines[name] = LinkedMachine(
+                self._links[name],
+                place,
+                name,
+                block=IPv4Network((self._network[number * BLOCK], 33 - BLOCK.bit_length())),
+                folder=self._folder / name,
+                hosts=self._hosts(name),
+            )
+
+    def _place(self) -> Place:
+        mapped = self._engine is not None and self._engine.rootless
+        return Place(
+            environment="docker",
+            network=self._network,
+            client=f"{self._network[CLIENT_INDEX]}/32",
+            env=ENV,
+            user=None if mapped else (os.getuid(), os.getgid()),
+        )
+
+    async def lost(self) -> None:
+        if self._first_lost is None:
+            raise EnvironmentLost(f"{LOST}none is up")
+        raise EnvironmentLost(f"{LOST}{await asyncio.shield(self._first_lost)}")
+
+    def machine(self, name: str) -> LinkedMachine:
+        return self._machines[name]
+
+    @property
+    def dial(self) -> Dial:
+        return dial_from(self._client, CLIENT, str(self._network[CLIENT_INDEX]))
+
+    @property
+    def observer_dial(self) -> Dial:
+        return dial_from(self._client, CLIENT, str(self._network[OBSERVER_INDEX]))
+
+    def _client(self) -> Link:
+        if CLIENT not in self._links:
+            raise EnvironmentLost(f"{LOST}none is up")
+        return self._links[CLIENT]
+
+    async def down(self) -> None:
+        engine, self._engine = self._engine, None
+        watchdog, self._watchdog = self._watchdog, None
+        listener, self._listener = self._listener, None
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.close()  # process 1 reads end of file
+        if listener is not None:
+            listener.close()
+        if engine is None:
+            return
+        left = await asyncio.to_thread(self._remove, engine, watchdog)
+        shutil.rmtree(self._socket_folder, ignore_errors=True)
+        if left:
+            self._say(f"left behind: {', '.join(left)}; `maxq clean` removes it later")
+
+    def _remove(self, engine: Engine, watchdog: docker_remains.Watchdog | None) -> list[str]:
+        left: list[str] = []
+        if watchdog is not None:
+            gone = False
+            with contextlib.suppress(EngineFailed):
+                remains = docker_remains.remove_run(engine, self._run, patience_s=LEAVE_S)
+                left = [r.name for r in remains]
+                gone = not left
+            watchdog.end(nothing_left=gone and self._whole)
+        engine.close()
+        return left
