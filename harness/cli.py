@@ -19,11 +19,13 @@ import msgspec
 from harness import doctor, runs
 from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
 from harness.deployment import SetupFailed
+from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
 from harness.faults import FAULTS
 from harness.judging import every_checker
 from harness.options import WORKLOADS, Options
 from harness.show import described, show
+from harness.worlds import Around
 from histories.op import HistoryError
 from reference import mutants
 
@@ -162,7 +164,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 def test(**given: Any) -> int:
     """Run workloads under faults and judge what was recorded."""
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
-    around = runs.Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
+    around = Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
     options = resolved(given)
     if plan:
         click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
@@ -182,7 +184,7 @@ def up(**given: Any) -> int:
     store, base_image = given.pop("store"), given.pop("base_image")
     quiet = {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
     options = resolved({**given, **quiet, "rate": 1.0, "concurrency": 2})
-    runs.run_up(options, store, runs.Around(keep=False, base_image=base_image))
+    runs.run_up(options, store, Around(keep=False, base_image=base_image))
     return 0
 
 
@@ -206,7 +208,7 @@ def list_command(kind: str) -> int:
 @cli.command()
 def clean() -> int:
     """Remove what runs that died have left behind in the docker engine."""
-    removed = runs.clean()
+    removed = docker_remains.clean()
     for what in removed:
         click.echo(f"removed {what}")
     click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")

@@ -1,37 +1,54 @@
-"""The faults that a run may ask for, by name."""
+"""The faults that a run may ask for, by name, and whom each may strike."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
-from harness.cluster import ClusterView, FaultPackage, Part
+from harness.cluster import FaultPackage, Part
+from harness.deployment import Deployment
 from harness.environments.api import Capability, Environment, MissingCapability
+from nemeses.partition import partition_package
 from nemeses.power import power_package
-from nemeses.process import kill_package
+from nemeses.process import kill_package, pause_package, stop_package
+from nemeses.readdress import readdress_package
 
-FAULTS = ("kill", "power", "none")
-# What `kill` may hit; masters most of all, since it is their death that can lose messages.
+FAULTS = ("kill", "stop", "pause", "power", "partition", "readdress", "none")
+# What `kill` and `stop` may hit; masters most of all, since it is their death that can lose
+# messages.
 KILLED: tuple[Part, ...] = (
-    *("master", "master", "master", "slave", "slave"),
+    *("master", "master", "master", "slave", "sync-state-set-slave"),
     *("controller-leader", "namesrv"),
 )
+PAUSED: tuple[Part, ...] = ("master", "master", "sync-state-set-slave", "controller-leader")
 # What `power` may strike.
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "controller")
+# What `readdress` may move, and what else where nodes know each other by name.
+MOVED: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
+MOVED_BY_NAME: tuple[Part, ...] = ("controller-leader", "controller", "namesrv")
 
 
 def fault_packages(
-    names: Sequence[str], cluster: ClusterView, environment: Environment, seed: int
+    names: Sequence[str], cluster: Deployment, environment: Environment, seed: int
 ) -> list[FaultPackage]:
     """Make the asked-for faults.
 
     Raises:
         MissingCapability: the environment cannot do one of them.
     """
-    packages = []
-    for name in names:
-        if name == "kill":
-            packages.append(kill_package(cluster, Random(f"{seed}/nemesis/kill"), KILLED))
-        if name == "power":
-            packages.append(power_package(cluster, Random(f"{seed}/nemesis/power"), STRUCK))
+
+    def rng(name: str) -> Random:
+        return Random(f"{seed}/nemesis/{name}")
+
+    moved = MOVED + MOVED_BY_NAME if cluster.settings.by_name else MOVED
+    # In the order of the final heals: first whoever runs is let go and hears the others again.
+    makers: dict[str, Callable[[], FaultPackage]] = {
+        "partition": lambda: partition_package(cluster, rng("partition")),
+        "pause": lambda: pause_package(cluster, rng("pause"), PAUSED),
+        "readdress": lambda: readdress_package(cluster, rng("readdress"), moved),
+        "kill": lambda: kill_package(cluster, rng("kill"), KILLED),
+        "stop": lambda: stop_package(cluster, rng("stop"), KILLED),
+        "power": lambda: power_package(cluster, rng("power"), STRUCK),
+    }
+    packages = [make() for name, make in makers.items() if name in names]
     for package in packages:
         missing: set[Capability] = set(package.needs - environment.capabilities)
         if missing:

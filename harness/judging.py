@@ -8,6 +8,7 @@ from checkers.durability import Durability
 from checkers.epochs import Epochs
 from checkers.faults import FaultProof
 from checkers.locks import Locks
+from checkers.replicas import Replicas
 from checkers.runner import Results, check_all
 from checkers.stats import Stats
 from harness.options import Options
@@ -21,6 +22,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
 ALWAYS: Sequence[Checker] = (
     BrokerIds(),
     Epochs(),
+    Replicas(),
     FaultProof(),
     Stats(),
 )

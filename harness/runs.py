@@ -75,10 +75,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
     """
     known = dict(given)
     if known["environment"] == "auto":
-        found = {f.environment: f for f in doctor.examine()}
-        known["environment"] = "local" if found["local"].works else "simulated"
-        why = found["local"].text
-        print(f"environment: {known['environment']} (chosen by auto: {why})", file=sys.stderr)
+        chosen, why = choose_environment()
+        known["environment"] = chosen
+        print(f"environment: {chosen} (chosen by auto: {why})", file=sys.stderr)
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
@@ -100,6 +99,16 @@ def options_from(given: Mapping[str, Any]) -> Options:
     known["mutant"] = known["mutant"] or ""
     known["time_limit_ns"] = known.pop("time_limit")
     return Options(**known)
+
+
+def choose_environment() -> tuple[str, str]:
+    """Docker if an engine answers, else local, else simulated; and why."""
+    found = {f.environment: f for f in doctor.examine()}
+    for name in ("docker", "local"):
+        if found[name].works:
+            missed = [found["docker"].text] if name == "local" else []
+            return name, "; ".join([*missed, found[name].text])
+    return "simulated", f"{found['docker'].text}; {found['local'].text}"
 
 
 def flat(given: Iterable[str | Iterable[str]]) -> list[str]:

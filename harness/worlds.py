@@ -16,11 +16,13 @@ import msgspec
 
 from harness.deployment import Deployment
 from harness.environments.api import CLIENT_ADDRESS, Environment
+from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.lifecycle import Telling, perform
 from harness.options import Options
 from harness.simulation.world import SimHost, World
+from harness.targets.api import Target
 from harness.targets.reference import ReferenceTarget
 from histories.store import Run
 from reference.records import some
@@ -67,7 +69,7 @@ def run_in_world(
 
 
 def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge) -> None:
-    environment = make_environment(options, run, around)
+    environment = make_environment(options, run, around, telling.say)
     stop = Stop()
 
     async def keep(cluster: Deployment) -> None:
@@ -79,7 +81,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
             await perform(
                 options,
                 environment,
-                ReferenceTarget(),
+                make_target(options),
                 run,
                 telling=telling,
                 wall_ms=lambda: time.time_ns() // 1_000_000,
@@ -99,9 +101,19 @@ async def _kept(cluster: Deployment, environment: Environment, telling: Telling)
     await interrupted()
 
 
-def make_environment(options: Options, run: Run, around: Around) -> Environment:
+def make_environment(
+    options: Options, run: Run, around: Around, say: Callable[[str], None]
+) -> Environment:
     """The real environment that the options name."""
-    return LocalEnvironment(run.path / "nodes")
+    folder = run.path / "nodes"
+    if options.environment == "docker":
+        return DockerEnvironment(folder, base_image=around.base_image or None, say=say)
+    return LocalEnvironment(folder)
+
+
+def make_target(options: Options) -> Target:
+    """What runs there; inside a container another interpreter does."""
+    return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
 
 
 def _simulated(options: Options, run: Run, telling: Telling) -> None:
@@ -127,8 +139,8 @@ def _simulated(options: Options, run: Run, telling: Telling) -> None:
 
 def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None:
     """Start a cluster, say how to reach its nodes, and end it when interrupted."""
-    environment = make_environment(options, run, around)
-    cluster = Deployment(environment, ReferenceTarget(), options.settings())
+    environment = make_environment(options, run, around, telling.say)
+    cluster = Deployment(environment, make_target(options), options.settings())
 
     async def main() -> None:
         try:

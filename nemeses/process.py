@@ -1,39 +1,111 @@
-"""Fault kill: ends a node's process as SIGKILL does, and starts it again on its store.
+"""Faults kill, stop and pause: what can happen to a node's process.
 
 The victim is chosen when the fault strikes, among the nodes that run and play one of the parts
 asked for at that moment: master, slave, leader of the controllers, and so on.
-`kill` completes when its process is gone and its port refuses; `start` when process and port are
-back. Names follow Jepsen's package: kill, start.
+`kill` ends it as SIGKILL does, `stop` as SIGTERM does; both complete when its process is gone and
+its port refuses, and `start` brings it back on its store. `pause` holds it as SIGSTOP does: it
+keeps its connections and its beliefs, and does not know when it goes on that time has passed.
+Names follow Jepsen's packages: kill, start; pause, resume.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from random import Random
 
 from harness.cluster import ClusterView, FaultPackage, Part
 from harness.environments.api import Capability
-from harness.generators import concat, cycle, once, sleep
-from nemeses.nodes import ONE, NodeNemesis
+from nemeses.fault import Fault, package
+from nemeses.nodes import MAJORITY, MINORITY, ONE, Choice, NodeNemesis, resume_paused, start_dead
 
-QUIET_NS = 2_000_000_000  # before each kill
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
+PAUSED_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as dead
+START = {"f": "start", "value": None}
+GROUPS = (ONE, ONE, ONE, MAJORITY)
 
 
-def kill_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
-    """Kill one node that plays a random part, wait, start it again, and so on.
+def kill_fault(
+    cluster: ClusterView,
+    rng: Random,
+    parts: Sequence[Part],
+    *,
+    groups: Sequence[str] = GROUPS,
+    down_ns: int = DOWN_NS,
+) -> Fault:
+    """End processes, and start them again.
 
     Args:
         cluster: whose nodes.
         rng: the fault's own stream.
         parts: what may be killed; one named twice is chosen twice as often.
+        groups: how many die at a time, in turn.
+        down_ns: how long they stay dead.
     """
-    begin = {"f": "kill", "value": ONE}
-    end = {"f": "start", "value": None}
-    return FaultPackage(
+    return Fault(
         name="kill",
         needs=frozenset({Capability.KILL, Capability.RESTART}),
-        generator=cycle(concat(sleep(QUIET_NS), once(begin), sleep(DOWN_NS), once(end))),
-        final_generator=once(end),
-        nemesis=NodeNemesis(cluster, rng, parts, f="kill", strike=cluster.kill),
+        rounds=tuple(({"f": "kill", "value": group},) for group in groups),
+        hold_ns=down_ns,
+        end=START,
+        nemesis=NodeNemesis(
+            Choice(cluster, rng, parts),
+            f="kill",
+            strike=cluster.kill,
+            end=partial(start_dead, cluster),
+        ),
         color="#E9A4A0",
-        fs=frozenset({"kill", "start"}),
     )
+
+
+def stop_fault(
+    cluster: ClusterView, rng: Random, parts: Sequence[Part], *, down_ns: int = DOWN_NS
+) -> Fault:
+    """Stop processes cleanly, one at a time, and start them again; arguments as `kill_fault`."""
+    return Fault(
+        name="stop",
+        needs=frozenset({Capability.KILL, Capability.RESTART}),
+        rounds=(({"f": "stop", "value": ONE},),),
+        hold_ns=down_ns,
+        end=START,
+        nemesis=NodeNemesis(
+            Choice(cluster, rng, parts),
+            f="stop",
+            strike=cluster.stop,
+            end=partial(start_dead, cluster),
+        ),
+        color="#E8C39A",
+    )
+
+
+def pause_fault(
+    cluster: ClusterView, rng: Random, parts: Sequence[Part], *, paused_ns: int = PAUSED_NS
+) -> Fault:
+    """Hold processes, and let them go on; arguments as `kill_fault`."""
+    return Fault(
+        name="pause",
+        needs=frozenset({Capability.PAUSE}),
+        rounds=tuple(({"f": "pause", "value": group},) for group in (ONE, ONE, MINORITY)),
+        hold_ns=paused_ns,
+        end={"f": "resume", "value": None},
+        nemesis=NodeNemesis(
+            Choice(cluster, rng, parts, lambda node: not cluster.paused(node)),
+            f="pause",
+            strike=cluster.pause,
+            end=partial(resume_paused, cluster),
+        ),
+        color="#C5A0E9",
+    )
+
+
+def kill_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
+    """Kill, wait, start, wait, and so on."""
+    return package(kill_fault(cluster, rng, parts))
+
+
+def stop_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
+    """Stop, wait, start, wait, and so on."""
+    return package(stop_fault(cluster, rng, parts))
+
+
+def pause_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
+    """Pause, wait, resume, wait, and so on."""
+    return package(pause_fault(cluster, rng, parts))

@@ -25,7 +25,10 @@ from histories.observed import (
     OBSERVE_REPLICA,
     OBSERVE_ROUTE,
     REPLICA_LOG,
+    ControllerView,
     ReplicaLog,
+    ReplicaView,
+    RouteView,
     encoded,
 )
 from histories.op import Op
@@ -113,6 +116,7 @@ class Eyes:
             return Ok({"level": await until(self._cluster.level, self._level_s)})
         node = op.value["node"]
         address = self._cluster.address(node)
+        told: ControllerView | ReplicaView | RouteView | Fail
         match op.f:
             case "observe-controller":
                 told = await self._observer.controller(node, address, self._sets)

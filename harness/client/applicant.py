@@ -80,9 +80,9 @@ class Applicant:
             return Info("connection-lost")
         if answer.code == ResponseCode.SUCCESS:
             return Ok(broker_id)
-        error = error_of(answer.code, answer.remark)
+        why = error_of(answer.code, answer.remark)
         # A controller that has lost its lead cannot tell what became of the claim.
-        return Fail(error) if answer.code in REFUSED else Info(error)
+        return Fail(why) if answer.code in REFUSED else Info(why)
 
     async def _ask(self, code: RequestCode, header: Header) -> Frame:
         """Ask the leader, who is looked for again whenever it did not answer well."""

@@ -202,6 +202,10 @@ class Environment(Protocol):
 
     def machine(self, name: str) -> Machine: ...
 
+    def entrance(self, name: str) -> str:
+        """The command by which a person enters a machine while it is up."""
+        ...
+
     @property
     def dial(self) -> Dial:
         """How clients reach nodes."""

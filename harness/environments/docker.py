@@ -254,6 +254,9 @@ class DockerEnvironment:
     def machine(self, name: str) -> LinkedMachine:
         return self._machines[name]
 
+    def entrance(self, name: str) -> str:
+        return f"docker exec -it {self._run}-{name} bash"
+
     @property
     def dial(self) -> Dial:
         return dial_from(self._client, CLIENT, str(self._network[CLIENT_INDEX]))

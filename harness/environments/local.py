@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -143,6 +144,16 @@ class LocalEnvironment:
 
     def machine(self, name: str) -> LinkedMachine:
         return self._machines[name]
+
+    def entrance(self, name: str) -> str:
+        folder = str(self._folder / name)
+        for entry in Path("/proc").iterdir():
+            # Only a machine's own processes work in its folder.
+            with suppress(OSError):
+                if entry.name.isdecimal() and os.readlink(entry / "cwd") == folder:
+                    words = "nsenter --preserve-credentials --user --mount --net --target"
+                    return f"{words} {entry.name} bash"
+        return f"no process of {name} runs; its files are in {folder}"
 
     @property
     def dial(self) -> Dial:

@@ -209,6 +209,9 @@ class SimulatedEnvironment:
         """It cannot end before the harness does."""
         await asyncio.get_running_loop().create_future()
 
+    def entrance(self, name: str) -> str:
+        return "nobody can enter a simulated machine"
+
     def machine(self, name: str) -> SimulatedMachine:
         return self._machines[name]
 

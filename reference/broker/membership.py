@@ -303,7 +303,9 @@ class Membership:
 
     async def poll_master(self) -> None:
         """Ask who is master, and follow; ask to be it where nobody is."""
-        if not self._changing:
+        # A controller that knows this broker from before may tell it of a new master before it has
+        # joined again: it has no log to lead or follow with, and will ask by itself.
+        if not self._changing and self.replication is not None:
             await self._tried(self._look())
 
     async def _look(self) -> None:

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from small import SMALL_ARGS
+
 from harness.environments.api import EnvironmentUnavailable
 from harness.environments.local import check
-from tests.small import SMALL_ARGS
 
 MARK = "MAXQ_TEST_MARK"
 

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 from reference_world import (
+    BROKER,
     CONTROLLER,
     CONTROLLER_CONF,
     JOINED,
@@ -21,7 +22,7 @@ from reference.broker.server import Broker
 from reference.controller.registry import Machine, Registry
 from reference.raft.storage import Storage
 from reference.rpc import Pool
-from reference.wire.codes import RequestCode
+from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.files import decode_identity
 from reference.wire.frame import Frame
 
@@ -229,6 +230,30 @@ def test_a_broker_lives_through_a_controller_that_talks_nonsense(
 
     relay(cluster, handle)
     assert join(cluster, "b1", RELAYED)[1] == 1
+
+
+def test_a_broker_that_is_told_of_a_master_before_it_has_joined_lives(cluster: Cluster) -> None:
+    """A restarted broker is known from before: a controller may notify it of an election while it
+    still registers. (Seen first in a simulated run under kill, partition and readdress at once.)"""
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    join(cluster, "b2")
+    registering = [True]
+
+    async def handle(pool: Pool, request: Frame) -> Frame | None:
+        if request.code == RequestCode.CONTROLLER_REGISTER_BROKER and registering[0]:
+            return None
+        answer = await pool.call(CONTROLLER, request, timeout_s=3)
+        named = request.code == RequestCode.CONTROLLER_GET_METADATA_INFO
+        return through_relay(answer) if named else answer
+
+    relay(cluster, handle)
+    process = cluster.start("b1", "broker", RELAYED)
+    cluster.until(lambda: cluster.logged("b1", "broker.id.won") == 1)
+    told = cluster.ask(BROKER, RequestCode.NOTIFY_BROKER_ROLE_CHANGED)
+    assert told.code == ResponseCode.SUCCESS
+    assert process.healthy
+    registering[0] = False
+    cluster.until(lambda: joined(cluster, "b1", process))
 
 
 @pytest.mark.parametrize("seed", range(30))

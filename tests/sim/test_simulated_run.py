@@ -6,10 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from small import SMALL, SMALL_ARGS
 
 from harness.options import Options
 from harness.runs import run_test
-from tests.small import SMALL, SMALL_ARGS
 
 SECOND_NS = 1_000_000_000
 

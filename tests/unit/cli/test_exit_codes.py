@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from small import SMALL_ARGS
 
 from harness import doctor, runs
 from harness.cli import EXIT_CRASH, EXIT_USAGE, run_cli
@@ -19,7 +20,6 @@ from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, Mi
 from harness.options import Options
 from histories.op import NEMESIS, Op
 from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
-from tests.small import SMALL_ARGS
 
 SIMULATED = ("test", "--environment", "simulated", *SMALL_ARGS, "--seed", "1", "--store")
 SHORT = ("--time-limit", "2s", "--rate", "50")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from small import SMALL
 
 from harness.deployment import Deployment
 from harness.environments.api import CLIENT_ADDRESS, MachineSpec
@@ -17,7 +18,6 @@ from harness.simulation.world import SimHost, World
 from harness.targets.reference import ReferenceTarget
 from histories.op import Op
 from histories.store import Run, RunStore
-from tests.small import SMALL
 
 T = TypeVar("T")
 SECOND_NS = 1_000_000_000

@@ -12,7 +12,7 @@ from harness.deployment import Deployment, until
 from harness.environments.api import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
 
 Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
-TRIO = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}
+TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}
 
 
 async def playing(cluster: Deployment, part: Any) -> list[str]:
@@ -74,7 +74,7 @@ def test_one_that_does_not_stop_is_killed_without_a_proof() -> None:
             if number != signal.SIGTERM:
                 await send(pid, number)
 
-        machine.signal = deaf  # type: ignore[method-assign]
+        machine.signal = deaf  # type: ignore[method-assign,assignment]
         proof = await cluster.stop("b0-0")
         assert (proof.holds, proof.seen["code"]) == (False, -signal.SIGKILL)
 

@@ -62,7 +62,7 @@ class Pair:
     def dial(self, host: str = B, seconds: float = 600) -> End:
         async def main() -> End:
             loop = asyncio.get_running_loop()
-            return (await loop.create_connection(End, host, PORT))[1]  # type: ignore[no-any-return]
+            return (await loop.create_connection(End, host, PORT))[1]
 
         return self.run(self.client, main(), seconds)  # type: ignore[no-any-return]
 

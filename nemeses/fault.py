@@ -1,0 +1,102 @@
+"""What a fault is made of, and when it strikes: rounds of beginnings, a while, an end.
+
+All packages of a run share one nemesis process, so faults are performed one after another, and no
+package may keep that process busy while it waits: its waiting is a time at which its next operation
+is due (`Pace`), and meanwhile others strike. A wait counts from the completion of the package's
+last operation, when the fault was seen to hold. Times are ns.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.client.outcome import Client
+from harness.cluster import FaultPackage
+from harness.environments.api import Capability
+from harness.generator import PENDING, Context, Generator, Sleep, Step
+from harness.generators import lift, once
+from histories.op import NEMESIS, Op
+
+QUIET_NS = 2_000_000_000  # before each strike
+
+Ask = Mapping[str, Any]  # an operation of a nemesis, as `lift` takes it
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault, whenever it strikes.
+
+    `rounds` come in turn; each is one or more beginnings `hold_ns` apart, and then `end`.
+    """
+
+    name: str
+    needs: frozenset[Capability]
+    rounds: tuple[tuple[Ask, ...], ...]
+    hold_ns: int
+    end: Ask
+    nemesis: Client
+    color: str
+
+    @property
+    def fs(self) -> frozenset[str]:
+        return frozenset(op["f"] for ops in (*self.rounds, (self.end,)) for op in ops)
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """Operations over and over, each due a while after the one before it has ended.
+
+    `due_ns` is -1 until it is first asked. `awaited`: how many events of the operation under way
+    are still to come, its beginning and its end.
+    """
+
+    steps: tuple[tuple[int, Generator], ...]  # wait, operation
+    at: int = 0
+    due_ns: int = -1
+    awaited: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if self.awaited or process is None:
+            return PENDING, self
+        wait_ns, gen = self.steps[self.at]
+        if self.due_ns < 0:
+            # A question changes nothing, so the clock can be started by an answer only: one that
+            # keeps the nemesis for no time at all.
+            started = msgspec.structs.replace(self, due_ns=ctx.time + wait_ns)
+            return Sleep(process, 0, ctx.time), started
+        step = gen.op(ctx)
+        if step is None or not isinstance(step[0], Op):
+            return PENDING, self
+        op = msgspec.structs.replace(step[0], time=max(step[0].time, self.due_ns))
+        return op, msgspec.structs.replace(self, awaited=2)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if not self.awaited or event.process != NEMESIS:
+            return self
+        if self.awaited == 2:
+            return msgspec.structs.replace(self, awaited=1)
+        after = (self.at + 1) % len(self.steps)
+        due_ns = event.time + self.steps[after][0]
+        return Pace(steps=self.steps, at=after, due_ns=due_ns)
+
+
+def pace(steps: Sequence[tuple[int, Ask]]) -> Generator:
+    """Operations over and over, each `wait_ns` after the end of the one before: (wait, what)."""
+    return Pace(steps=tuple((wait_ns, lift(what)) for wait_ns, what in steps))
+
+
+def package(fault: Fault, *, quiet_ns: int = QUIET_NS) -> FaultPackage:
+    """A fault that strikes `quiet_ns` after its last heal, again and again."""
+    steps: list[tuple[int, Ask]] = []
+    for begins in fault.rounds:
+        waits = [quiet_ns, *[fault.hold_ns] * (len(begins) - 1)]
+        steps += [*zip(waits, begins, strict=True), (fault.hold_ns, fault.end)]
+    return FaultPackage(
+        name=fault.name,
+        needs=fault.needs,
+        generator=pace(steps),
+        final_generator=once(fault.end),
+        nemesis=fault.nemesis,
+        color=fault.color,
+        fs=fault.fs,
+    )
