@@ -1,0 +1,86 @@
+"""Several workloads on one range of threads, and the schedule of a whole run."""
+
+from typing import Any
+
+import pytest
+
+from harness.cluster import FaultPackage, Workload
+from harness.composition import AWAIT_RECOVERY, INSPECT, Composed, schedule
+from harness.generators import cycle, once
+from harness.generators.simulate import after, simulate
+from harness.options import Options
+from histories.op import NEMESIS
+
+SECOND_NS = 1_000_000_000
+
+
+def workload(name: str, threads: int, *, final: bool = True) -> Workload:
+    return Workload(
+        name=name,
+        threads=threads,
+        generator=cycle(once({"f": name, "value": None})),
+        final_generator=once({"f": f"{name}-final", "value": None}) if final else None,
+        client=lambda thread: f"{name}/{thread}",  # type: ignore[arg-type, return-value]
+        topics={name: threads},
+    )
+
+
+COMPOSED = Composed(
+    [workload("queue", 3), workload("lock", 2, final=False), workload("observe", 1)]
+)
+
+
+def test_each_thread_has_the_client_of_its_workload() -> None:
+    clients: list[Any] = [COMPOSED.client(thread) for thread in range(COMPOSED.concurrency)]
+    assert clients == ["queue/0", "queue/1", "queue/2", "lock/0", "lock/1", "observe/0"]
+    with pytest.raises(ValueError, match="thread 6"):
+        COMPOSED.client(6)
+
+
+def test_topics_are_of_all() -> None:
+    assert COMPOSED.topics == {"queue": 3, "lock": 2, "observe": 1}
+
+
+def fault() -> FaultPackage:
+    return FaultPackage(
+        name="kill",
+        needs=frozenset(),
+        generator=once({"f": "kill", "value": None}),
+        final_generator=once({"f": "start", "value": None}),
+        nemesis=None,  # type: ignore[arg-type]
+        color="",
+        fs=frozenset({"kill", "start"}),
+    )
+
+
+def played(stop_after: int | None = None) -> list[tuple[str, int | str]]:
+    options = Options(environment="simulated", seed=1, workload=("queue", "lock"),
+                      time_limit_ns=SECOND_NS)  # fmt: skip
+    asked = [0]
+
+    def stopped() -> bool:
+        asked[0] += 1
+        return stop_after is not None and asked[0] > stop_after
+
+    source = schedule(options, COMPOSED, [fault()], stopped)
+    seen = simulate(source, concurrency=COMPOSED.concurrency, complete=after(SECOND_NS // 10))
+    return [(op.f, op.process) for op in seen.invocations]
+
+
+def test_a_run_inspects_works_heals_recovers_reads_and_looks() -> None:
+    ops = played()
+    fs = [f for f, _ in ops]
+    assert fs[0] == INSPECT
+    assert fs[-1] == "observe-final"
+    order = [fs.index(f) for f in ("queue", "start", AWAIT_RECOVERY, "queue-final")]
+    assert order == sorted(order)
+    assert {p for f, p in ops if f == "lock"} <= {3, 4}
+    assert {p for f, p in ops if f == "queue"} <= {0, 1, 2}
+    assert {p for f, p in ops if f in ("kill", "start", INSPECT)} == {NEMESIS}
+    assert fs.count("queue") > 20
+
+
+def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
+    fs = [f for f, _ in played(stop_after=10)]
+    assert fs.count("queue") < 10
+    assert fs[-4:] == ["start", AWAIT_RECOVERY, "queue-final", "observe-final"]

@@ -1,0 +1,195 @@
+"""The lock workload: who tries for which key, who renews or falls silent, what clients say."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.client.locks import LockSession
+from harness.client.outcome import Fail, Info, Ok, Outcome
+from harness.client.session import QueueName
+from harness.generator import Context
+from harness.generators import clients, time_limit
+from harness.generators.simulate import Simulated, after, simulate
+from harness.targets.api import Topology, plan
+from histories.observed import ACQUIRE, RELEASE, RENEW
+from histories.op import Op
+from reference.rpc import ConnectionLost, NotSent
+from reference.wire.bodies import LockResponse, MessageQueue
+from reference.wire.frame import Frame
+from workloads.lock import CONSUMER_GROUP, QUEUES, RENEW_GAP_NS, TOPIC, Locker, lock_workload
+
+SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
+
+
+class View:
+    """As much of a cluster as the workload looks at."""
+
+    dial: Any = None
+
+    def __init__(self, broker_sets: int = 1) -> None:
+        self.nodes = plan(Topology(broker_sets=broker_sets, replicas=3, spares=1))
+
+    def by_role(self, role: object) -> list[Any]:
+        return [n for n in self.nodes if n.role is role and not n.spare]
+
+    def address(self, node: str) -> str:
+        return f"at-{node}"
+
+
+def performed(complete: Any = None, *, seconds: int = 120, threads: int = 3) -> Simulated:
+    view: Any = View()
+    none: Any = None
+    workload = lock_workload(view, none, clients=threads, seed=1)
+    assert workload.threads == threads
+    limited = clients(time_limit(seconds * SECOND_NS, workload.generator))
+    return simulate(limited, concurrency=threads, complete=complete or after(MS_NS))
+
+
+def test_a_holder_renews_its_own_key_and_lets_go_or_falls_silent() -> None:
+    ops = performed().invocations
+    count = Counter(op.f for op in ops)
+    assert set(count) == {ACQUIRE, RENEW, RELEASE}
+    silent = 0
+    for process in {op.process for op in ops}:
+        held: Any = None
+        for op in (op for op in ops if op.process == process):
+            if op.f == ACQUIRE:
+                silent += held is not None
+                held = op.value
+            else:
+                assert op.value == held
+                held = None if op.f == RELEASE else held
+    assert silent > 5
+    assert count[RELEASE] > silent
+    assert {op.value for op in ops} == set(range(QUEUES))
+
+
+def test_renewals_are_a_second_apart() -> None:
+    for process in range(3):
+        mine = [op for op in performed().invocations if op.process == process]
+        gaps = [b.time - a.time for a, b in pairwise(mine) if b.f == RENEW]
+        assert gaps
+        assert all(gap == RENEW_GAP_NS + MS_NS for gap in gaps)
+
+
+def test_who_is_refused_tries_again_for_any_key() -> None:
+    ops = performed(after(MS_NS, "fail"), seconds=20).invocations
+    assert {op.f for op in ops} == {ACQUIRE}
+    assert {op.value for op in ops} == set(range(QUEUES))
+    assert len(ops) > 100
+
+
+def test_a_new_process_does_not_renew_for_its_predecessor() -> None:
+    """It is another client to the brokers."""
+
+    def complete(ctx: Context, op: Op) -> Op:
+        kind = "info" if op.f == RENEW else "ok"
+        return msgspec.structs.replace(op, type=kind, time=ctx.time + MS_NS, index=-1)
+
+    ops = performed(complete).invocations
+    first_of: dict[int | str, Op] = {}
+    for op in ops:
+        first_of.setdefault(op.process, op)
+    assert len(first_of) > 10
+    assert {op.f for op in first_of.values()} == {ACQUIRE}
+
+
+# Clients.
+
+
+class Brokers:
+    """Answers the one call that it is asked for."""
+
+    def __init__(self, answer: Callable[[Frame], Frame]) -> None:
+        self.answer = answer
+        self.asked: list[tuple[str, Frame]] = []
+
+    async def call(self, address: str, frame: Frame, *, timeout_s: float) -> Frame:
+        self.asked.append((address, frame))
+        return self.answer(frame)
+
+
+QUEUE = QueueName(TOPIC, "b0", 1)
+WIRE = MessageQueue(broker_name="b0", queue_id=1, topic=TOPIC)
+
+
+def asked(f: str, answer: Callable[[Frame], Frame]) -> tuple[Outcome, Brokers]:
+    async def run() -> tuple[Outcome, Brokers]:
+        none: Any = None
+        async with asyncio.TaskGroup() as group:
+            session = LockSession(CONSUMER_GROUP, none, group)
+            brokers: Any = Brokers(answer)
+            session._pool = brokers
+            view: Any = View()
+            locker = Locker(view, session, [QueueName(TOPIC, "b0", 0), QUEUE], Random(1))
+            return await locker.invoke(Op("invoke", 7, f, 1)), brokers
+
+    return asyncio.run(run())
+
+
+def granting(*queues: MessageQueue) -> Callable[[Frame], Frame]:
+    return lambda frame: frame.answer(0, body=LockResponse(lock_ok_mq_set=queues).to_json())
+
+
+def raising(error: Exception) -> Callable[[Frame], Frame]:
+    def answer(frame: Frame) -> Frame:
+        raise error
+
+    return answer
+
+
+def test_granted_is_ok_and_names_the_broker() -> None:
+    outcome, brokers = asked(ACQUIRE, granting(WIRE))
+    [(address, frame)] = brokers.asked
+    assert isinstance(outcome, Ok)
+    assert (outcome.value, outcome.ext) == (1, {"broker": address})
+    assert address in {"at-b0-0", "at-b0-1", "at-b0-2"}
+    assert frame.code == 41
+    assert b'"maxq-7"' in (frame.body or b"")
+
+
+@pytest.mark.parametrize("f", [ACQUIRE, RENEW])
+def test_another_queue_granted_is_not_ours(f: str) -> None:
+    other = MessageQueue(broker_name="b0", queue_id=0, topic=TOPIC)
+    assert isinstance(asked(f, granting(other))[0], Fail)
+    assert isinstance(asked(f, granting())[0], Fail)
+
+
+@pytest.mark.parametrize("f", [ACQUIRE, RENEW, RELEASE])
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (raising(NotSent("refused")), Fail),
+        (raising(TimeoutError()), Info),
+        (raising(ConnectionLost("reset")), Info),
+        (lambda frame: frame.answer(1, "nobody knows"), Info),
+    ],
+)
+def test_whatever_is_unsure_is_info(f: str, answer: Any, kind: type[object]) -> None:
+    assert isinstance(asked(f, answer)[0], kind)
+
+
+def test_an_answer_that_is_none_is_info() -> None:
+    assert isinstance(asked(ACQUIRE, lambda f: f.answer(0, body=b"{"))[0], Info)
+
+
+def test_a_release_asks_to_unlock() -> None:
+    outcome, brokers = asked(RELEASE, granting())
+    assert isinstance(outcome, Ok)
+    assert brokers.asked[0][1].code == 42
+
+
+def test_keys_are_queues_of_every_set_but_the_spares() -> None:
+    view: Any = View(broker_sets=2)
+    none: Any = None
+    made = lock_workload(view, none, clients=1, seed=1)
+    ops = simulate(
+        clients(time_limit(60 * SECOND_NS, made.generator)), concurrency=1, complete=after(MS_NS)
+    ).invocations
+    assert {op.value for op in ops} == set(range(2 * QUEUES))
