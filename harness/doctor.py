@@ -6,10 +6,11 @@ from harness.environments import docker_image, local
 from harness.environments.api import Capability, Cut, EnvironmentUnavailable
 from harness.environments.docker import DockerEnvironment
 from harness.environments.docker_engine import Engine, EngineFailed, connect
+from harness.environments.docker_remains import this_process
 from harness.environments.packet_filter import ruleset
 from harness.environments.simulated import SimulatedEnvironment
 
-PROBE_RUN = "maxq-doctor"
+TRIAL = "maxq-doctor"
 RULES = ruleset([Cut(source="doctor", block="198.18.0.16/28", reset=True)])
 
 
@@ -66,7 +67,7 @@ def _engine(engine: Engine) -> Finding:
             "where that cannot be pulled: --base-image, or as root docker/debootstrap-base)"
         )
         return Finding("docker", True, f"{text}; {how}; {_able(DockerEnvironment.capabilities)}")
-    why = engine.try_command(image, ("nft", RULES), PROBE_RUN)
+    why = engine.try_command(image, ("nft", RULES), this_process().labels(TRIAL))
     if why:
         return Finding(
             "docker", False, f"docker: no packet rules can be made in containers ({why})"

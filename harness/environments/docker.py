@@ -51,10 +51,11 @@ POOL = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: never a real ho
 PREFIX_SMALL, PREFIX_LARGE = 24, 20  # of a run's network: 15 to 255 machines
 MACHINES_MAX = 255
 CLIENT_INDEX, OBSERVER_INDEX = 2, 3  # of the addresses of block 0; the engine keeps 1
-CALL_TIMEOUT_S = 60.0  # from the start of a container to its call
+CALL_TIMEOUT_S = 30.0  # from the start of a container to its call
 LEAVE_S = 5.0  # containers end by themselves within this
 AT_ONCE = 4  # requests to the engine
 NAME_MAX = 128  # bytes of a machine's name
+SOCKET = "socket"
 INSIDE = "/maxq/harness"  # where a container finds the folder of the socket
 RESOLVER = "# no name servers: names of machines are in /etc/hosts, and no question leaves\n"
 PATH = "/opt/maxq/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -77,6 +78,8 @@ def free_subnets(prefix: int, taken: Sequence[IPv4Network]) -> list[IPv4Network]
 class DockerEnvironment:
     """Machines as containers, until `down` or the end of this process.
 
+    `run` names what it makes in the engine.
+
     Args:
         folder: the machines' folders are made in it, and beside them their files of names.
         base_image: what the image is built from if it is not there; None: see `docker_image`.
@@ -96,8 +99,8 @@ class DockerEnvironment:
         self._folder = folder.resolve()
         self._base_image = base_image
         self._say = say
-        self._run = f"maxq-{secrets.token_hex(4)}"
-        self._socket_folder = self._folder / f".{self._run}"
+        self.run = f"maxq-{secrets.token_hex(4)}"
+        self._socket_folder = self._folder / f".{self.run}"
         self._engine: Engine | None = None
         self._watchdog: docker_remains.Watchdog | None = None
         self._listener: socket.socket | None = None
@@ -122,28 +125,38 @@ class DockerEnvironment:
     async def _up(self, names: Sequence[str]) -> None:
         self._first_lost = asyncio.get_running_loop().create_future()
         engine = self._engine = await asyncio.to_thread(connect)
-        await asyncio.to_thread(docker_remains.clean, engine)
+        await asyncio.to_thread(docker_remains.remove_dead, engine)
         image = await asyncio.to_thread(
             docker_image.ensure_image, engine, self._base_image, self._say
         )
         self._socket_folder.mkdir(parents=True, mode=0o700)
         (self._socket_folder / "resolv.conf").write_text(RESOLVER)
-        self._watchdog = docker_remains.Watchdog(self._run)
+        self._watchdog = docker_remains.Watchdog(self.run)
         self._listen(len(names) + 1)
-        labels = docker_remains.this_process().labels(self._run)
+        labels = docker_remains.this_process().labels(self.run)
         self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
         specs = [self._spec(CLIENT, CLIENT_INDEX, image, labels)]
         specs += [self._spec(n, i * BLOCK, image, labels) for i, n in enumerate(names, start=1)]
-        slots = asyncio.Semaphore(AT_ONCE)
-
-        async def make(spec: ContainerSpec) -> None:
-            async with slots:
-                await asyncio.to_thread(engine.make_container, spec)
-
-        await asyncio.gather(*(make(spec) for spec in specs))
+        await self._make_containers(engine, specs)
         self._whole = True
         await self._take_calls({CLIENT, *names})
         await self._equip(names)
+
+    async def _make_containers(self, engine: Engine, specs: Sequence[ContainerSpec]) -> None:
+        slots = asyncio.Semaphore(AT_ONCE)
+        failures: list[EngineFailed] = []
+
+        async def make(spec: ContainerSpec) -> None:
+            async with slots:
+                if not failures:
+                    try:
+                        await asyncio.to_thread(engine.make_container, spec)
+                    except EngineFailed as error:
+                        failures.append(error)
+
+        await asyncio.gather(*(make(spec) for spec in specs))
+        if failures:
+            raise failures[0]
 
     def _listen(self, backlog: int) -> None:
         """Be there before the first container is, so that one that calls in vain knows it."""
@@ -160,7 +173,7 @@ class DockerEnvironment:
 
     def _make_network(self, engine: Engine, count: int, labels: dict[str, str]) -> IPv4Network:
         for subnet in free_subnets(subnet_prefix(count), engine.networks()):
-            if engine.make_network(self._run, subnet, labels):
+            if engine.make_network(self.run, subnet, labels):
                 return subnet
         raise EngineFailed(f"no network of {POOL} is free; `maxq clean` removes what is left over")
 
@@ -174,11 +187,11 @@ class DockerEnvironment:
             folder.mkdir(parents=True, exist_ok=True)
             binds[str(folder)] = str(folder)
         return ContainerSpec(
-            name=f"{self._run}-{name}",
+            name=f"{self.run}-{name}",
             hostname=name,
             image=image,
-            command=(name, f"{INSIDE}/socket"),
-            network=self._run,
+            command=(name, f"{INSIDE}/{SOCKET}"),
+            network=self.run,
             address=str(self._network[index]),
             labels=labels,
             binds=binds,
@@ -291,7 +304,7 @@ class DockerEnvironment:
         if watchdog is not None:
             gone = False
             with contextlib.suppress(EngineFailed):
-                remains = docker_remains.remove_run(engine, self._run, patience_s=LEAVE_S)
+                remains = docker_remains.remove_run(engine, self.run, patience_s=LEAVE_S)
                 left = [r.name for r in remains]
                 gone = not left
             watchdog.end(nothing_left=gone and self._whole)

@@ -6,6 +6,7 @@ this machine it belongs to, so that what a dead harness left behind can be told 
 """
 
 import io
+import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from ipaddress import IPv4Network
@@ -24,6 +25,7 @@ CALL_TIMEOUT_S = 60
 BUILD_TIMEOUT_S = 600
 SAY_MAX = 100  # characters of a step of a build
 LABEL = "maxq.run"
+DEFAULT_SOCKET = "unix:///var/run/docker.sock"
 # Process 1 changes addresses and rules, starts nodes as the user of the harness, signals them, and
 # reaches the harness's socket, whoever owns it.
 RIGHTS = ("NET_ADMIN", "SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
@@ -164,7 +166,7 @@ class Engine:
             )  # fmt: skip
             self._api.start(made["Id"])
 
-    def try_command(self, image: str, command: tuple[str, ...], run: str) -> str:
+    def try_command(self, image: str, command: tuple[str, ...], labels: Mapping[str, str]) -> str:
         """Run a program in a container without a network; why it failed, or nothing."""
         with _told(f"try {command[0]}"):
             host_config = self._api.create_host_config(
@@ -172,7 +174,7 @@ class Engine:
             )
             made = self._api.create_container(
                 image, entrypoint=[command[0]], command=list(command[1:]),
-                labels={LABEL: run}, host_config=host_config, user="0:0",
+                labels=dict(labels), host_config=host_config, user="0:0",
             )  # fmt: skip
             try:
                 self._api.start(made["Id"])
@@ -189,7 +191,7 @@ class Engine:
             containers = self._api.containers(all=True, filters=filters)
             networks = self._api.networks(filters=filters)
         found = [
-            Remain(kind="container", id=c["Id"], name=c["Names"][0].strip("/"), labels=c["Labels"])
+            Remain(kind="container", id=c["Id"], name=_name_of(c), labels=c["Labels"])
             for c in containers
         ]
         found += [
@@ -214,6 +216,11 @@ class Engine:
         self._api.close()
 
 
+def _name_of(container: Mapping[str, Any]) -> str:
+    names = container["Names"] or [container["Id"]]  # one that is going has lost its name
+    return str(names[0]).strip("/")
+
+
 def connect() -> Engine:
     """The engine of this machine.
 
@@ -221,16 +228,22 @@ def connect() -> Engine:
         EnvironmentUnavailable: none answers, or it is not on this machine; says what helps.
     """
     given = docker.utils.kwargs_from_env()
-    where = str(given.get("base_url", "unix"))
-    if not where.startswith(("unix", "http+unix")):
+    where = str(given.get("base_url") or DEFAULT_SOCKET)
+    scheme, _, path = where.partition("://")
+    if scheme not in ("unix", "http+unix"):
         raise EnvironmentUnavailable(
             f"docker: the engine at {where} is on another machine; nodes and harness share folders "
             f"and sockets, so it must be one of this machine; {INSTEAD}"
         )
     try:
+        # First by hand: of a socket that it cannot connect the SDK forgets to close its end.
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.connect("/" + path.lstrip("/"))
         return Engine(docker.APIClient(version="auto", timeout=CALL_TIMEOUT_S, **given))
     except (docker.errors.DockerException, requests.RequestException, OSError) as error:
-        raise EnvironmentUnavailable(f"docker: no engine answers ({_why(error)}); {HELP}") from None
+        raise EnvironmentUnavailable(
+            f"docker: no engine answers at {where} ({_why(error)}); {HELP}"
+        ) from None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -77,16 +77,26 @@ def is_dead(labels: Mapping[str, str], here: Holder, start: int | None) -> bool:
     return labels.get(PROCESSES) == here.processes and labels.get(START) != str(start)
 
 
-def clean(engine: Engine | None = None) -> list[str]:
+def clean() -> list[str]:
     """Remove what dead processes left; returns what it was, such as ``network maxq-1f``. Does
     nothing where no engine answers."""
     try:
-        engine = engine or connect()
-        here = this_process()
-        left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
-        return [f"{r.kind} {r.name}" for r in left if engine.remove(r)]
-    except (EnvironmentUnavailable, EngineFailed):
+        engine = connect()
+    except EnvironmentUnavailable:
         return []
+    try:
+        return remove_dead(engine)
+    except EngineFailed:
+        return []
+    finally:
+        engine.close()
+
+
+def remove_dead(engine: Engine) -> list[str]:
+    """What `clean` does, on an engine that answers."""
+    here = this_process()
+    left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
+    return [f"{r.kind} {r.name}" for r in left if engine.remove(r)]
 
 
 def _start_of(labels: Mapping[str, str]) -> int | None:
@@ -110,15 +120,11 @@ def remove_run(engine: Engine, run: str, *, patience_s: float, late_s: float = 0
             return []
         if now - begun > REMOVE_TIMEOUT_S:
             return left
-        containers = [r for r in left if r.kind == "container"]
-        # A network goes only after the last container in it.
-        _remove_all(engine, left if not containers else [] if now - begun < patience_s else left)
+        ending = any(r.kind == "container" for r in left) and now - begun < patience_s
+        if not ending:
+            for remain in left:  # containers first: a network goes only after the last one in it
+                engine.remove(remain)
         time.sleep(POLL_S)
-
-
-def _remove_all(engine: Engine, remains: Sequence[Remain]) -> None:
-    for remain in remains:
-        engine.remove(remain)
 
 
 class Watchdog:

@@ -1,0 +1,198 @@
+"""The docker environment by itself: what its end leaves, whatever the end is."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from local_cluster import eventually
+
+from harness.environments import docker, docker_remains
+from harness.environments.api import (
+    EnvironmentLost,
+    EnvironmentUnavailable,
+    MachineSpec,
+)
+from harness.environments.docker import DockerEnvironment
+from harness.environments.docker_engine import Engine, connect
+
+try:
+    connect().close()
+    MISSING = ""
+except EnvironmentUnavailable as error:
+    MISSING = str(error)
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.skipif(bool(MISSING), reason=MISSING),
+    pytest.mark.timeout(300),
+]
+GONE_S = 15.0
+UP = """
+import asyncio, sys
+from pathlib import Path
+from harness.environments.api import MachineSpec
+from harness.environments.docker import DockerEnvironment
+
+async def main():
+    environment = DockerEnvironment(Path(sys.argv[1]))
+    print(environment.run, flush=True)
+    await environment.up([MachineSpec(name=f"m{i}") for i in range(3)])
+    machine = environment.machine("m0")
+    await machine.spawn(["sh", "-c", "trap '' TERM INT HUP; while :; do sleep 1; done"], log="x")
+    print("up", flush=True)
+    await environment.lost()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    made = connect()
+    yield made
+    made.close()
+
+
+@contextlib.contextmanager
+def harness(folder: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that brings machines up and is killed at the latest in the end; its run."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", UP, str(folder)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    with process:
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def kinds(engine: Engine, run: str) -> list[str]:
+    return [r.kind for r in engine.remains(run)]
+
+
+def wait_for_up(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    assert process.stdout.readline() == "up\n"
+
+
+def watchdog_of(process: subprocess.Popen[str], run: str) -> int:
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+    # A thread of the harness starts it, so it need not be a child of the first one.
+    tasks = Path(f"/proc/{process.pid}/task").glob("*/children")
+    children += [pid for task in tasks for pid in task.read_text().split()]
+    for pid in children:
+        if run.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+            return int(pid)
+    raise LookupError(run)
+
+
+def test_nothing_is_left_of_a_harness_that_is_killed(engine: Engine, tmp_path: Path) -> None:
+    with harness(tmp_path) as (process, run):
+        wait_for_up(process)
+        assert kinds(engine, run) == ["container"] * 4 + ["network"]
+        process.kill()
+        assert eventually(lambda: not kinds(engine, run), GONE_S)
+
+
+@pytest.mark.parametrize("made", ["network", "container"])
+def test_nothing_is_left_of_a_harness_that_is_killed_while_it_comes_up(
+    engine: Engine, tmp_path: Path, made: str
+) -> None:
+    with harness(tmp_path) as (process, run):
+        assert eventually(lambda: made in kinds(engine, run), 200)
+        process.kill()
+        process.wait()
+        assert eventually(lambda: not kinds(engine, run), GONE_S)
+
+
+def test_what_even_the_watchdog_left_is_found_later_and_only_that(
+    engine: Engine, tmp_path: Path
+) -> None:
+    with harness(tmp_path / "alive") as (alive, living), harness(tmp_path / "dead") as (dead, run):
+        wait_for_up(alive)
+        wait_for_up(dead)
+        os.kill(watchdog_of(dead, run), signal.SIGKILL)
+        dead.kill()
+        dead.wait()
+        assert eventually(lambda: "container" not in kinds(engine, run), GONE_S)
+        removed = docker_remains.clean()  # if no run beside this one has done so already
+        assert kinds(engine, run) == []
+        assert not [line for line in removed if living in line]
+        assert len(kinds(engine, living)) == 5
+
+
+def test_runs_side_by_side_have_networks_of_their_own(engine: Engine, tmp_path: Path) -> None:
+    async def main() -> None:
+        both = [DockerEnvironment(tmp_path / name) for name in "ab"]
+        try:
+            for environment in both:  # one builds the image, the other finds it
+                await environment.up([MachineSpec(name="m")])
+            first, second = (e.machine("m") for e in both)
+            assert first.address != second.address
+            assert await first.probe(second.address, 1, timeout_s=0.3) == "silent"
+        finally:
+            for environment in both:
+                await environment.down()
+                await environment.down()
+        assert [kinds(engine, e.run) for e in both] == [[], []]
+
+    asyncio.run(main())
+    assert not list(tmp_path.glob("*/.maxq*"))
+
+
+def test_a_container_that_ends_ends_the_run(engine: Engine, tmp_path: Path) -> None:
+    async def main() -> None:
+        environment = DockerEnvironment(tmp_path)
+        with pytest.raises(EnvironmentLost):
+            await environment.lost()
+        await environment.up([MachineSpec(name="m"), MachineSpec(name="n")])
+        try:
+            watching = asyncio.ensure_future(environment.lost())
+            remains = await asyncio.to_thread(engine.remains, environment.run)
+            await asyncio.to_thread(engine.remove, next(r for r in remains if r.name[-1] == "m"))
+            with pytest.raises(EnvironmentLost, match=r"a container .* ended, .*: m$"):
+                await asyncio.wait_for(watching, GONE_S)
+            with pytest.raises(EnvironmentLost):
+                await environment.machine("m").status(1)
+        finally:
+            await environment.down()
+        with pytest.raises(EnvironmentLost):
+            await environment.dial(asyncio.Protocol, "198.18.0.16", 1)
+        assert kinds(engine, environment.run) == []
+
+    asyncio.run(main())
+
+
+def test_what_cannot_come_up_says_why_and_leaves_nothing(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(environment: DockerEnvironment, names: list[str], why: str) -> None:
+        with pytest.raises(EnvironmentUnavailable, match=why):
+            await environment.up([MachineSpec(name=name) for name in names])
+        assert kinds(engine, environment.run) == []
+
+    async def main() -> None:
+        await refused(DockerEnvironment(tmp_path / "a"), ["m"] * 256, "at most 255 machines")
+        # Two of one name: the engine refuses the second when the first is there.
+        await refused(DockerEnvironment(tmp_path / "b"), ["m", "m"], "in use")
+        monkeypatch.setattr(docker, "CALL_TIMEOUT_S", 0.5)
+        # Containers look for the harness's socket where it is not.
+        monkeypatch.setattr(docker, "SOCKET", "nowhere")
+        await refused(DockerEnvironment(tmp_path / "c"), ["m"], "no call from client, m within")
+
+    asyncio.run(main())
+
+
+def test_a_base_that_is_not_there_says_what_helps(tmp_path: Path) -> None:
+    environment = DockerEnvironment(tmp_path, base_image="maxq-none.invalid/no:such")
+    with pytest.raises(EnvironmentUnavailable, match=r"--base-image.*docker/debootstrap-base"):
+        asyncio.run(environment.up([MachineSpec(name="m")]))
+    assert re.search("maxq-[0-9a-f]{8}", environment.run)

@@ -1,0 +1,120 @@
+"""Parts of the docker environment that need no engine."""
+
+import io
+import tarfile
+from ipaddress import IPv4Network
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness import doctor
+from harness.environments import docker_image, docker_remains
+from harness.environments.api import EnvironmentUnavailable
+from harness.environments.docker import free_subnets, subnet_prefix
+from harness.environments.docker_engine import connect
+from harness.environments.docker_remains import Holder, is_dead, started, this_process
+
+HERE = Holder(pid=7, start=100, boot="boot-1", processes="pid:[1]")
+
+
+@pytest.mark.parametrize(
+    ("machines", "prefix"),
+    [(1, 24), (15, 24), (16, 23), (31, 23), (32, 22), (63, 22), (64, 21), (128, 20), (255, 20)],
+)
+def test_a_network_holds_a_block_a_machine_and_one_for_the_harness(
+    machines: int, prefix: int
+) -> None:
+    assert subnet_prefix(machines) == prefix
+    assert 2 ** (32 - prefix) >= (machines + 1) * 16
+
+
+def test_a_free_network_overlaps_with_no_other() -> None:
+    taken = [IPv4Network("198.18.0.0/23"), IPv4Network("198.18.3.0/24"), IPv4Network("10.0.0.0/8")]
+    assert [str(n) for n in free_subnets(24, taken)[:3]] == [
+        "198.18.2.0/24",
+        "198.18.4.0/24",
+        "198.18.5.0/24",
+    ]
+    assert str(free_subnets(20, taken)[0]) == "198.18.16.0/20"
+    assert free_subnets(24, [IPv4Network("198.18.0.0/15")]) == []
+
+
+def test_what_belongs_to_a_living_process_is_left_alone() -> None:
+    labels = HERE.labels("maxq-1")
+    assert not is_dead(labels, HERE, 100)
+    assert is_dead(labels, HERE, None), "no such process"
+    assert is_dead(labels, HERE, 101), "its number has another process now"
+    other_boot = msgspec.structs.replace(HERE, boot="boot-2")
+    assert is_dead(labels, other_boot, 100)
+    elsewhere = msgspec.structs.replace(HERE, processes="pid:[2]")
+    assert not is_dead(labels, elsewhere, None), "numbers of another namespace say nothing"
+
+
+def test_this_process_is_alive_and_number_0_is_not() -> None:
+    here = this_process()
+    assert started(here.pid) == here.start > 0
+    assert started(0) is None
+    assert not is_dead(here.labels("x"), here, started(here.pid))
+
+
+def test_the_pins_of_an_image_are_those_of_the_project_with_their_hashes() -> None:
+    text = "a==1 \\\n    --hash=sha256:00\nb-c==2 \\\n    --hash=sha256:01\n"
+    assert docker_image.requirements(text, ("b-c",)) == "b-c==2 \\\n    --hash=sha256:01\n"
+    sources = docker_image.inputs()
+    pins = sources["wheels/requirements.txt"].decode()
+    assert pins.startswith("msgspec==")
+    assert pins.count("==") == 1
+
+
+def test_an_image_holds_what_its_process_1_and_nodes_import() -> None:
+    paths = docker_image.inputs().keys()
+    for module in ("container", "station", "packet_filter"):
+        assert f"lib/harness/environments/{module}.py" in paths
+    assert "lib/reference/__main__.py" in paths
+    assert {path.split("/")[1] for path in paths if path.startswith("lib/")} == {
+        "reference",
+        "harness",
+    }
+
+
+def test_an_image_has_another_name_when_anything_in_it_changes() -> None:
+    sources = {"a": b"1", "b": b"2"}
+    tags = {
+        docker_image.tag_of(sources, "base"),
+        docker_image.tag_of(sources, "other"),
+        docker_image.tag_of({"a": b"12", "b": b""}, "base"),
+        docker_image.tag_of({"a": b"1", "c": b"2"}, "base"),
+    }
+    assert len(tags) == 4
+    assert docker_image.tag_of(dict(reversed(sources.items())), "base") in tags
+
+
+def test_an_archive_is_the_same_for_the_same_files() -> None:
+    data = docker_image.pack({"b": b"2", "a/x": b"1"})
+    assert data == docker_image.pack({"a/x": b"1", "b": b"2"})
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        assert archive.getnames() == ["a/x", "b"]
+
+
+def test_no_engine_is_said_with_what_helps_and_what_works_instead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    with pytest.raises(EnvironmentUnavailable, match=r"no engine answers .*docker/start-engine"):
+        connect()
+    finding = next(f for f in doctor.examine() if f.environment == "docker")
+    assert not finding.works
+    assert "--environment simulated" in finding.text
+    assert docker_remains.clean() == []
+    monkeypatch.setenv("DOCKER_HOST", "tcp://198.18.0.1:2375")
+    with pytest.raises(EnvironmentUnavailable, match="on another machine"):
+        connect()
+
+
+def test_sources_that_are_not_there_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(docker_image, "ROOT", tmp_path)
+    with pytest.raises(EnvironmentUnavailable, match="run from a checkout"):
+        docker_image.inputs()
