@@ -268,7 +268,7 @@ class DockerEnvironment:
         return self._machines[name]
 
     def entrance(self, name: str) -> str:
-        return f"docker exec -it {self._run}-{name} bash"
+        return f"docker exec -it {self.run}-{name} bash"
 
     @property
     def dial(self) -> Dial:
