@@ -7,10 +7,11 @@ which fault came before and after. Times are seconds since the start of the run.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from checkers.log_key import Finding
 from histories.history import History
+from histories.observed import OBSERVE_CONTROLLER, ControllerView, decoded
 from histories.op import Op
 from histories.tables import epoch_of, node_of
 
@@ -19,6 +20,15 @@ TEXT_MAX = 160  # characters of a value quoted from the history
 QUESTIONS = frozenset(("inspect", "await-recovery", "check-clock-offsets"))
 # What undoes a fault, by its last word: start, resume, heal, stop-partition, reset-clock.
 HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
+# Which heal undoes which fault, where the names alone do not say; several faults may be at work.
+UNDONE_BY = {
+    "kill": "start",
+    "stop": "start",
+    "power-loss": "start",
+    "pause": "resume",
+    "start-partition": "stop-partition",
+    "change-ip": "restore-ip",
+}
 STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partition or of bad packets
 
 _ALREADY = {
@@ -36,6 +46,7 @@ class Storyteller:
         pairs = ((history.completion(op), op) for op in history.nemesis)
         done = [op for other, op in pairs if other is not None and other.index < op.index]
         self._faults = [op for op in done if op.f not in QUESTIONS and not heals(op.f)]
+        self._reigns = _reigns(history)
         self._heals = [op for op in done if op.f not in QUESTIONS and heals(op.f)]
 
     def fault_before(self, index: int) -> Op | None:
@@ -49,10 +60,13 @@ class Storyteller:
         return self._faults[at] if at < len(self._faults) else None
 
     def heal_of(self, fault: Op) -> Op | None:
-        """The first heal after a fault that names one of its nodes, or none at all."""
-        nodes = set(_nodes(fault))
-        after = self._heals[bisect_right(self._heals, fault.index, key=_index) :]
-        return next((op for op in after if not _nodes(op) or nodes & set(_nodes(op))), None)
+        """The first heal of its kind after a fault that names one of its nodes, or none at all."""
+        nodes, wanted = set(_nodes(fault)), UNDONE_BY.get(fault.f)
+        for op in self._heals[bisect_right(self._heals, fault.index, key=_index) :]:
+            of_its_kind = wanted in (None, op.f)
+            if of_its_kind and (not _nodes(op) or nodes & set(_nodes(op))):
+                return op
+        return None
 
     def evidence(self, ops: tuple[int, ...]) -> tuple[int, ...]:
         """The operations that prove a finding, with the fault that came before the first."""
@@ -74,10 +88,23 @@ class Storyteller:
         sent = self._history[d["writer"]]
         verb = "acknowledged" if sent.type == "ok" else "stored"
         text = (
-            f"{_who(sent)} {verb} value {d['value']} of queue {finding.key} at {_offset(d)}, "
-            f"{when(sent)} (op {sent.index}), {_ALREADY[finding.name]}."
+            f"{self._acknowledger(sent)} {verb} value {d['value']} of queue {finding.key} at "
+            f"{_offset(d)}, {when(sent)} (op {sent.index}), {_ALREADY[finding.name]}."
         )
         return text + "".join(f" {self._op(i)}." for i in finding.ops if i != sent.index)
+
+    def _acknowledger(self, sent: Op) -> str:
+        """Who answered a send, and in which epoch it reigned, as far as observers knew by then."""
+        broker = str((sent.ext or {}).get("broker", ""))
+        known = [r for r in self._reigns.get(broker, ()) if r.at < sent.index]
+        if not known or epoch_of(sent.ext or {}) is not None:
+            return _who(sent)
+        told = known[-1]
+        later = [r for reigns in self._reigns.values() for r in reigns
+                 if r.broker_set == told.broker_set and told.epoch < r.epoch]  # fmt: skip
+        deposed = min((r for r in later if r.at < sent.index), default=None)
+        since = f", deposed by then (op {deposed.at})" if deposed is not None else ""
+        return f"{broker}, master of {told.broker_set} in epoch {told.epoch}{since},"
 
     def _op(self, index: int) -> str:
         op = self._history[index]
@@ -90,12 +117,40 @@ class Storyteller:
             return "There was no fault."
         first = f"The last fault before op {index} was the {self._fault(before)}" if before else ""
         then = f"the next after it was the {self._fault(after)}" if after else "none came after it"
-        return f"{first or f'There was no fault before op {index}'}; {then}."
+        text = f"{first or f'There was no fault before op {index}'}; {then}."
+        others = [_action(op) for op in self.at_work(index) if op is not before]
+        return f"{text} Also at work then: the {'; the '.join(others)}." if others else text
+
+    def at_work(self, index: int) -> list[Op]:
+        """The faults that were complete before an operation and not yet undone."""
+        before = self._faults[: bisect_left(self._faults, index, key=_index)]
+        return [f for f in before if (heal := self.heal_of(f)) is None or heal.index > index]
 
     def _fault(self, op: Op) -> str:
         heal = self.heal_of(op)
         healed = f", undone by the {_action(heal)}" if heal else ", never undone"
         return _action(op) + healed
+
+
+class Reign(NamedTuple):
+    """A controller said in operation `at` that a broker is master."""
+
+    at: int
+    epoch: int
+    broker_set: str
+
+
+def _reigns(history: History) -> dict[str, list[Reign]]:
+    """By the master's address, what controllers said of it, in order."""
+    found: dict[str, list[Reign]] = {}
+    for op in history.clients:
+        if op.f != OBSERVE_CONTROLLER or op.type != "ok":
+            continue
+        for name, view in decoded(op, ControllerView).sets.items():
+            if view.master is not None:
+                reign = Reign(op.index, view.master_epoch, name)
+                found.setdefault(view.master_address, []).append(reign)
+    return found
 
 
 def _skip(d: dict[str, Any]) -> str:
