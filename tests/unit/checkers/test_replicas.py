@@ -247,6 +247,15 @@ def test_of_two_readings_the_later_counts_and_a_queue_s_set_is_known_by_its_reco
     assert judge(r).valid is True
 
 
+def test_where_nothing_was_sent_nothing_can_be_missing() -> None:
+    r = Cluster()
+    r.controllers(set_view(2, 4, 1, 1, 2))
+    for n in (0, 1):
+        stored(r, n)
+    verdict = judge(r, Context())
+    assert (verdict.valid, verdict.claims) == (True, ("S8", "S8b"))
+
+
 def test_one_store_proves_nothing() -> None:
     r = run()
     stored(r, 0)

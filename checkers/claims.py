@@ -1,0 +1,216 @@
+"""Every claim that a checker decides: what is promised, by whom, under which settings.
+
+One row a claim. `docs/claims.md` is this list as a page:
+
+    python -m checkers.claims > docs/claims.md
+
+`mutants` are the wrong variants of the reference that break the claim and must be caught by its
+checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
+to `tests/unit/checkers/test_claims.py`, which compares this list with what checkers say they judge.
+
+Sources: controller-ha 6.2 and 6.3, container-acting-master 8.5.
+"""
+
+import msgspec
+
+HA, LOCK = "controller-ha 6.3", "container-acting-master 8.5"
+SAFE = ("P-SAFE", "P-ALL")
+EVERY = (*SAFE, "P-NUM", "P-DEFAULT", "P-UNCLEAN")
+ALL_ACK = (*SAFE, "P-UNCLEAN")
+CLEAN = (*SAFE, "P-NUM", "P-DEFAULT")
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One promise.
+
+    `profiles` are those that make it; elsewhere it is measured. `checker` is the name of the
+    checker that decides it, `mutants` the names of modules of ``reference/mutants``.
+    """
+
+    id: str
+    promise: str
+    source: str
+    profiles: tuple[str, ...]
+    checker: str
+    mutants: tuple[str, ...] = ()
+
+
+CLAIMS: tuple[Claim, ...] = (
+    Claim(
+        id="S1",
+        promise="No two brokers of a set hold one controller id: an id is given out once. Not "
+        "after CLEAN_BROKER_DATA, a copied store, or controllers that lost theirs.",
+        source=HA,
+        profiles=EVERY,
+        checker="broker-ids",
+    ),
+    Claim(
+        id="S2",
+        promise="A broker keeps its id as long as its store, over restarts and changes of "
+        "address; controllers know no id of nobody.",
+        source=HA,
+        profiles=EVERY,
+        checker="broker-ids",
+        mutants=("new_id_each_start",),
+    ),
+    Claim(
+        id="S3",
+        promise="The master epoch of a set never goes back, and each election increases it.",
+        source=HA,
+        profiles=EVERY,
+        checker="epochs",
+        mutants=("elect_keeps_epoch",),
+    ),
+    Claim(
+        id="S4",
+        promise="The SyncStateSet epoch never goes back, and each change of the set has a number "
+        "of its own.",
+        source=HA,
+        profiles=EVERY,
+        checker="epochs",
+    ),
+    Claim(
+        id="S5",
+        promise="At most one master in a master epoch of a set. (Two at a time, in different "
+        "epochs, are possible: there is no lease.)",
+        source=HA,
+        profiles=EVERY,
+        checker="epochs",
+        mutants=("elect_keeps_epoch",),
+    ),
+    Claim(
+        id="S6",
+        promise="An acknowledged message is never lost while a member of the last SyncStateSet "
+        "keeps its store.",
+        source=HA,
+        profiles=SAFE,
+        checker="durability",
+        mutants=("ack_before_write", "ack_without_replicas"),
+    ),
+    Claim(
+        id="S7",
+        promise="Who is elected was a member of the last SyncStateSet; the first election of a "
+        "set is excepted.",
+        source=HA,
+        profiles=CLEAN,
+        checker="epochs",
+    ),
+    Claim(
+        id="S8",
+        promise="Replicas that have an epoch of equal number and start have equal bytes in it, up "
+        "to the end of the shorter.",
+        source=HA,
+        profiles=EVERY,
+        checker="replicas",
+    ),
+    Claim(
+        id="S8b",
+        promise="Members of the SyncStateSet at rest agree on the epochs of the bytes that they "
+        "hold.",
+        source=HA,
+        profiles=EVERY,
+        checker="replicas",
+    ),
+    Claim(
+        id="S9",
+        promise="A member of the SyncStateSet at rest holds every acknowledged message.",
+        source=HA,
+        profiles=SAFE,
+        checker="replicas",
+    ),
+    Claim(
+        id="S10",
+        promise="A consumer never reads a message that later disappears.",
+        source=HA,
+        profiles=SAFE,
+        checker="durability",
+    ),
+    Claim(
+        id="S11",
+        promise="An offset of a queue never changes its message, and no message is there twice. "
+        "That nobody reads what nobody sent holds under every profile.",
+        source=HA,
+        profiles=SAFE,
+        checker="durability",
+    ),
+    Claim(
+        id="S12",
+        promise="Acknowledged messages of one sequential producer are in a queue in the order in "
+        "which it sent them.",
+        source=HA,
+        profiles=SAFE,
+        checker="durability",
+    ),
+    Claim(
+        id="S13",
+        promise="After the last heal a master of every set serves writes within the bound for "
+        "recovery: 20 s with fast timing, 60 s with stock timing.",
+        source=HA,
+        profiles=EVERY,
+        checker="availability",
+    ),
+    Claim(
+        id="S14",
+        promise="A healed replica is a member of the SyncStateSet again within the bound for "
+        "recovery.",
+        source=HA,
+        profiles=EVERY,
+        checker="availability",
+    ),
+    Claim(
+        id="S14b",
+        promise="A silent member leaves the SyncStateSet within catch-up limit, check period and "
+        "margin, while its master runs and controllers answer.",
+        source=HA,
+        profiles=ALL_ACK,
+        checker="availability",
+    ),
+    Claim(
+        id="L1",
+        promise="Strict mode: grants of one queue's lock to different clients are a lease, less "
+        "2 s, apart unless the lock was given back in between.",
+        source=LOCK,
+        profiles=EVERY,
+        checker="locks",
+        mutants=("lock_without_quorum",),
+    ),
+    Claim(
+        id="L2",
+        promise="Strict mode: no two clients rely on one queue's lock at a time, counted by their "
+        "own leases.",
+        source=LOCK,
+        profiles=EVERY,
+        checker="locks",
+        mutants=("lock_without_quorum",),
+    ),
+)
+
+_HEAD = """\
+# Claims
+
+What Max-Q decides. Written by `python -m checkers.claims`; edit `checkers/claims.py`.
+
+A claim is made under some profiles and measured under the others. It is *valid* only with evidence:
+a claim whose occasion never came (nobody was elected, nobody was silent for long enough) is left
+out of a verdict, and one whose occasion was not seen is *unknown*. What each checker finds when a
+claim is broken is in [anomalies.md](anomalies.md). A mutant is a reference that is wrong on purpose
+and must be caught by the claim's checker.
+
+| Claim | Promise | Profiles | Checker | Mutants | Source |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The list as Markdown."""
+    return _HEAD + "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
+
+
+def _row(claim: Claim) -> tuple[str, ...]:
+    profiles = "every" if claim.profiles == EVERY else ", ".join(claim.profiles)
+    mutants = ", ".join(f"`{m}`" for m in claim.mutants) or "none yet"
+    return claim.id, claim.promise, profiles, f"`{claim.checker}`", mutants, claim.source
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,189 @@
+"""A member of a SyncStateSet that went silent, and the answers that should not name it any more.
+
+A broker is silent from the completion of a kill, a pause or a loss of power until something that
+may bring it back begins. The set's master drops it within a bound, but only if it can: it leads, it
+runs, controllers answer it, and nothing else happens meanwhile that would make it begin anew. So an
+answer counts only if
+
+1. it began more than the bound after the *last* event of any fault, heal or change of membership;
+2. no fault is in effect but nodes that are down or paused: a cut may part master and controllers;
+3. by an answer of the bound before, the master led in this very epoch;
+4. the master said so itself in between.
+
+What is left is provable; whatever is not is not judged. Claim: S14b (controller-ha 6.3).
+"""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from checkers.calm import MEMBERSHIP
+from checkers.faults import HOLDS, Fault, faults
+from checkers.sightings import NEVER, SetSighting, Sighting
+from checkers.story import QUESTIONS, heals
+from histories.history import History
+from histories.observed import ReplicaView
+
+SILENCING = frozenset(("kill", "pause", "power-loss"))
+REVIVING = frozenset(("start", "resume"))  # heals of silence, and of nothing else
+
+
+class Silence(NamedTuple):
+    """A broker that says nothing; indices."""
+
+    fault: Fault
+    node: str
+    set: str
+    id: int
+    since: int
+    until: int
+
+
+class Stayed(NamedTuple):
+    """An answer that still names a silent member; `alive` is what the master said meanwhile."""
+
+    silence: Silence
+    answer: SetSighting
+    alive: Sighting[ReplicaView]
+    for_ns: int  # that it could have been dropped
+
+
+def silences(history: History, replicas: Sequence[Sighting[ReplicaView]]) -> list[Silence]:
+    """Every broker that was surely silenced, and whose id was known."""
+    acts = faults(history)
+    back = [a for a in acts if heals(a.f)]
+    moved = sorted(op.index for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client)
+    ids: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
+    for s in sorted(replicas, key=_end):
+        if s.view.id is not None:
+            ids[s.view.node].append(s)
+    found = []
+    for act in acts:
+        if act.f not in SILENCING or act.ended is None or not isinstance(act.result, dict):
+            continue
+        after = bisect_left(moved, act.ended)
+        still = moved[after] if after < len(moved) else NEVER
+        revivers = back[bisect_left(back, act.ended, key=_begin) :]
+        for node in act.nodes:
+            proof = act.result.get(node)
+            known = ids[node][: bisect_left(ids[node], act.begun, key=_end)]
+            if not known or not isinstance(proof, dict) or proof.get(HOLDS) is not True:
+                continue
+            until = next((a.begun for a in revivers if _may_revive(a, node)), NEVER)
+            view = known[-1].view
+            if view.id is not None:
+                until = min(until, still)
+                found.append(Silence(act, node, view.set, view.id, act.ended, until))
+    return found
+
+
+def _end(s: Sighting[ReplicaView]) -> int:
+    return s.at
+
+
+def _begin(x: Fault | Sighting[ReplicaView] | SetSighting) -> int:
+    return x.begun
+
+
+def _may_revive(act: Fault, node: str) -> bool:
+    return not isinstance(act.result, dict) or node in act.result
+
+
+class Quiet:
+    """When nothing goes on, and no fault is in effect but silences."""
+
+    def __init__(self, history: History) -> None:
+        acts = [a for a in faults(history) if a.f not in QUESTIONS]
+        events = [(a.begun, a.begun_ns) for a in acts]
+        events += [(a.ended, a.ended_ns or 0) for a in acts if a.ended is not None]
+        busy = [(a.begun, NEVER if a.ended is None else a.ended) for a in acts]
+        busy += [(a.begun, _undone(a, acts)) for a in acts if not _is_silence(a)]
+        for op in history.of_f(*sorted(MEMBERSHIP)):
+            if op.is_client:
+                events.append((op.index, op.time))
+                done = history.completion(op)
+                if op.type == "invoke":
+                    busy.append((op.index, NEVER if done is None else done.index))
+        self._events = sorted(events)
+        self._begins, self._ends = _merged(busy)
+
+    def since(self, index: int) -> tuple[int, int] | None:
+        """The last event (index, ns) before an index; None while it is not quiet."""
+        at = bisect_left(self._begins, index) - 1
+        if at >= 0 and self._ends[at] > index:
+            return None
+        last = bisect_left(self._events, (index, -1)) - 1
+        return self._events[last] if last >= 0 else None
+
+
+def _is_silence(act: Fault) -> bool:
+    return act.f in SILENCING or heals(act.f)
+
+
+def _undone(act: Fault, acts: Sequence[Fault]) -> int:
+    """When (index) a fault was surely undone."""
+    for heal in acts[bisect_left(acts, act.begun + 1, key=_begin) :]:
+        whole = heal.request is None or set(act.nodes) <= set(heal.nodes)
+        if heals(heal.f) and heal.f not in REVIVING and heal.holds and whole:
+            return NEVER if heal.ended is None else heal.ended
+    return NEVER
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
+    begins: list[int] = []
+    ends: list[int] = []
+    for begin, end in sorted(spans):
+        if ends and begin <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            begins.append(begin)
+            ends.append(end)
+    return begins, ends
+
+
+class Watch:
+    """What controllers and brokers said of one set, ready to be asked."""
+
+    def __init__(
+        self, answers: Sequence[SetSighting], replicas: Sequence[Sighting[ReplicaView]]
+    ) -> None:
+        self._answers = sorted(answers, key=_begin)
+        self._led: dict[tuple[int | None, int], int] = {}  # master and epoch -> first told at (ns)
+        for s in sorted(answers, key=lambda s: s.at):
+            if s.at_ns >= 0:
+                self._led.setdefault((s.view.master, s.view.master_epoch), s.at_ns)
+        self._leading: dict[int, list[Sighting[ReplicaView]]] = defaultdict(list)
+        for r in sorted(replicas, key=_begin):
+            if r.view.leads and r.view.id is not None:
+                self._leading[r.view.id].append(r)
+
+    def judge(self, silence: Silence, quiet: Quiet, shrink_ns: int) -> tuple[Stayed | None, int]:
+        """The first answer that names a silent member and should not; and how many were judged."""
+        judged = 0
+        for v in self._answers[bisect_left(self._answers, silence.since + 1, key=_begin) :]:
+            if v.begun >= silence.until:
+                break
+            since = quiet.since(v.at)
+            if since is None or v.at >= silence.until or silence.id == v.view.master:
+                continue
+            alive = self._alive(v, since[0])
+            known_ns = self._led.get((v.view.master, v.view.master_epoch), v.begun_ns)
+            for_ns = v.begun_ns - max(since[1], known_ns)
+            if alive is None or for_ns <= shrink_ns:
+                continue
+            judged += 1
+            members = v.view.sync_state_set
+            if silence.id in members and len(members) > 1:
+                return Stayed(silence, v, alive, for_ns), judged
+        return None, judged
+
+    def _alive(self, v: SetSighting, since: int) -> Sighting[ReplicaView] | None:
+        """What the master said of itself since then."""
+        said = self._leading.get(-1 if v.view.master is None else v.view.master, [])
+        for s in said[bisect_left(said, since + 1, key=_begin) :]:
+            if s.at < v.at:
+                return s
+            if s.begun >= v.at:
+                break
+        return None

@@ -1,0 +1,316 @@
+"""S13, S14, S14b: bounds that were surely passed, and everything that leaves them open."""
+
+from typing import Any
+
+import pytest
+from cluster_recorder import Cluster, broker, set_view
+from history_recorder import SECOND_NS
+
+from checkers.api import Anomaly, Context, Verdict
+from checkers.availability import Availability
+from checkers.calm import calm_after
+from histories.op import NEMESIS, Op
+
+CONTEXT = Context(
+    broker_sets={"b0": ("b0-0", "b0-1", "b0-2")},
+    recovery_ns=20 * SECOND_NS,
+    shrink_ns=8 * SECOND_NS,
+)
+
+
+class Timed(Cluster):
+    """Everything is written down at the time that was set last, in seconds."""
+
+    now = 0.0
+
+    def at(self, seconds: float) -> "Timed":
+        self.now = seconds
+        return self
+
+    def _add(self, op_type: Any, process: Any, f: str, value: Any, ext: dict[str, Any]) -> int:
+        index = len(self.ops)
+        time = round(self.now * SECOND_NS)
+        self.ops.append(Op(op_type, process, f, value, None, index, time, ext or None))
+        return index
+
+    def lives(self, n: int, *, leads: bool = False, epoch: int = 1) -> int:
+        """Broker n of b0 answers; its id is n + 1."""
+        value = broker(f"b0-{n}", n + 1, (epoch, 0, 9), leads=leads)
+        return self.op("ok", 8, "observe-replica", {"node": f"b0-{n}"}, value)
+
+    def recovered(self, holds: bool, after_ms: int, **crashed: int) -> int:
+        found = {"holds": holds, "after_ms": after_ms, "crashed": crashed}
+        self.begin(NEMESIS, "await-recovery", None)
+        return self.end("info", NEMESIS, "await-recovery", {"cluster": found})
+
+
+def judge(r: Timed, context: Context = CONTEXT) -> Verdict:
+    return Availability().check(r.history, context)
+
+
+def only(r: Timed, context: Context = CONTEXT) -> Anomaly:
+    verdict = judge(r, context)
+    assert verdict.valid is False, verdict.reason
+    [found] = verdict.anomalies
+    assert found.signature == f"{found.claim}/{found.name}"
+    return found
+
+
+def struck(*, revived: float = 30, proved: bool = True) -> Timed:
+    """All three are in the set of master 1; at 10 s broker 3 is killed, and comes back."""
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(10).fault("kill", **{"b0-2": True})
+    r.at(15).controllers(set_view(1, 4, 1, 1, 2))
+    r.lives(0, leads=True)
+    r.at(19).controllers(set_view(1, 4, 1, 1, 2))
+    r.at(revived).fault("start", **{"b0-2": proved})
+    return r
+
+
+def back(r: Timed, *, from_s: float = 31, members: tuple[int, ...] = (1, 2, 3)) -> Timed:
+    """Recovery within a second, and everybody seen."""
+    r.at(from_s).recovered(True, 800)
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(from_s + 4).controllers(set_view(1, 5, 1, *members))
+    return r
+
+
+def test_a_cluster_that_recovers_is_valid_with_evidence_for_every_claim() -> None:
+    verdict = judge(back(struck()))
+    assert (verdict.valid, verdict.claims) == (True, ("S13", "S14", "S14b"))
+    assert verdict.counts["recovery-ms"] == 800
+    assert verdict.counts["answers-on-silence-judged"] == 1
+
+
+# S13.
+
+
+@pytest.mark.parametrize(("holds", "after_ms"), [(False, 20_000), (True, 22_000)])
+def test_no_recovery_within_the_bound(holds: bool, after_ms: int) -> None:
+    r = struck()
+    done = r.at(52).recovered(holds, after_ms)
+    for n in range(3):
+        r.lives(n)
+    r.controllers(set_view(1, 5, 1, 1, 2, 3))
+
+    found = only(r)
+    assert (found.claim, found.name) == ("S13", "not-writable")
+    assert done in found.ops
+    assert found.detail == {"after-ms": after_ms, "bound-ms": 20_000}
+    assert "start of b0-2" in found.story
+
+
+@pytest.mark.parametrize("why", ["crashed", "no proof", "too short", "open", "never"])
+def test_a_recovery_that_cannot_be_judged_is_unknown(why: str) -> None:
+    r = struck(proved=why != "no proof")
+    if why == "crashed":
+        r.at(52).recovered(False, 20_000, **{"b0-1": 1})
+    elif why == "no proof":
+        r.at(52).recovered(False, 20_000)
+    elif why == "too short":
+        r.at(52).recovered(False, 5_000)
+    elif why == "open":
+        r.begin(NEMESIS, "await-recovery", None)
+    verdict = judge(r)
+    assert verdict.valid == "unknown"
+    assert "S13: " in verdict.reason
+
+
+# S14.
+
+
+def test_a_replica_that_never_rejoins() -> None:
+    r = back(struck(), members=(1, 2))
+    last = r.at(51).controllers(set_view(1, 5, 1, 1, 2))
+
+    found = only(r)
+    assert (found.claim, found.name, found.ops[-1]) == ("S14", "replica-not-in-set", last)
+    assert found.detail["node"] == "b0-2"
+    assert found.detail["after-ms"] == 21_000
+
+
+def test_who_is_back_in_any_answer_after_the_bound_did_rejoin() -> None:
+    r = back(struck(), members=(1, 2))
+    r.at(51).controllers(set_view(1, 6, 1, 1, 2, 3))
+    r.at(55).controllers(set_view(1, 7, 1, 1, 2))
+    assert judge(r).valid is True
+
+
+@pytest.mark.parametrize("why", ["too early", "nobody asked", "not alive", "crashed", "no proof"])
+def test_a_replica_that_may_rejoin_yet_is_unknown(why: str) -> None:
+    r = struck(proved=why != "no proof")
+    r.at(31).recovered(True, 800)
+    if why == "crashed":
+        r.recovered(False, 20_000, **{"b0-2": 1})
+    for n in range(2 if why == "not alive" else 3):
+        r.lives(n)
+    if why != "nobody asked":
+        r.at(35 if why == "too early" else 52).controllers(set_view(1, 5, 1, 1, 2))
+    verdict = judge(r)
+    assert verdict.valid == "unknown"
+    assert "S14: " in verdict.reason
+
+
+def test_a_replica_seen_alive_only_after_the_last_answer_is_not_accused() -> None:
+    r = struck()
+    r.at(31).recovered(True, 800)
+    r.lives(0)
+    r.lives(1)
+    r.at(52).controllers(set_view(1, 5, 1, 1, 2))
+    r.lives(2)
+    assert judge(r).valid == "unknown"
+
+
+def test_which_replicas_there_are_must_be_known() -> None:
+    verdict = judge(back(struck()), Context())
+    assert verdict.valid == "unknown"
+    assert "which replicas there are" in verdict.reason
+
+
+# S14b.
+
+
+def test_a_silent_member_that_stays_is_named_with_who_could_have_dropped_it() -> None:
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(10).fault("pause", **{"b0-2": True})
+    alive = r.at(12).lives(0, leads=True)
+    r.at(17).controllers(set_view(1, 3, 1, 1, 2, 3))  # not yet
+    stays = r.at(18.5).controllers(set_view(1, 3, 1, 1, 2, 3))
+    r.at(30).fault("resume", **{"b0-2": True})
+    back(r)
+
+    found = only(r)
+    assert (found.claim, found.name) == ("S14b", "silent-member-stays")
+    assert found.ops == (9, alive, stays)
+    assert found.detail["for-ms"] == 8_500
+    assert "since the pause of op 9" in found.story
+    for profile in ("P-NUM", "P-DEFAULT"):
+        kwargs = {"profile": profile, "broker_sets": CONTEXT.broker_sets}
+        measured = judge(r, Context(**kwargs))  # type: ignore[arg-type]
+        assert (measured.valid, measured.claims) == (True, ("S13", "S14"))
+        assert measured.counts["silent-member-stays"] == 1
+
+
+def silent(why: str) -> Timed:
+    """Broker 3 is silent and stays a member; something excuses it."""
+    r = Timed()
+    first = set_view(1, 3, 1, 1, 2, 3)
+    r.at(0).controllers(first)
+    for n in range(3):
+        if why != "id not known" or n != 2:
+            r.lives(n, leads=n == 0)
+    if why == "cut":
+        r.at(5).fault("cut", **{"b0-0": True})
+    r.at(10).fault("kill", **{"b0-2": why != "no proof"})
+    if why == "master not seen":
+        r.lives(0, leads=False)
+    else:
+        r.lives(0, leads=True)
+    if why == "other fault":
+        r.at(14).fault("kill", n0=True)
+    if why == "fault going on":
+        r.at(14).begin(NEMESIS, "kill", "one")
+    if why == "member came":
+        r.at(14).op("ok", 3, "join", {"node": "b9"}, {"node": "b9", "set": "b9", "id": 1})
+    if why == "being moved":
+        r.at(10).begin(3, "readdress", {"node": "b0-0"})
+    if why == "revived":
+        r.at(12).fault("start", **{"b0-2": True})
+    view = {
+        "new master": set_view(2, 4, 1, 1, 3),
+        "only member": set_view(1, 4, 1, 3),
+        "master itself": set_view(1, 3, 3, 2, 3),
+    }.get(why, first)
+    r.at(20).controllers(view)
+    return r
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        *("id not known", "cut", "no proof", "master not seen", "other fault", "fault going on"),
+        *("member came", "being moved", "revived", "new master", "only member", "master itself"),
+    ],
+)
+def test_a_silent_member_is_excused(why: str) -> None:
+    assert judge(silent("")).anomalies[0].name == "silent-member-stays"
+    assert judge(silent(why)).anomalies == ()
+
+
+def test_a_cut_that_was_healed_excuses_no_more() -> None:
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(1).fault("cut", **{"b0-0": True})
+    r.at(2).fault("start", **{"b0-0": True})
+    r.at(3).fault("heal", **{"b0-0": True})
+    r.at(10).fault("kill", **{"b0-2": True})
+    r.lives(0, leads=True)
+    r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
+    assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"]
+
+
+# Measured.
+
+
+def test_what_each_strike_took_and_cost_is_counted() -> None:
+    r = Timed()
+    r.at(1).send(0, 10, 0, node="b0", broker="x:1")
+    r.at(2).send(0, 11, 1, node="b0", broker="x:1")
+    r.at(3).fault("kill", **{"b0-0": True})
+    first = len(r.ops) - 1
+    r.at(5).send(0, 12, 1, node="b0", broker="y:1")
+    r.at(6).fault("kill", **{"b0-1": True, "b0-0": True})
+    second = len(r.ops) - 1
+    r.at(7).fault("start", **{"b0-0": True, "b0-1": True})
+    r.assign(1, 0, seek=True)
+    r.poll(1, (0, 10), (1, 12))
+    r.poll(1, end={0: 2})
+
+    counts = judge(r).counts
+    assert (counts["strikes"], counts["strikes-recovered-from"], counts["fail-overs"]) == (3, 1, 1)
+    assert (counts["rto-ms-max"], counts["rto-ms-median"]) == (2000, 2000)
+    assert (counts[f"rto-ms@{first}"], counts[f"rto-ms@{second}"]) == (2000, -1)
+    assert (counts["rpo-messages"], counts[f"rpo@{first}"], counts[f"rpo@{second}"]) == (1, 1, 0)
+
+
+def test_what_was_lost_is_not_known_without_a_confirmed_end() -> None:
+    r = Timed()
+    r.at(3).fault("kill", **{"b0-0": True})
+    r.send(0, 10, 0)
+    assert "rpo-messages" not in judge(r).counts
+    r.send(0, 10, 1)
+    assert "rpo-messages" not in judge(r).counts
+
+
+# Calm.
+
+
+def test_calm_begins_after_the_last_disturbance_and_says_what_makes_it_doubtful() -> None:
+    assert calm_after(Timed().history) == (-1, 0, "")
+    r = struck()
+    healed = len(r.ops) - 1
+    r.at(40).recovered(True, 1)
+    assert calm_after(r.history) == (healed, 30 * SECOND_NS, "")
+    moved = r.at(41).op("ok", 3, "leave", {"node": "b0-1"}, {"node": "b0-1"})
+    assert calm_after(r.history).at == moved
+    r.begin(3, "join", {"node": "b0-1"})
+    assert calm_after(r.history).doubt.startswith("join at op")
+    r.at(42).begin(NEMESIS, "kill", "one")
+    assert calm_after(r.history).doubt != ""
+
+
+@pytest.mark.parametrize("value", [None, {"cluster": 1}, {"cluster": {"holds": "yes"}}])
+def test_an_odd_recovery_is_unknown(value: Any) -> None:
+    r = back(struck())
+    r.begin(NEMESIS, "await-recovery", None)
+    r.end("info", NEMESIS, "await-recovery", value)
+    assert judge(r).reason.startswith("W9")

@@ -1,0 +1,76 @@
+"""The registry of claims is what checkers say they judge, and its page is up to date."""
+
+from pathlib import Path
+
+import pytest
+
+from checkers import (
+    availability,
+    broker_ids,
+    claims,
+    durability,
+    epochs,
+    locks,
+    replicas,
+)
+from checkers.api import Checker, Context, Verdict
+from histories.history import History
+
+DOCS = Path(__file__).parents[3] / "docs"
+CHECKERS: tuple[Checker, ...] = (
+    broker_ids.BrokerIds(),
+    epochs.Epochs(),
+    durability.Durability(),
+    replicas.Replicas(),
+    availability.Availability(),
+    locks.Locks(),
+)
+
+
+def test_each_claim_is_decided_by_the_checker_that_says_so() -> None:
+    registered = {(claim.id, claim.checker) for claim in claims.CLAIMS}
+    assert registered == {(c, checker.name) for checker in CHECKERS for c in checker.claims}
+    assert len(registered) == len(claims.CLAIMS)
+
+
+@pytest.mark.parametrize("checker", CHECKERS, ids=lambda c: c.name)
+@pytest.mark.parametrize("profile", claims.EVERY)
+def test_an_empty_history_is_evidence_for_nothing(checker: Checker, profile: str) -> None:
+    verdict = checker.check(History(()), Context(profile=profile))
+    assert verdict.valid == "unknown"
+    assert verdict.reason
+    assert isinstance(verdict, Verdict)
+    promised = {c.id for c in claims.CLAIMS if profile in c.profiles}
+    if checker.name != "durability":  # it measures under its own name
+        assert set(verdict.claims) == promised & set(checker.claims)
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert (DOCS / "claims.md").read_text() == claims.page()
+
+
+def test_every_anomaly_is_explained() -> None:
+    """A name that a checker can find stands in docs/anomalies.md, with its claim."""
+    page = (DOCS / "anomalies.md").read_text()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
+    names = {
+        "S1": ("duplicate-id",),
+        "S2": ("id-changed", "ghost-replica"),
+        "S3": ("epoch-went-back",),
+        "S4": ("sync-state-set-went-back", "sync-state-set-forked"),
+        "S5": ("two-masters",),
+        "S7": ("master-outside-set",),
+        "S8": ("log-diverged",),
+        "S8b": ("epochs-differ",),
+        "S9": ("missing-in-replica",),
+        "S13": ("not-writable",),
+        "S14": ("replica-not-in-set",),
+        "S14b": ("silent-member-stays",),
+        "L1": ("granted-too-soon",),
+        "L2": ("lease-overlap",),
+    }
+    for claim, of_claim in names.items():
+        for name in of_claim:
+            assert any(row.startswith(f"| `{name}`") and f"| {claim} |" in row for row in rows), (
+                name
+            )
