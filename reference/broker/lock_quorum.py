@@ -11,14 +11,16 @@ Who is asked comes from the name server (901), read every second. The answer wai
 is not needed, and `PEER_TIMEOUT_S` at the most, less than a client's second. A first acquisition
 that failed is undone at every broker that takes part in it (see `reference.broker.locks`): the
 attempt's mark travels in the ext field `ATTEMPT`, which a broker that can undo echoes. Java ignores
-the field, and is never told to undo: it could not tell a first acquisition from a renewal.
+the field, and is never told to undo: it could not tell a first acquisition from a renewal. An
+unlock is passed on with the mark of what it ends (`LEASE`), so that one which comes late does not
+end what its client has acquired anew.
 
 Safe because two quorums share a broker and a broker never breaks a lease. It needs distinct
 brokers behind distinct addresses, hence what this broker has registered itself is never asked.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -38,6 +40,7 @@ from reference.wire.headers import to_ext
 from reference.wire.route import BrokerMemberGroup, MemberGroupBody
 
 ATTEMPT = "maxqAttempt"
+LEASE = "maxqLease"  # of an unlock that is passed on: the last attempt that it ends
 PEER_TIMEOUT_S = 0.8  # Java clients wait one second for the answer
 NAMESRV_TIMEOUT_S = 3.0
 
@@ -197,16 +200,27 @@ class Locks:
     def _unlock(self, request: Frame, connection: Connection) -> Reply:
         body = LockRequest.from_json(request.body)
         group, client_id = _who(body)
-        mark = (request.ext or {}).get(ATTEMPT)
-        if body.only_this_broker and mark is not None:
-            self._table.undo(group, client_id, body.mq_set, mark)
+        ext = request.ext or {}
+        if body.only_this_broker and ATTEMPT in ext:
+            self._table.undo(group, client_id, body.mq_set, ext[ATTEMPT])
+        elif body.only_this_broker and LEASE in ext:
+            self._table.release(group, client_id, body.mq_set, ext[LEASE])
         else:
+            ended = self._table.marks(group, client_id, body.mq_set)
             self._table.unlock(group, client_id, body.mq_set)
-        if self.polls and not body.only_this_broker:
-            frame = _frame(RequestCode.UNLOCK_BATCH_MQ, group, client_id, body.mq_set)
+            if self.polls and not body.only_this_broker:
+                self._pass_on(group, client_id, ended)
+        return request.answer(ResponseCode.SUCCESS)
+
+    def _pass_on(
+        self, group: str, client_id: str, ended: Mapping[str, tuple[MessageQueue, ...]]
+    ) -> None:
+        """Tell the others of an unlock. What this broker has not granted itself runs out there."""
+        for mark, queues in ended.items():
+            frame = _frame(RequestCode.UNLOCK_BATCH_MQ, group, client_id, queues)
+            frame = msgspec.structs.replace(frame, ext={LEASE: mark})
             for peer in self._peers:
                 self._group.create_task(self._tell(peer, frame))
-        return request.answer(ResponseCode.SUCCESS)
 
     async def _tell(self, peer: str, frame: Frame) -> None:
         """Tell a broker of an unlock; what is not heard runs out by itself."""

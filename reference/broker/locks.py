@@ -11,6 +11,9 @@ them. But only leases that this very attempt has made may go: one that was there
 of an older quorum, and its owner may still consume. So a lease remembers the attempt that made it,
 and forgets it when it is renewed; `undo` removes what still bears the attempt's mark.
 
+An unlock that is passed on to other brokers may come late, when the client holds the queue again.
+It names the last attempt that it ends, and `release` spares what a later one has renewed.
+
 Source: RocketMQ ``RebalanceLockManager``, ``AdminBrokerProcessor.lockBatchMQ``; claims L1 to L9.
 """
 
@@ -29,6 +32,7 @@ class Lease:
     client_id: str
     renewed_ns: int
     attempt: str | None  # that made it; None once renewed
+    mark: str | None  # of the last attempt that made or renewed it
 
 
 @dataclass(slots=True)
@@ -66,11 +70,11 @@ class LockTable:
         if held is not None and live:
             if held.client_id != client_id:
                 return False
-            held.renewed_ns, held.attempt = now_ns, None
+            held.renewed_ns, held.attempt, held.mark = now_ns, None, attempt
             return True
         if held is None and len(self._leases) >= LEASES_MAX:
             return False
-        self._leases[group, queue] = Lease(client_id, now_ns, attempt)
+        self._leases[group, queue] = Lease(client_id, now_ns, attempt, attempt)
         return True
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
@@ -79,6 +83,25 @@ class LockTable:
             held = self._leases.get((group, queue))
             if held is not None and held.client_id == client_id:
                 del self._leases[group, queue]
+
+    def marks(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue]
+    ) -> dict[str, tuple[MessageQueue, ...]]:
+        """A client's own leases of these queues, by the attempt that made or renewed them last."""
+        found: dict[str, tuple[MessageQueue, ...]] = {}
+        for queue in queues:
+            held = self._leases.get((group, queue))
+            if held is not None and held.client_id == client_id and held.mark is not None:
+                found[held.mark] = (*found.get(held.mark, ()), queue)
+        return found
+
+    def release(
+        self, group: str, client_id: str, queues: Iterable[MessageQueue], mark: str
+    ) -> None:
+        """End a client's leases that no attempt has renewed since `mark`."""
+        same = [q for q in queues if (held := self._leases.get((group, q)))
+                and held.mark == mark]  # fmt: skip
+        self.unlock(group, client_id, same)
 
     def undo(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], attempt: str

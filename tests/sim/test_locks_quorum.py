@@ -253,11 +253,46 @@ def test_java_members_are_asked_in_their_words_and_never_to_undo(cluster: Cluste
     for heard in (b2, b3):
         assert [f.code for f in heard] == [RequestCode.LOCK_BATCH_MQ]
         assert heard[0].body == body("A", 0, 1, alone=True)
+
+
+def test_java_members_are_told_of_an_unlock_in_their_words(cluster: Cluster) -> None:
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    replica(cluster, "b1")
+    b2 = member(cluster, "b2", grant_all)
+    cluster.sleep(LEASE_S + 1.5)
+    assert lock(cluster, "b1", "A", 0) == [0]
     unlock(cluster, "b1", "A", 0)
     cluster.sleep(1)
     assert [(f.code, f.is_oneway) for f in b2[1:]] == [(RequestCode.UNLOCK_BATCH_MQ, True)]
     assert b2[1].body == body("A", 0, alone=True)
     assert ATTEMPT not in (b2[1].ext or {})
+
+
+def test_an_unlock_that_comes_late_does_not_end_what_was_acquired_anew(cluster: Cluster) -> None:
+    """L1: a passed-on unlock may be on its way while its client locks the queue again."""
+    set_of_three(cluster)
+    assert lock(cluster, "b1", "A") == [0]
+    late: list[Frame] = []
+    honest = Pool.oneway
+
+    async def held_up(pool: Pool, address: str, frame: Frame) -> None:
+        late.append(frame)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Pool, "oneway", held_up)
+        unlock(cluster, "b1", "A")
+        cluster.sleep(0.1)
+    assert [f.code for f in late] == [RequestCode.UNLOCK_BATCH_MQ] * 2
+    assert lock(cluster, "b1", "A") == [0]
+    for frame, name in zip(late, ("b2", "b3"), strict=True):
+
+        async def deliver(pool: Pool, frame: Frame = frame, to: str = AT[name]) -> None:
+            await honest(pool, to, frame)
+
+        cluster.client(deliver)
+    cluster.sleep(0.5)
+    for name in ("b2", "b3"):
+        assert lock(cluster, name, "B") == []
 
 
 def test_members_are_kept_while_no_name_server_answers(cluster: Cluster) -> None:

@@ -62,6 +62,18 @@ def test_an_attempt_undoes_what_it_has_made_and_nothing_older_or_newer() -> None
     assert table.owner(0, "g", Q[1]) == "B"
 
 
+def test_a_release_spares_what_was_renewed_since() -> None:
+    table = LockTable(LEASE)
+    table.lock(0, "g", "A", Q, attempt="one")
+    table.lock(1, "g", "A", Q[:1], attempt="two")
+    assert table.marks("g", "A", Q) == {"two": Q[:1], "one": Q[1:]}
+    assert table.marks("g", "B", Q) == {}
+    table.release("g", "A", Q, "one")
+    assert [table.owner(1, "g", q) for q in Q] == ["A", None, None]
+    table.release("g", "B", Q, "two")
+    assert table.owner(1, "g", Q[0]) == "A"
+
+
 def test_expired_leases_are_forgotten_and_their_number_is_bounded() -> None:
     """House style 9."""
     table = LockTable(LEASE)
