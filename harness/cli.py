@@ -16,6 +16,7 @@ from typing import Any
 import click
 import msgspec
 
+from checkers.claims import CLAIMS
 from harness import doctor, runs
 from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
 from harness.deployment import SetupFailed

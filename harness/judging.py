@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from checkers.api import Checker
+from checkers.availability import Availability
 from checkers.broker_ids import BrokerIds
 from checkers.durability import Durability
 from checkers.epochs import Epochs
@@ -23,6 +24,7 @@ ALWAYS: Sequence[Checker] = (
     BrokerIds(),
     Epochs(),
     Replicas(),
+    Availability(),
     FaultProof(),
     Stats(),
 )

@@ -181,7 +181,7 @@ class DockerEnvironment:
         sockets, hosts = str(self._socket_folder), str(self._hosts(name))
         resolver = f"{sockets}/resolv.conf"
         binds = {sockets: INSIDE, hosts: "/etc/hosts", resolver: "/etc/resolv.conf"}
-        write_hosts(self._hosts(name), {})
+        write_hosts(self._hosts(name), {}, own_name=name)
         if name != CLIENT:
             folder = self._folder / name
             folder.mkdir(parents=True, exist_ok=True)

@@ -5,20 +5,17 @@ this machine it belongs to, so that what a dead harness left behind can be told 
 (`harness.environments.docker_remains`). Calls block; units: seconds, bytes.
 """
 
+import importlib
 import io
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from ipaddress import IPv4Network
 from typing import Any, Literal
 
-import docker.errors
-import docker.types
-import docker.utils
 import msgspec
-import requests
 
-import docker
 from harness.environments.api import EnvironmentUnavailable
 
 CALL_TIMEOUT_S = 60
@@ -82,7 +79,7 @@ class Engine:
             with _told(f"look for image {tag}"):
                 self._api.inspect_image(tag)
         except EngineFailed as error:
-            if isinstance(error.__cause__, docker.errors.ImageNotFound):
+            if isinstance(error.__cause__, _sdk().errors.ImageNotFound):
                 return False
             raise
         return True
@@ -129,12 +126,12 @@ class Engine:
 
         The engine is the judge of that, because it alone sees every user and every process.
         """
-        pool = docker.types.IPAMPool(subnet=str(subnet))
+        pool = _sdk().types.IPAMPool(subnet=str(subnet))
         try:
             with _told(f"make network {name}"):
                 self._api.create_network(
                     name, driver="bridge", internal=True, labels=dict(labels),
-                    ipam=docker.types.IPAMConfig(pool_configs=[pool]),
+                    ipam=_sdk().types.IPAMConfig(pool_configs=[pool]),
                     # The host itself has no address there: containers cannot reach it either.
                     options={"com.docker.network.bridge.inhibit_ipv4": "true"},
                 )  # fmt: skip
@@ -147,7 +144,7 @@ class Engine:
     def make_container(self, spec: ContainerSpec) -> None:
         """Make and start a container that removes itself at its end."""
         mounts = [
-            docker.types.Mount(inside, host, type="bind", read_only=host in spec.read_only)
+            _sdk().types.Mount(inside, host, type="bind", read_only=host in spec.read_only)
             for host, inside in spec.binds.items()
         ]
         with _told(f"make container {spec.name}"):
@@ -208,7 +205,7 @@ class Engine:
                 else:
                     self._api.remove_network(remain.id)
         except EngineFailed as error:
-            return isinstance(error.__cause__, docker.errors.NotFound)
+            return isinstance(error.__cause__, _sdk().errors.NotFound)
         return True
 
     def close(self) -> None:
@@ -227,7 +224,7 @@ def connect() -> Engine:
     Raises:
         EnvironmentUnavailable: none answers, or it is not on this machine; says what helps.
     """
-    given = docker.utils.kwargs_from_env()
+    given = _sdk().utils.kwargs_from_env()
     where = str(given.get("base_url") or DEFAULT_SOCKET)
     scheme, _, path = where.partition("://")
     if scheme not in ("unix", "http+unix"):
@@ -239,11 +236,18 @@ def connect() -> Engine:
         # First by hand: of a socket that it cannot connect the SDK forgets to close its end.
         with socket.socket(socket.AF_UNIX) as trial:
             trial.connect("/" + path.lstrip("/"))
-        return Engine(docker.APIClient(version="auto", timeout=CALL_TIMEOUT_S, **given))
-    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+        return Engine(_sdk().APIClient(version="auto", timeout=CALL_TIMEOUT_S, **given))
+    except (_sdk().errors.DockerException, OSError) as error:
         raise EnvironmentUnavailable(
             f"docker: no engine answers at {where} ({_why(error)}); {HELP}"
         ) from None
+
+
+@cache
+def _sdk() -> Any:
+    """The SDK, when it is first needed: it takes a fifth of a second to load, and most commands
+    need no engine. By its name only, because mypy takes the folder `docker/` for it."""
+    return importlib.import_module("docker")
 
 
 @contextmanager
@@ -251,7 +255,7 @@ def _told(what: str) -> Iterator[None]:
     """Errors of the SDK as ours."""
     try:
         yield
-    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
+    except (_sdk().errors.DockerException, OSError) as error:
         raise EngineFailed(f"{what}: {_why(error)}") from error
 
 

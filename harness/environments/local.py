@@ -30,7 +30,7 @@ from harness.environments.api import (
     machine_address,
 )
 from harness.environments.link import Link
-from harness.environments.machine import LinkedMachine, Place, dial_from, write_hosts
+from harness.environments.machine import LinkedMachine, Place, dial_from
 from harness.environments.packet_filter import ruleset
 from reference.rpc import Dial
 
@@ -134,7 +134,6 @@ class LocalEnvironment:
         await link.ask("machine", name=name, addresses=[f"{address}/{PREFIX}"])
         folder, hosts = self._folder / name, self._folder / f"{name}.hosts"
         folder.mkdir(parents=True, exist_ok=True)
-        write_hosts(hosts, {})
         block = IPv4Network(f"{address}/{BLOCK_PREFIX}")
         return LinkedMachine(link, _place(), name, block=block, folder=folder, hosts=hosts)
 
@@ -179,6 +178,7 @@ def _place() -> Place:
         environment="local",
         network=IPv4Network(f"{NETWORK}.0.0/{PREFIX}"),
         client=f"{CLIENT_ADDRESS}/32",
+        hostname=socket.gethostname(),
         env={k: os.environ[k] for k in PASSED_ON if k in os.environ},
         mount_hosts=Capability.READDRESS not in lacking(),
     )

@@ -22,7 +22,7 @@ from harness.environments.packet_filter import ruleset
 from reference.rpc import Dial, Wired
 
 ANY_ADDRESS = "0.0.0.0"
-HOST_NAME = re.compile(r"[A-Za-z0-9.-]{1,253}")
+HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 # What a dial meets that nobody answers: no host has the address, or no way leads there.
 NOBODY = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
 
@@ -31,7 +31,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of every machine of an environment.
 
     `network` is the run's; `client` the block that a cut of `CLIENT` means. Processes get `env` and
-    run as `user` (None: as their helper). With `mount_hosts` each sees its machine's file of names
+    run as `user` (None: as their helper). `hostname` is what machines call themselves (empty: by
+    their names). With `mount_hosts` each sees its machine's file of names
     in the place of /etc/hosts; else the machine has it there already.
     """
 
@@ -39,6 +40,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     network: IPv4Network
     client: str
     env: dict[str, str]
+    hostname: str = ""
     user: tuple[int, int] | None = None
     mount_hosts: bool = False
 
@@ -48,7 +50,7 @@ class LinkedMachine:
 
     Args:
         folder: its data; made by the caller.
-        hosts: its file of names; made by the caller (`write_hosts`).
+        hosts: its file of names; made here.
     """
 
     def __init__(
@@ -61,6 +63,8 @@ class LinkedMachine:
         self._address = str(block.network_address)
         self._folder = folder
         self._hosts = hosts
+        self._own_name = place.hostname or name
+        write_hosts(hosts, {}, own_name=self._own_name)
 
     @property
     def name(self) -> str:
@@ -119,7 +123,7 @@ class LinkedMachine:
         self._address = address
 
     async def set_hosts(self, hosts: Mapping[str, str]) -> None:
-        write_hosts(self._hosts, hosts)
+        write_hosts(self._hosts, hosts, own_name=self._own_name)
 
     async def cut(self, cuts: Sequence[Cut]) -> None:
         # A run's network is chosen when it comes up, so only the environment knows where clients
@@ -174,8 +178,9 @@ class LinkedMachine:
         return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
 
 
-def write_hosts(path: Path, hosts: Mapping[str, str]) -> None:
-    """Make `path` say what names mean.
+def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:
+    """Make `path` say what names mean; `own_name`, which every machine must know, means itself
+    where nothing else is said of it.
 
     In place, because a file that is mounted elsewhere is followed by its inode, not by its name;
     in one write that never makes it shorter, so that no reader meets half of a line.
@@ -183,7 +188,10 @@ def write_hosts(path: Path, hosts: Mapping[str, str]) -> None:
     for name in hosts:
         if HOST_NAME.fullmatch(name) is None:
             raise ValueError(f"no name of a host: {name!r}")
-    lines = ["127.0.0.1 localhost", *(f"{IPv4Address(a)} {n}" for n, a in sorted(hosts.items()))]
+    lines = ["127.0.0.1 localhost"]
+    if own_name not in hosts and HOST_NAME.fullmatch(own_name):
+        lines.append(f"127.0.1.1 {own_name}")  # as Debian does; Java asks for its own name
+    lines += [f"{IPv4Address(a)} {n}" for n, a in sorted(hosts.items())]
     text = "\n".join(lines).encode() + b"\n"
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:

@@ -351,6 +351,24 @@ def test_names_mean_what_was_set_last_also_to_a_running_process(where: str, tmp_
     assert "198.18." not in Path("/etc/hosts").read_text(), "the host's own names stay as they are"
 
 
+def test_a_machine_knows_its_own_name(where: str, tmp_path: Path) -> None:
+    """Java asks for it at its start."""
+
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        script = "import socket; print(socket.gethostbyname(socket.gethostname()))"
+        for hosts in ({}, {"b": b.address}):
+            await a.set_hosts(hosts)
+            pid = (await a.spawn([python_of(environment), "-c", script], log="name.log")).pid
+
+            async def ended(pid: int = pid) -> bool:
+                return (await a.status(pid)).code is not None
+
+            await until(ended)
+        assert (await a.get(f"{a.data_dir}/name.log") or b"").split() == [b"127.0.1.1"] * 2
+
+    world(where, tmp_path, main)
+
+
 LOOKUPS_BY_LINE = """
 import socket, sys
 for line in sys.stdin:

@@ -19,17 +19,19 @@ except EnvironmentUnavailable as error:
 
 
 def test_a_file_of_names_is_rewritten_in_place_and_never_gets_shorter(tmp_path: Path) -> None:
-    path, alone = tmp_path / "m.hosts", "127.0.0.1 localhost\n"
-    write_hosts(path, {"b": "198.18.0.32", "a": "198.18.0.16"})
-    inode = path.stat().st_ino
-    assert path.read_text() == f"{alone}198.18.0.16 a\n198.18.0.32 b\n"
-    size = path.stat().st_size
-    write_hosts(path, {})
+    path = tmp_path / "m.hosts"
+    alone = "127.0.0.1 localhost\n127.0.1.1 a\n"
+    write_hosts(path, {"b": "198.18.0.32", "a": "198.18.0.16"}, own_name="a")
+    inode, size = path.stat().st_ino, path.stat().st_size
+    assert path.read_text() == "127.0.0.1 localhost\n198.18.0.16 a\n198.18.0.32 b\n"
+    write_hosts(path, {}, own_name="a")
     assert path.read_text() == alone.ljust(size, "\n")
     assert path.stat().st_ino == inode
     for hosts in ({"a b": "198.18.0.1"}, {"a": "198.18.0.1\n1.1.1.1 x"}):
         with pytest.raises(ValueError):
-            write_hosts(path, hosts)
+            write_hosts(path, hosts, own_name="a")
+    write_hosts(path, {}, own_name="no name")
+    assert "no name" not in path.read_text()
 
 
 @pytest.mark.local
