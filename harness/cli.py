@@ -41,7 +41,7 @@ LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "workloads": lambda: WORKLOADS,
     "nemeses": lambda: FAULTS,
     "checkers": lambda: [c.name for c in every_checker()],
-    "claims": list,
+    "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
     "environments": lambda: ENVIRONMENTS,
     "profiles": lambda: tuple(PROFILES),

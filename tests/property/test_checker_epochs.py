@@ -3,15 +3,15 @@ planted mistake of a registry is."""
 
 from typing import Any
 
-from checkers.availability import Availability
-from checkers.replicas import Replicas
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from checkers.api import Context
+from checkers.availability import Availability
 from checkers.broker_ids import BrokerIds
 from checkers.epochs import Epochs
 from checkers.locks import Locks
+from checkers.replicas import Replicas
 from histories.history import History
 from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
 from histories.op import Op
