@@ -1,4 +1,4 @@
-"""Which checkers judge a run: those of its workloads, and those of every run."""
+"""Which checkers judge a run: those of its workloads, of its faults, and of its replicas."""
 
 from collections.abc import Sequence
 
@@ -18,24 +18,25 @@ from histories.history import History
 BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "queue": (Durability(),),
     "lock": (Locks(),),
-    "registration": (),
+    "registration": (BrokerIds(),),
 }
-ALWAYS: Sequence[Checker] = (
-    BrokerIds(),
-    Epochs(),
-    Replicas(),
-    Availability(),
-    FaultProof(),
-    Stats(),
-)
+REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability())
+ALWAYS: Sequence[Checker] = (FaultProof(), Stats())
 
 
 def every_checker() -> list[Checker]:
-    """All checkers that some run is judged by."""
-    return [*(c for checkers in BY_WORKLOAD.values() for c in checkers), *ALWAYS]
+    """All checkers that some run is judged by, each once."""
+    each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *ALWAYS]
+    return list({c.name: c for c in each}.values())
+
+
+def checkers_of(options: Options) -> list[Checker]:
+    """The checkers of a run. A broker that is alone in its set has nobody to disagree with."""
+    chosen = [c for name in options.workload for c in BY_WORKLOAD[name]]
+    chosen += REPLICATED if options.replicas > 1 else ()
+    return list({c.name: c for c in [*chosen, *ALWAYS]}.values())
 
 
 def judge(options: Options, history: History) -> Results:
     """Judge a run by what it recorded, at once or years later."""
-    checkers = [c for name in options.workload for c in BY_WORKLOAD[name]]
-    return check_all(history, [*checkers, *ALWAYS], options.context())
+    return check_all(history, checkers_of(options), options.context())

@@ -68,6 +68,19 @@ async def just_end(cluster: Deployment) -> None:
     """Do nothing before the end."""
 
 
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who accompanies a run.
+
+    `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
+    come to an end is seen; `before_end` is called with the cluster still up and the history whole.
+    """
+
+    telling: Telling
+    wall_ms: Callable[[], int]
+    stop: Stopping = GoesOn()
+    before_end: Callable[[Deployment], Awaitable[None]] = just_end
+
+
 class JournalRecorder:
     """Gives each operation its index and writes it to the run's journal."""
 
@@ -143,11 +156,7 @@ async def perform(
     environment: Environment,
     target: Target,
     run: Run,
-    *,
-    telling: Telling,
-    wall_ms: Callable[[], int],
-    stop: Stopping | None = None,
-    before_end: Callable[[Deployment], Awaitable[None]] = just_end,
+    around: Surroundings,
 ) -> None:
     """Perform a run in an environment: everything but the verdict.
 
@@ -156,22 +165,14 @@ async def perform(
         environment: where; it is brought down in any case.
         target: what to run.
         run: the run's folder, with its configuration saved.
-        telling: told what is happening.
-        wall_ms: wall clock for message time stamps.
-        stop: where a request to come to an end is seen.
-        before_end: called with the cluster still up and the history complete.
+        around: who accompanies it.
 
     Raises:
         SetupFailed, EnvironmentUnavailable, MissingCapability: there was no run to judge.
         EnvironmentLost: it ended too early; so did the history.
         OSError: the history cannot be written any more.
     """
-    loop = asyncio.get_running_loop()
-    zero = loop.time()
-
-    def now_ns() -> int:
-        return round((loop.time() - zero) * 1e9)
-
+    zero, telling = asyncio.get_running_loop().time(), around.telling
     cluster = Deployment(environment, target, options.settings())
     try:
         packages = fault_packages(options.nemesis, cluster, environment, options.seed)
@@ -182,18 +183,10 @@ async def perform(
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
                 await _drive(
-                    options,
-                    cluster,
-                    packages,
-                    recorder,
-                    now_ns,
-                    capabilities=environment.capabilities,
-                    telling=telling,
-                    wall_ms=wall_ms,
-                    stop=GoesOn() if stop is None else stop,
+                    options, cluster, packages, recorder, around, zero, environment.capabilities
                 )
                 guard.cancel()
-        await before_end(cluster)
+        await around.before_end(cluster)
         telling.say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
             telling.say(f"{node} did not stop when asked to and was killed")
@@ -218,14 +211,12 @@ async def _drive(
     cluster: Deployment,
     packages: Sequence[FaultPackage],
     recorder: JournalRecorder,
-    now_ns: Callable[[], int],
-    *,
+    around: Surroundings,
+    zero: float,
     capabilities: frozenset[Capability],
-    telling: Telling,
-    wall_ms: Callable[[], int],
-    stop: Stopping,
 ) -> None:
-    """Run workloads and faults on a cluster that is up."""
+    """Run workloads and faults on a cluster that is up; `zero` is time 0 of the history (s)."""
+    loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         routes = RouteBook(cluster.namesrvs(), cluster.dial, group)
         composed = Composed(
@@ -236,29 +227,31 @@ async def _drive(
                 group,
                 capabilities=capabilities,
                 cluster_name=options.settings().cluster,
-                wall_ms=wall_ms,
+                wall_ms=around.wall_ms,
             )
         )
         routes.watch(composed.topics)
         await cluster.create_topics(composed.topics)
         await routes.refresh()
         keeping = group.create_task(routes.run())
-        telling.say(f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}")
-        stop.possible = True
+        around.telling.say(
+            f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
+        )
+        around.stop.possible = True
         try:
             await interpreter.run(
-                schedule(options, composed, packages, lambda: stop.asked),
+                schedule(options, composed, packages, lambda: around.stop.asked),
                 concurrency=composed.concurrency,
                 client=composed.client,
                 nemesis=Nemeses(packages, cluster, options),
                 recorder=recorder,
                 rng=Random(f"{options.seed}/generator"),
-                now_ns=now_ns,
-                say=telling.say,
+                now_ns=lambda: round((loop.time() - zero) * 1e9),
+                say=around.telling.say,
                 answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
             )
         finally:
-            stop.possible = False
+            around.stop.possible = False
             keeping.cancel()
             routes.close()
 

@@ -19,7 +19,7 @@ from harness.environments.api import CLIENT_ADDRESS, Environment
 from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
-from harness.lifecycle import Telling, perform
+from harness.lifecycle import Surroundings, Telling, perform
 from harness.options import Options
 from harness.simulation.world import SimHost, World
 from harness.targets.api import Target
@@ -83,10 +83,12 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
                 environment,
                 make_target(options),
                 run,
-                telling=telling,
-                wall_ms=lambda: time.time_ns() // 1_000_000,
-                stop=stop,
-                before_end=keep,
+                Surroundings(
+                    telling=telling,
+                    wall_ms=lambda: time.time_ns() // 1_000_000,
+                    stop=stop,
+                    before_end=keep,
+                ),
             )
 
     asyncio.run(main())
@@ -126,9 +128,7 @@ def _simulated(options: Options, run: Run, telling: Telling) -> None:
                 SimulatedEnvironment(world, mutant=options.mutant),
                 ReferenceTarget(),
                 run,
-                telling=telling,
-                wall_ms=host.wall_ms,
-                stop=stop,
+                Surroundings(telling=telling, wall_ms=host.wall_ms, stop=stop),
             )
 
     try:

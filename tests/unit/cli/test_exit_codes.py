@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from small import SMALL_ARGS
 
-from harness import doctor, runs
+from harness import doctor, runs, worlds
 from harness.cli import EXIT_CRASH, EXIT_USAGE, run_cli
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
@@ -96,8 +96,9 @@ def test_an_invalid_run_is_told_to_people(
 def test_a_run_that_could_do_nothing_is_unknown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = ("--time-limit", "200ms", "--rate", "100000", "--concurrency", "2", "--nemesis", "none")
-    code, out, _ = maxq(capsys, *SIMULATED, tmp_path, *more)
+    more = ("--time-limit", "200ms", "--rate", "100000", "--concurrency", "2")
+    quiet = [word if word != "kill" else "none" for word in SIMULATED]
+    code, out, _ = maxq(capsys, *quiet, tmp_path, *more)
     assert code == 2
     assert "verdict: unknown" in out
 
@@ -105,11 +106,11 @@ def test_a_run_that_could_do_nothing_is_unknown(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (["tset"], "did you mean test?"),
+        (["tset"], "did you mean test"),
         (["test", "--nemesis", "kil"], "did you mean kill?"),
         (["test", "--workload", "queues"], "did you mean queue?"),
         (["test", "--environment", "simulate"], "did you mean simulated"),
-        (["test", "--profile", "PSAFE"], "did you mean P-SAFE?"),
+        (["test", "--profile", "saef"], "did you mean safe?"),
         (["test", "--mutant", "ack_before_writ"], "did you mean ack_before_write?"),
         (["test", "--timing", "medium"], "known: fast, stock"),
         (["test", "--tmie-limit", "3s"], "--time-limit"),
@@ -175,7 +176,7 @@ def test_each_failure_has_its_code_says_how_to_repeat_and_leaves_results(
     async def fail(*_: object, **__: object) -> None:
         raise failure
 
-    monkeypatch.setattr(runs, "perform", fail)
+    monkeypatch.setattr(worlds, "perform", fail)
     code, out, err = maxq(capsys, *SIMULATED, tmp_path)
     assert (code, out) == (want, "")
     assert said in err
@@ -199,7 +200,7 @@ def test_a_violation_is_told_also_when_the_run_ended_too_early(
         (run.path / "history.jsonl").write_bytes(recorded)
         raise EnvironmentLost("gone")
 
-    monkeypatch.setattr(runs, "perform", fail)
+    monkeypatch.setattr(worlds, "perform", fail)
     code, out, err = maxq(capsys, *SIMULATED, tmp_path)
     assert code == 1
     assert "INVALID" in out
@@ -287,7 +288,11 @@ def test_a_damaged_history_is_refused_with_line_and_reason(
         (b'{"seed":1}', "config.json: options: "),
         (b'{"options":{"environment":"simulated"}}', "missing required field `seed`"),
         (b'{"options":{"environment":"simulated","seed":"x"}}', "config.json: options: "),
-        (b'{"options":{"environment":"x","seed":1,"workload":"bank"}}', "'bank'; known: queue"),
+        (b'{"options":{"environment":"x","seed":1,"workload":"bank"}}', "Expected `array`"),
+        (
+            b'{"options":{"environment":"x","seed":1,"workload":["bank"]}}',
+            "'bank'; known: queue, lock",
+        ),
         (b'{"options":{"environment":"x","seed":1,"profile":"P-X"}}', "P-X"),
     ],
 )  # fmt: skip
@@ -347,18 +352,24 @@ def test_a_store_that_cannot_be_made_is_our_failure(
 def test_auto_falls_back_to_the_simulator_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = doctor.Finding("local", False, "local: ip is missing (package iproute2)")
-    monkeypatch.setattr(doctor, "_local", lambda: missing)
-    code, out, err = maxq(capsys, "test", "--store", tmp_path, *SHORT, "--json")
+    missing = {
+        "_local": doctor.Finding("local", False, "local: ip is missing (package iproute2)"),
+        "_docker": doctor.Finding("docker", False, "docker: no engine answers"),
+    }
+    for name, finding in missing.items():
+        monkeypatch.setattr(doctor, name, lambda finding=finding: finding)
+    argv = ("test", *SMALL_ARGS, "--store", tmp_path, *SHORT, "--json")
+    code, out, err = maxq(capsys, *argv)
     assert code == 0
-    assert "environment: simulated (chosen by auto: local: ip is missing" in err
+    said = "environment: simulated (chosen by auto: docker: no engine answers; local: ip is missing"
+    assert said in err
     assert "--env simulated" in json.loads(out)["repeat"]
 
 
 def test_a_random_seed_is_told_and_repeats_the_run(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = maxq(capsys, *SIMULATED[:3], "--store", tmp_path / "a", *SHORT, "--json")
+    first = maxq(capsys, *SIMULATED[:-3], "--store", tmp_path / "a", *SHORT, "--json")
     repeat = json.loads(first[1])["repeat"].split()
     second = maxq(capsys, *repeat[1:], "--store", tmp_path / "b")
     assert (first[0], second[0]) == (0, 0)

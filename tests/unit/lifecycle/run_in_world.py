@@ -11,7 +11,7 @@ from small import SMALL
 from harness.deployment import Deployment
 from harness.environments.api import CLIENT_ADDRESS, MachineSpec
 from harness.environments.simulated import SimulatedEnvironment
-from harness.lifecycle import perform
+from harness.lifecycle import Surroundings, perform
 from harness.options import Options
 from harness.runs import Judged, judge_stored
 from harness.simulation.world import SimHost, World
@@ -66,7 +66,7 @@ class Performed:
         async def main(host: SimHost) -> None:
             await perform(
                 given, self.environment, target, self.run,
-                telling=self, wall_ms=host.wall_ms,
+                Surroundings(telling=self, wall_ms=host.wall_ms),
             )  # fmt: skip
 
         try:
