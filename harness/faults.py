@@ -6,10 +6,11 @@ from random import Random
 from harness.cluster import FaultPackage, Part
 from harness.deployment import Deployment
 from harness.environments.api import Capability, Environment, MissingCapability
-from nemeses.partition import partition_package
-from nemeses.power import power_package
-from nemeses.process import kill_package, pause_package, stop_package
-from nemeses.readdress import readdress_package
+from nemeses.fault import Fault, crowded, package
+from nemeses.partition import partition_fault
+from nemeses.power import power_fault
+from nemeses.process import kill_fault, pause_fault, stop_fault
+from nemeses.readdress import readdress_fault
 
 FAULTS = ("kill", "stop", "pause", "power", "partition", "readdress", "none")
 # What `kill` and `stop` may hit; masters most of all, since it is their death that can lose
@@ -40,19 +41,20 @@ def fault_packages(
 
     moved = MOVED + MOVED_BY_NAME if cluster.settings.by_name else MOVED
     # In the order of the final heals: first whoever runs is let go and hears the others again.
-    makers: dict[str, Callable[[], FaultPackage]] = {
-        "partition": lambda: partition_package(cluster, rng("partition")),
-        "pause": lambda: pause_package(cluster, rng("pause"), PAUSED),
-        "readdress": lambda: readdress_package(cluster, rng("readdress"), moved),
-        "kill": lambda: kill_package(cluster, rng("kill"), KILLED),
-        "stop": lambda: stop_package(cluster, rng("stop"), KILLED),
-        "power": lambda: power_package(cluster, rng("power"), STRUCK),
+    makers: dict[str, Callable[[], Fault]] = {
+        "partition": lambda: partition_fault(cluster, rng("partition")),
+        "pause": lambda: pause_fault(cluster, rng("pause"), PAUSED),
+        "readdress": lambda: readdress_fault(cluster, rng("readdress"), moved),
+        "kill": lambda: kill_fault(cluster, rng("kill"), KILLED),
+        "stop": lambda: stop_fault(cluster, rng("stop"), KILLED),
+        "power": lambda: power_fault(cluster, rng("power"), STRUCK),
     }
-    packages = [make() for name, make in makers.items() if name in names]
-    for package in packages:
-        missing: set[Capability] = set(package.needs - environment.capabilities)
+    faults = [make() for name, make in makers.items() if name in names]
+    quiet_ns = crowded(len(faults))
+    for fault in faults:
+        missing: set[Capability] = set(fault.needs - environment.capabilities)
         if missing:
             lacks = ", ".join(sorted(c.value for c in missing))
             raise MissingCapability(f"{environment.name} cannot do {lacks}, which "
-                                    f"--nemesis {package.name} needs")  # fmt: skip
-    return packages
+                                    f"--nemesis {fault.name} needs")  # fmt: skip
+    return [package(fault, quiet_ns=quiet_ns) for fault in faults]

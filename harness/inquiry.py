@@ -17,7 +17,7 @@ from harness.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, unti
 from harness.targets.api import Node
 from reference.records import RemoteProtocolError
 from reference.rpc import Pool
-from reference.wire.bodies import BrokerReplicasInfo, ReplicasInfo
+from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, ReplicasInfo
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
@@ -88,23 +88,22 @@ class Inquiry:
 
     async def _in_sync_slaves(self) -> list[str]:
         """Members of a SyncStateSet, as the leading controller says, that are not master."""
-        members = [
-            replica.broker_address
-            for info in (await self._replicas()).values()
-            for replica in info.in_sync_replicas
-            if replica.broker_address != info.master_address
-        ]
-        return sorted(name for m in members for name in self._called(m, Role.BROKER))
+        for table in await self._sync_state():
+            members = [
+                replica.broker_address
+                for info in table.values()
+                for replica in info.in_sync_replicas
+                if replica.broker_address != info.master_address
+            ]
+            return sorted(name for m in members for name in self._called(m, Role.BROKER))
+        return []
 
-    async def _replicas(self) -> dict[str, ReplicasInfo]:
-        """What the leading controller holds of each set; nothing where none leads."""
+    async def _sync_state(self) -> list[dict[str, ReplicasInfo]]:
+        """What leading controllers say of each broker set; one at most, but for a moment."""
         sets = sorted({n.broker_set for n in self.by_role(Role.BROKER)})
-        request = Frame(
-            code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=msgspec.json.encode(sets)
-        )
-        for answer in await self._asked(Role.CONTROLLER, request):
-            return BrokerReplicasInfo.from_json(answer.body).replicas_info_table
-        return {}
+        code, body = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, msgspec.json.encode(sets)
+        answers = await self._asked(Role.CONTROLLER, Frame(code=code, ext={}, body=body))
+        return [BrokerReplicasInfo.from_json(a.body).replicas_info_table for a in answers]
 
     async def _controller_leaders(self) -> list[str]:
         """The controller that others call the leader, or itself."""
@@ -121,23 +120,41 @@ class Inquiry:
     # Is everything back?
 
     async def recovered(self) -> bool:
-        """Whether every name server knows a master of every broker set that answers."""
+        """Whether all agree on the masters: the leading controller names one of each set, every
+        name server the same one, and of the brokers that should run it alone leads.
+
+        Less is not enough: a master that was cut off when another was elected believes in itself
+        for a while after the heal. A name server that has just restarted believes it as well, and
+        readers are told that the log ends where it ends there.
+        """
         async with probing(self._environment.observer_dial) as pool:
             try:
-                return await self._recovered(pool)
+                elected = await self._elected()
+                return bool(elected) and await self._agree(pool, elected)
             except (OSError, RemoteProtocolError):
                 return False
 
-    async def _recovered(self, pool: Pool) -> bool:
+    async def _elected(self) -> dict[str, str]:
+        """Master of each set by the leading controller; empty if one has none, or nobody leads."""
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}
+        for table in await self._sync_state():
+            masters = {name: info.master_address or "" for name, info in table.items()}
+            return masters if masters.keys() == sets and all(masters.values()) else {}
+        return {}
+
+    async def _agree(self, pool: Pool, elected: dict[str, str]) -> bool:
         request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
         for namesrv in self.addresses(Role.NAMESRV):
             answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
             table = ClusterInfo.from_json(answer.body).broker_addr_table
-            for name in sorted(sets):
-                master = table[name].broker_addrs.get(MASTER_ID) if name in table else None
-                if master is None or not await _active(pool, master):
-                    return False
+            known = {name: data.broker_addrs.get(MASTER_ID) for name, data in table.items()}
+            if any(known.get(name) != master for name, master in elected.items()):
+                return False
+        for node in self.by_role(Role.BROKER):
+            address = self._nodes.address(node.name)
+            leads = elected[node.broker_set] == address
+            if self._nodes.running(node.name) and await _leads(pool, address) != leads:
+                return False
         return True
 
     async def level(self) -> bool:
@@ -154,12 +171,13 @@ class Inquiry:
 
     async def whole(self) -> bool:
         """Whether every replica of every set is in its SyncStateSet."""
-        known = await self._replicas()
         count = Counter(n.broker_set for n in self.by_role(Role.BROKER))
-        return all(
-            name in known and len(known[name].in_sync_replicas) == replicas
-            for name, replicas in count.items()
-        )
+        for known in await self._sync_state():
+            return all(
+                name in known and len(known[name].in_sync_replicas) == replicas
+                for name, replicas in count.items()
+            )
+        return False
 
     async def mutants(self) -> dict[str, str]:
         """The seeded bug that each broker says it has; empty for none."""
@@ -226,6 +244,9 @@ class Inquiry:
         return True
 
 
-async def _active(pool: Pool, address: str) -> bool:
-    table = await runtime_info(pool, address)
-    return table.get("brokerActive", "true") == "true"
+async def _leads(pool: Pool, address: str) -> bool:
+    """Whether a broker that serves believes itself the master; a fenced one does not serve."""
+    active = (await runtime_info(pool, address)).get("brokerActive", "true") == "true"
+    request = Frame(code=RequestCode.GET_BROKER_HA_STATUS, ext={})
+    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+    return active and HaRuntimeInfo.from_json(answer.body).master

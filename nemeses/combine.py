@@ -58,7 +58,7 @@ def ordered(
     return FaultPackage(
         name=f"{first.name}-then-{second.name}",
         needs=first.needs | second.needs,
-        generator=pace(steps),
+        generator=pace(steps, quiet_ns),
         final_generator=lift([dict(second.end), dict(first.end)]),
         nemesis=Several(first, second),
         color=first.color,

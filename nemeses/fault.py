@@ -18,7 +18,8 @@ from harness.generator import PENDING, Context, Generator, Sleep, Step
 from harness.generators import lift, once
 from histories.op import NEMESIS, Op
 
-QUIET_NS = 2_000_000_000  # before each strike
+QUIET_NS = 2_000_000_000  # before each strike of a fault that is alone
+CROWDED_NS = 3_000_000_000  # so much longer for each other fault, or nothing ever works
 
 Ask = Mapping[str, Any]  # an operation of a nemesis, as `lift` takes it
 
@@ -45,11 +46,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Pace(msgspec.Struct, frozen=True):
     """Operations over and over, each due a while after the one before it has ended.
 
-    `due_ns` is -1 until it is first asked. `awaited`: how many events of the operation under way
-    are still to come, its beginning and its end.
+    The first is due `first_ns` after the first question; `due_ns` is -1 until then. `awaited`: how
+    many events of the operation under way are still to come, its beginning and its end.
     """
 
     steps: tuple[tuple[int, Generator], ...]  # wait, operation
+    first_ns: int
     at: int = 0
     due_ns: int = -1
     awaited: int = 0
@@ -58,13 +60,12 @@ class Pace(msgspec.Struct, frozen=True):
         process = ctx.some_free_process()
         if self.awaited or process is None:
             return PENDING, self
-        wait_ns, gen = self.steps[self.at]
         if self.due_ns < 0:
             # A question changes nothing, so the clock can be started by an answer only: one that
             # keeps the nemesis for no time at all.
-            started = msgspec.structs.replace(self, due_ns=ctx.time + wait_ns)
+            started = msgspec.structs.replace(self, due_ns=ctx.time + self.first_ns)
             return Sleep(process, 0, ctx.time), started
-        step = gen.op(ctx)
+        step = self.steps[self.at][1].op(ctx)
         if step is None or not isinstance(step[0], Op):
             return PENDING, self
         op = msgspec.structs.replace(step[0], time=max(step[0].time, self.due_ns))
@@ -77,16 +78,27 @@ class Pace(msgspec.Struct, frozen=True):
             return msgspec.structs.replace(self, awaited=1)
         after = (self.at + 1) % len(self.steps)
         due_ns = event.time + self.steps[after][0]
-        return Pace(steps=self.steps, at=after, due_ns=due_ns)
+        return msgspec.structs.replace(self, at=after, due_ns=due_ns, awaited=0)
 
 
-def pace(steps: Sequence[tuple[int, Ask]]) -> Generator:
-    """Operations over and over, each `wait_ns` after the end of the one before: (wait, what)."""
-    return Pace(steps=tuple((wait_ns, lift(what)) for wait_ns, what in steps))
+def pace(steps: Sequence[tuple[int, Ask]], first_ns: int) -> Generator:
+    """Operations over and over.
+
+    Args:
+        steps: how long after the end of the one before, and what.
+        first_ns: how long before the first, where nothing is before it.
+    """
+    return Pace(tuple((wait_ns, lift(what)) for wait_ns, what in steps), first_ns)
 
 
-def package(fault: Fault, *, quiet_ns: int = QUIET_NS) -> FaultPackage:
-    """A fault that strikes `quiet_ns` after its last heal, again and again."""
+def package(fault: Fault, *, first_ns: int = QUIET_NS, quiet_ns: int = QUIET_NS) -> FaultPackage:
+    """A fault that strikes again and again.
+
+    Args:
+        fault: what strikes.
+        first_ns: before the first strike.
+        quiet_ns: between a heal and the next strike.
+    """
     steps: list[tuple[int, Ask]] = []
     for begins in fault.rounds:
         waits = [quiet_ns, *[fault.hold_ns] * (len(begins) - 1)]
@@ -94,9 +106,14 @@ def package(fault: Fault, *, quiet_ns: int = QUIET_NS) -> FaultPackage:
     return FaultPackage(
         name=fault.name,
         needs=fault.needs,
-        generator=pace(steps),
+        generator=pace(steps, first_ns),
         final_generator=once(fault.end),
         nemesis=fault.nemesis,
         color=fault.color,
         fs=fault.fs,
     )
+
+
+def crowded(faults: int) -> int:
+    """How long (ns) each of so many faults leaves the cluster alone after a heal."""
+    return QUIET_NS + CROWDED_NS * (faults - 1)

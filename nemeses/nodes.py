@@ -55,13 +55,15 @@ class Choice:
         self._several = Bag(rng, [p for p in several if p in classes] or broker)
 
     async def victims(self, group: object) -> tuple[Part, list[str]] | None:
-        """Who is hit, and as what; None if nobody can be."""
-        if group == ALL:
-            everybody = await self._playing("broker")
-            return None if everybody is None else ("broker", everybody)
+        """Who is hit, and as what; None if nobody can be. Where a group has nobody left, somebody
+        else is hit."""
+        everybody = await self._playing("broker") if group == ALL else None
+        if everybody is not None:
+            return "broker", everybody
         if group in (MINORITY, MAJORITY):
             drawn = await self._several.draw(self._playing)
-            return None if drawn is None else (drawn[0], self._share(drawn[1], group))
+            if drawn is not None:
+                return drawn[0], self._share(drawn[1], group)
         drawn = await self._bag.draw(self._playing) or await self._instead.draw(self._playing)
         return None if drawn is None else (drawn[0], [self._rng.choice(drawn[1])])
 
@@ -102,8 +104,7 @@ class NodeNemesis:
             return await self._end()
         chosen = await self._choice.victims(op.value)
         if chosen is None:
-            asked = ("broker",) if op.value == ALL else self._choice.parts
-            return Fail([f"nobody-to-{self._f}", *asked])
+            return Fail([f"nobody-to-{self._f}", *self._choice.parts])
         part, victims = chosen
         return Ok({v: told(await self._strike(v), role=part) for v in victims})
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, FaultPackage, Grudge, Part, Proof
+from harness.cluster import ClusterView, Grudge, Part, Proof
 from harness.environments.api import CLIENT, Capability, Role
 from harness.targets.api import Node
 from histories.op import Op
 from nemeses.bag import Bag
-from nemeses.fault import Fault, package
+from nemeses.fault import Fault
 from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
 from nemeses.nodes import told
 
@@ -171,8 +171,3 @@ def partition_fault(
         nemesis=Partition(cluster, rng),
         color="#A0E9C9",
     )
-
-
-def partition_package(cluster: ClusterView, rng: Random) -> FaultPackage:
-    """Cut, heal, and so on."""
-    return package(partition_fault(cluster, rng))

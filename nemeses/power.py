@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.cluster import ClusterView, FaultPackage, Part
+from harness.cluster import ClusterView, Part
 from harness.environments.api import Capability
-from nemeses.fault import Fault, package
+from nemeses.fault import Fault
 from nemeses.nodes import ALL, ONE, Choice, NodeNemesis, start_dead
 from nemeses.process import START
 
@@ -45,8 +45,3 @@ def power_fault(
         ),
         color="#B7A6D9",
     )
-
-
-def power_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
-    """Dark, light, and so on."""
-    return package(power_fault(cluster, rng, parts))

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.cluster import ClusterView, FaultPackage, Part
+from harness.cluster import ClusterView, Part
 from harness.environments.api import Capability
-from nemeses.fault import Fault, package
+from nemeses.fault import Fault
 from nemeses.nodes import MAJORITY, MINORITY, ONE, Choice, NodeNemesis, resume_paused, start_dead
 
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
@@ -94,18 +94,3 @@ def pause_fault(
         ),
         color="#C5A0E9",
     )
-
-
-def kill_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
-    """Kill, wait, start, wait, and so on."""
-    return package(kill_fault(cluster, rng, parts))
-
-
-def stop_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
-    """Stop, wait, start, wait, and so on."""
-    return package(stop_fault(cluster, rng, parts))
-
-
-def pause_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
-    """Pause, wait, resume, wait, and so on."""
-    return package(pause_fault(cluster, rng, parts))

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, FaultPackage, Part
+from harness.client.outcome import Ok, Outcome
+from harness.cluster import ClusterView, Part
 from harness.environments.api import Capability
 from histories.op import Op
 from nemeses.bag import Bag
-from nemeses.fault import Ask, Fault, package
+from nemeses.fault import Ask, Fault
 from nemeses.nodes import ONE, Choice, each, told
 
 AWAY_NS = 5_000_000_000  # between two moves
@@ -35,7 +35,8 @@ class Readdress:
 
     def __init__(self, cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> None:
         self._cluster = cluster
-        # What is paused answers nobody, so nothing would prove that it moved.
+        self._rng = rng
+        # Rather not one that is paused: it would not notice.
         self._choice = Choice(cluster, rng, parts, lambda node: not cluster.paused(node))
         self._ways = Bag(rng, (LIVE, RESTART))
         self._moved: dict[str, None] = {}
@@ -47,13 +48,18 @@ class Readdress:
         return await (self._home() if op.f == "restore-ip" else self._away(op.value))
 
     async def _away(self, way: object) -> Outcome:
-        chosen = await self._choice.victims(ONE)
-        if chosen is None:
-            return Fail(["nobody-to-change-ip", *self._choice.parts])
-        part, [node] = chosen
+        part, node = await self._victim()
         self._moved[node] = None
         proof = await self._cluster.change_ip(node, restart=way == RESTART)
         return Ok({node: told(proof, role=part)})
+
+    async def _victim(self) -> tuple[Part, str]:
+        chosen = await self._choice.victims(ONE)
+        if chosen is not None:
+            return chosen[0], chosen[1][0]
+        # All are down or paused. A machine can move all the same, and its node wakes up there.
+        brokers = [n.name for n in self._cluster.nodes if n.broker_set and not n.spare]
+        return "broker", self._rng.choice(brokers)
 
     async def _home(self) -> Outcome:
         restart = self._ways.next() == RESTART
@@ -89,8 +95,3 @@ def readdress_fault(
         nemesis=Readdress(cluster, rng, parts),
         color="#A0C8E9",
     )
-
-
-def readdress_package(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> FaultPackage:
-    """Away, home, and so on."""
-    return package(readdress_fault(cluster, rng, parts))

@@ -196,7 +196,7 @@ def test_a_violation_is_told_also_when_the_run_ended_too_early(
     """False, then crash: a real violation is never masked."""
     recorded = (invalid_run / "history.jsonl").read_bytes()
 
-    async def fail(options: Any, environment: Any, target: Any, run: Run, **_: Any) -> None:
+    async def fail(options: Any, environment: Any, target: Any, run: Run, *_: Any) -> None:
         (run.path / "history.jsonl").write_bytes(recorded)
         raise EnvironmentLost("gone")
 

@@ -1,157 +1,157 @@
-"""The kill nemesis against a fake cluster: whom it hits, what it says, what it starts again."""
+"""Faults kill, stop and pause: whom they hit, what is told, who comes back."""
 
-import asyncio
-from collections.abc import Sequence
 from itertools import pairwise
 from random import Random
-from typing import Any
 
-from harness.client.outcome import Client, Fail, Ok, Outcome
-from harness.cluster import Part, Proof
-from harness.environments.api import Capability, Role
+import pytest
+from struck_cluster import TRIO, FakeCluster, invoke, values
+
+from harness.client.outcome import Fail, Ok
+from harness.cluster import Part
+from harness.environments.api import Capability
 from harness.generators import time_limit
 from harness.generators.simulate import after, simulate
-from harness.targets.api import Node, Topology, plan
-from histories.op import NEMESIS, Op
-from nemeses.process import DOWN_NS, QUIET_NS, kill_package
+from nemeses.fault import QUIET_NS, package
+from nemeses.nodes import ALL, MAJORITY, MINORITY
+from nemeses.process import DOWN_NS, kill_fault, pause_fault, stop_fault
 
 SECOND_NS = 1_000_000_000
 BROKER_ONLY: tuple[Part, ...] = ("broker",)
-
-
-class FakeCluster:
-    """Knows who runs; a process may have ended by itself."""
-
-    def __init__(self) -> None:
-        self.nodes = plan(Topology(broker_sets=3))
-        self.dead: set[str] = set()
-        self.ended_alone: set[str] = set()
-        self.killed: list[str] = []
-        self.started: list[str] = []
-
-    dial: Any = None
-
-    def by_role(self, role: Role) -> Sequence[Node]:
-        return [n for n in self.nodes if n.role is role]
-
-    async def playing(self, part: Part) -> Sequence[str]:
-        """Every first replica is a master here, and nobody leads the controllers."""
-        roles = {"master": Role.BROKER, "slave": None, "controller-leader": None}
-        role = roles[part] if part in roles else Role(part)
-        return [n.name for n in self.nodes if n.role is role and self.running(n.name)]
-
-    def address(self, node: str) -> str:
-        return node
-
-    def namesrvs(self) -> Sequence[str]:
-        return []
-
-    def running(self, node: str) -> bool:
-        return node not in self.dead
-
-    async def power_loss(self, node: str) -> Proof:
-        return await self.kill(node)
-
-    async def kill(self, node: str) -> Proof:
-        self.killed.append(node)
-        self.dead.add(node)
-        return Proof(node not in self.ended_alone, {"pid": 5, "code": -9, "port": "refused"})
-
-    async def start(self, node: str) -> Proof:
-        self.started.append(node)
-        self.dead.discard(node)
-        return Proof(True, {"pid": 6, "code": None, "port": "open"})
-
-
-def invoke(nemesis: Client, *fs: str) -> list[Outcome]:
-    async def main() -> list[Outcome]:
-        return [await nemesis.invoke(Op("info", NEMESIS, f)) for f in fs]
-
-    return asyncio.run(main())
+PARTS: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "namesrv")
 
 
 def test_the_victim_runs_and_has_the_role() -> None:
     cluster = FakeCluster()
-    nemesis = kill_package(cluster, Random(1), BROKER_ONLY).nemesis
+    nemesis = kill_fault(cluster, Random(1), BROKER_ONLY).nemesis
     invoke(nemesis, "kill", "kill", "kill")
-    assert sorted(cluster.killed) == ["b0-0", "b1-0", "b2-0"], "nobody is killed twice"
+    assert sorted(cluster.struck("kill")) == ["b0-0", "b1-0", "b2-0"], "nobody is killed twice"
 
 
 def test_a_completed_kill_says_who_why_and_how_it_was_seen() -> None:
     cluster = FakeCluster()
-    [outcome] = invoke(kill_package(cluster, Random(1), BROKER_ONLY).nemesis, "kill")
+    [outcome] = invoke(kill_fault(cluster, Random(1), BROKER_ONLY).nemesis, "kill")
     seen = {"holds": True, "role": "broker", "pid": 5, "code": -9, "port": "refused"}
-    assert outcome == Ok({cluster.killed[0]: seen})
+    assert outcome == Ok({cluster.struck("kill")[0]: seen})
 
 
-def test_a_process_that_ended_by_itself_is_not_our_kill() -> None:
+@pytest.mark.parametrize("verb", ["kill", "stop", "pause"])
+def test_what_was_not_seen_does_not_hold(verb: str) -> None:
     cluster = FakeCluster()
-    cluster.ended_alone = {n.name for n in cluster.nodes}
-    [outcome] = invoke(kill_package(cluster, Random(1), BROKER_ONLY).nemesis, "kill")
-    assert isinstance(outcome, Ok)
-    assert [seen["holds"] for seen in outcome.value.values()] == [False]
+    cluster.unproven = {verb}
+    faults = {
+        "kill": kill_fault(cluster, Random(1), BROKER_ONLY),
+        "stop": stop_fault(cluster, Random(1), BROKER_ONLY),
+        "pause": pause_fault(cluster, Random(1), BROKER_ONLY),
+    }
+    [value] = values(invoke(faults[verb].nemesis, verb))
+    assert [seen["holds"] for seen in value.values()] == [False]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_every_part_is_struck_before_any_is_struck_again(seed: int) -> None:
+    """Also masters: bad luck cannot miss them for a whole run."""
+    cluster = FakeCluster(TRIO)
+    nemesis = kill_fault(cluster, Random(seed), PARTS).nemesis
+    for _ in range(4):
+        hits = values(invoke(nemesis, *["kill", "start"] * len(PARTS)))[::2]
+        roles = [seen["role"] for hit in hits for seen in hit.values()]
+        assert sorted(roles) == sorted(PARTS)
 
 
 def test_a_part_that_nobody_plays_is_passed_over() -> None:
     cluster = FakeCluster()
     cluster.dead = {"n0", "c0", "b0-0"}
-    nemesis = kill_package(cluster, Random(1), ("namesrv", "controller", "broker")).nemesis
+    nemesis = kill_fault(cluster, Random(1), ("namesrv", "controller", "broker")).nemesis
     invoke(nemesis, "kill", "kill")
-    assert sorted(cluster.killed) == ["b1-0", "b2-0"]
+    assert sorted(cluster.struck("kill")) == ["b1-0", "b2-0"]
 
 
-def test_where_nobody_leads_another_part_is_hit() -> None:
-    cluster = FakeCluster()
-    nemesis = kill_package(cluster, Random(1), ("slave", "controller-leader", "master")).nemesis
-    [outcome] = invoke(nemesis, "kill")
-    assert isinstance(outcome, Ok)
-    assert [seen["role"] for seen in outcome.value.values()] == ["master"]
+def test_in_an_election_any_broker_is_hit() -> None:
+    cluster = FakeCluster(TRIO)
+    cluster.nobody = {"master", "slave"}
+    [value] = values(invoke(kill_fault(cluster, Random(1), ("master", "slave")).nemesis, "kill"))
+    [(node, seen)] = value.items()
+    assert (node[0], seen["role"]) == ("b", "broker")
 
 
 def test_nobody_to_kill_is_said() -> None:
     cluster = FakeCluster()
     cluster.dead = {n.name for n in cluster.nodes}
-    [outcome] = invoke(kill_package(cluster, Random(1), ("broker", "broker")).nemesis, "kill")
+    [outcome] = invoke(kill_fault(cluster, Random(1), ("broker", "broker")).nemesis, "kill")
     assert outcome == Fail(["nobody-to-kill", "broker"])
-    assert not cluster.killed
+    assert not cluster.done
 
 
-def test_start_starts_everything_that_is_dead_also_what_was_killed_before() -> None:
-    cluster = FakeCluster()
-    nemesis = kill_package(cluster, Random(1), BROKER_ONLY).nemesis
-    invoke(nemesis, "kill", "kill")
-    cluster.dead.add("n0")
-    [outcome] = invoke(nemesis, "start")
-    assert isinstance(outcome, Ok)
-    assert set(outcome.value) == {"n0", *cluster.killed}
-    assert all(seen["holds"] and seen["port"] == "open" for seen in outcome.value.values())
+@pytest.mark.parametrize(("group", "count"), [(MINORITY, 1), (MAJORITY, 2), (ALL, 3)])
+def test_several_are_struck_at_once(group: str, count: int) -> None:
+    cluster = FakeCluster(TRIO)
+    nemesis = kill_fault(cluster, Random(1), PARTS).nemesis
+    classes = set()
+    strike = ("kill", group)
+    for value in values(invoke(nemesis, strike, "start", strike, "start"))[::2]:
+        assert len(value) == count
+        classes |= {node[0] for node in value}
+    assert classes == ({"b"} if group == ALL else {"b", "c"}), "brokers and controllers in turn"
+
+
+def test_a_group_that_is_all_down_is_passed_over() -> None:
+    cluster = FakeCluster(TRIO)
+    cluster.dead = {"b0-0", "b0-1", "b0-2"}
+    [value] = values(invoke(kill_fault(cluster, Random(1), PARTS).nemesis, ("kill", ALL)))
+    assert [node[0] for node in value] in (["c"], ["n"])
+
+
+def test_start_starts_everything_that_is_dead_but_no_spare() -> None:
+    cluster = FakeCluster(TRIO)
+    cluster.dead = {"n0", "b0-1", "r0"}
+    nemesis = kill_fault(cluster, Random(1), BROKER_ONLY).nemesis
+    [back] = values(invoke(nemesis, "start"))
+    assert set(back) == {"n0", "b0-1"}
+    assert all(seen["holds"] and seen["port"] == "open" for seen in back.values())
     [idle] = invoke(nemesis, "start")
     assert idle == Ok({"nobody": {"holds": True, "reason": "every node was running"}})
 
 
-def test_a_role_named_thrice_is_hit_thrice_as_often() -> None:
-    hits = {"broker": 0, "namesrv": 0}
-    cluster = FakeCluster()
-    parts: tuple[Part, ...] = ("broker", "broker", "broker", "namesrv")
-    nemesis = kill_package(cluster, Random(1), parts).nemesis
-    for outcome in invoke(nemesis, *["kill", "start"] * 400)[::2]:
-        assert isinstance(outcome, Ok)
-        [seen] = outcome.value.values()
-        hits[seen["role"]] += 1
-    assert 2.4 < hits["broker"] / hits["namesrv"] < 3.7
+def test_nobody_is_paused_twice_and_all_go_on() -> None:
+    cluster = FakeCluster(TRIO)
+    nemesis = pause_fault(cluster, Random(1), ("broker",)).nemesis
+    invoke(nemesis, "pause", "pause", "pause")
+    assert cluster.held == {"b0-0", "b0-1", "b0-2"}
+    assert isinstance(invoke(nemesis, "pause")[0], Fail)
+    back, idle = values(invoke(nemesis, "resume", "resume"))
+    assert (sorted(back), cluster.held) == (["b0-0", "b0-1", "b0-2"], set())
+    assert list(idle) == ["nobody"]
+
+
+def test_who_was_killed_while_paused_is_not_resumed() -> None:
+    cluster = FakeCluster(TRIO)
+    nemesis = pause_fault(cluster, Random(1), ("master",)).nemesis
+    invoke(nemesis, "pause")
+    invoke(kill_fault(cluster, Random(1), ("master",)).nemesis, "kill")
+    assert cluster.struck("kill") == ["b0-0"], "a paused node can be killed"
+    assert list(values(invoke(nemesis, "resume"))[0]) == ["nobody"]
 
 
 def test_the_package_kills_and_starts_in_turn_and_heals_at_the_end() -> None:
-    package = kill_package(FakeCluster(), Random(1), BROKER_ONLY)
-    assert package.needs == {Capability.KILL, Capability.RESTART}
-    assert package.fs == {"kill", "start"}
+    made = package(kill_fault(FakeCluster(), Random(1), BROKER_ONLY))
+    assert made.needs == {Capability.KILL, Capability.RESTART}
+    assert made.fs == {"kill", "start"}
     seen = simulate(
-        time_limit(20 * SECOND_NS, package.generator), concurrency=0, complete=after(1000)
+        time_limit(20 * SECOND_NS, made.generator), concurrency=0, complete=after(1000)
     ).invocations
     assert [op.f for op in seen] == (["kill", "start"] * 20)[: len(seen)]
-    assert len(seen) == 11
+    assert [op.value for op in seen[::2]] == ["one", "one", "one", "majority", "one", "one"]
+    assert seen[0].time == QUIET_NS
     gaps = [b.time - a.time for a, b in pairwise(seen)]
     assert gaps[0::2] == [DOWN_NS + 1000] * len(gaps[0::2])
     assert gaps[1::2] == [QUIET_NS + 1000] * len(gaps[1::2])
-    [end] = simulate(package.final_generator, concurrency=0).invocations
+    [end] = simulate(made.final_generator, concurrency=0).invocations
     assert end.f == "start"
+
+
+def test_stop_and_pause_name_their_operations() -> None:
+    cluster = FakeCluster()
+    assert package(stop_fault(cluster, Random(1), PARTS)).fs == {"stop", "start"}
+    pause = package(pause_fault(cluster, Random(1), PARTS))
+    assert pause.fs == {"pause", "resume"}
+    assert pause.needs == {Capability.PAUSE}

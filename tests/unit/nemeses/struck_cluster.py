@@ -1,0 +1,137 @@
+"""A cluster for nemeses to strike: remembers what was done, and proves it unless told not to."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.client.outcome import Client, Ok, Outcome
+from harness.cluster import Grudge, Part, Proof
+from harness.environments.api import Role
+from harness.targets.api import Node, Topology, plan
+from histories.op import NEMESIS, Op
+
+SETS = Topology(broker_sets=3)
+TRIO = Topology(broker_sets=1, replicas=3, controllers=3, spares=1)
+
+
+class FakeCluster:
+    """Each first replica is a master, `c0` leads, all are in sync; nobody plays what is in
+    `nobody`."""
+
+    dial: Any = None
+
+    def __init__(self, topology: Topology = SETS) -> None:
+        self.nodes: Sequence[Node] = plan(topology)
+        self.dead: set[str] = set()
+        self.held: set[str] = set()
+        self.nobody: set[Part] = set()
+        self.unproven: set[str] = set()  # verbs whose proofs do not hold
+        self.done: list[tuple[str, str]] = []  # verb, node
+        self.grudge: Grudge = {}
+        self.moves: dict[str, int] = {}
+
+    def by_role(self, role: Role) -> Sequence[Node]:
+        return [n for n in self.nodes if n.role is role and not n.spare]
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        brokers = [n.name for n in self.by_role(Role.BROKER)]
+        masters = [b for b in brokers if b.endswith("-0")]
+        slaves = [b for b in brokers if b not in masters]
+        found = {
+            "master": masters,
+            "slave": slaves,
+            "sync-state-set-slave": slaves,
+            "controller-leader": ["c0"],
+        }.get(part) or ([] if part == "slave" else self._of(part))
+        return [] if part in self.nobody else [n for n in found if self.running(n)]
+
+    def _of(self, part: Part) -> list[str]:
+        known = [role for role in Role if role.value == part]
+        return [n.name for role in known for n in self.by_role(role)]
+
+    def address(self, node: str) -> str:
+        return node
+
+    def namesrvs(self) -> Sequence[str]:
+        return []
+
+    def running(self, node: str) -> bool:
+        return node not in self.dead
+
+    def paused(self, node: str) -> bool:
+        return node in self.held
+
+    def _proof(self, verb: str, node: str, **seen: object) -> Proof:
+        self.done.append((verb, node))
+        return Proof(verb not in self.unproven, seen)
+
+    def struck(self, verb: str) -> list[str]:
+        return [node for done, node in self.done if done == verb]
+
+    async def kill(self, node: str) -> Proof:
+        self.dead.add(node)
+        self.held.discard(node)
+        return self._proof("kill", node, pid=5, code=-9, port="refused")
+
+    async def stop(self, node: str) -> Proof:
+        self.dead.add(node)
+        self.held.discard(node)
+        return self._proof("stop", node, pid=5, code=0, port="refused")
+
+    async def power_loss(self, node: str) -> Proof:
+        self.dead.add(node)
+        self.held.discard(node)
+        return self._proof("power_loss", node, code=-9, lost_bytes=7, lost_names=1)
+
+    async def start(self, node: str) -> Proof:
+        self.dead.discard(node)
+        return self._proof("start", node, pid=6, code=None, port="open")
+
+    async def pause(self, node: str) -> Proof:
+        self.held.add(node)
+        return self._proof("pause", node, stopped=True)
+
+    async def resume(self, node: str) -> Proof:
+        self.held.discard(node)
+        return self._proof("resume", node, stopped=False)
+
+    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+        self.moves[node] = self.moves.get(node, 0) + 1
+        return self._proof("change_ip", node, restart=restart)
+
+    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+        self.moves[node] = 0
+        return self._proof("restore_ip", node, restart=restart)
+
+    async def cut(self, grudge: Grudge, *, reset: bool = False) -> Mapping[str, Proof]:
+        self.grudge = grudge
+        return {
+            to: self._proof("cut", to, **{"from": dict.fromkeys(sorted(who), 1)})
+            for to, who in grudge.items()
+        }
+
+    async def heal(self) -> Mapping[str, Proof]:
+        healed, self.grudge = self.grudge, {}
+        return {to: self._proof("heal", to) for to in healed}
+
+    async def wipe(self, node: str) -> Proof:
+        return self._proof("wipe", node)
+
+
+def invoke(nemesis: Client, *ops: tuple[str, object] | str) -> list[Outcome]:
+    """Perform operations, each a name or a name and a value."""
+
+    async def main() -> list[Outcome]:
+        pairs = [(op, "one") if isinstance(op, str) else op for op in ops]
+        return [await nemesis.invoke(Op("info", NEMESIS, f, value)) for f, value in pairs]
+
+    return asyncio.run(main())
+
+
+def values(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """What each operation did, by node."""
+    found = []
+    for outcome in outcomes:
+        assert isinstance(outcome, Ok)
+        found.append(outcome.value)
+    return found
