@@ -19,6 +19,12 @@ class FakeCluster:
     `nobody`."""
 
     dial: Any = None
+    observer_dial: Any = None
+    # What faults never ask.
+    controllers: Any = None
+    identity: Any = None
+    stored: Any = None
+    level: Any = None
 
     def __init__(self, topology: Topology = SETS) -> None:
         self.nodes: Sequence[Node] = plan(topology)
