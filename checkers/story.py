@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from checkers.log_key import Finding
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, ControllerView, decoded
-from histories.op import Op
+from histories.op import HistoryError, Op
 from histories.tables import epoch_of, node_of
 
 TEXT_MAX = 160  # characters of a value quoted from the history
@@ -146,7 +146,11 @@ def _reigns(history: History) -> dict[str, list[Reign]]:
     for op in history.clients:
         if op.f != OBSERVE_CONTROLLER or op.type != "ok":
             continue
-        for name, view in decoded(op, ControllerView).sets.items():
+        try:
+            sets = decoded(op, ControllerView).sets
+        except HistoryError:
+            continue  # whoever judges it will say so
+        for name, view in sets.items():
             if view.master is not None:
                 reign = Reign(op.index, view.master_epoch, name)
                 found.setdefault(view.master_address, []).append(reign)

@@ -59,15 +59,40 @@ def test_a_killed_harness_leaves_nothing_behind_but_its_history(tmp_path: Path) 
     assert verdict["valid"] == "unknown"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupt_cleans_up(tmp_path: Path, number: signal.Signals) -> None:
-    """Control-C and a polite kill stop the run, leave nothing, and are our own failure (255)."""
+def test_a_polite_kill_cleans_up(tmp_path: Path) -> None:
+    """SIGTERM ends the run, leaves nothing, and is our own failure (255)."""
     harness = start(tmp_path, "--time-limit", "60s")
     assert eventually(lambda: journal_lines(tmp_path) > 0, 60)
-    harness.send_signal(number)
+    harness.send_signal(signal.SIGTERM)
     _, told = harness.communicate(timeout=30)
     assert harness.returncode == 255
     assert "interrupted" in told
     assert "repeat:  maxq test" in told
     assert "Traceback" not in told
+    assert eventually(lambda: not processes_of(tmp_path), 5)
+
+
+def test_an_interrupt_heals_reads_and_gives_a_verdict(tmp_path: Path) -> None:
+    """Control-C asks for an end: it comes in good order, long before the time limit."""
+    harness = start(tmp_path, "--time-limit", "300s", "--rate", "10")
+    assert eventually(lambda: journal_lines(tmp_path) > 200, 60)
+    harness.send_signal(signal.SIGINT)
+    out, told = harness.communicate(timeout=60)
+    assert "interrupted: healing, reading everything, judging" in told
+    assert harness.returncode == 2, "too few operations for what was asked"
+    assert "await-recovery: cluster proven" in told
+    assert "verdict: unknown" in out
+    assert "only" in out
+    assert eventually(lambda: not processes_of(tmp_path), 5)
+
+
+def test_a_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
+    harness = start(tmp_path, "--time-limit", "300s")
+    assert eventually(lambda: journal_lines(tmp_path) > 0, 60)
+    harness.send_signal(signal.SIGINT)
+    assert harness.stderr is not None
+    assert any("interrupted: healing" in line for line in harness.stderr)
+    harness.send_signal(signal.SIGINT)
+    harness.communicate(timeout=30)
+    assert harness.returncode in (2, 255)  # it may have come to its end meanwhile
     assert eventually(lambda: not processes_of(tmp_path), 5)

@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 
 from checkers.faults import faults
-from harness.lifecycle import FAULTS, Options
+from harness.faults import FAULTS
+from harness.options import Options
 from harness.runs import Judged, run_test
 
 SECOND_NS = 1_000_000_000
-TRIO: dict[str, Any] = {"controllers": 3, "broker_sets": 1, "replicas": 3, "profile": "P-SAFE"}
+TRIO: dict[str, Any] = {
+    "workload": ("queue",),
+    "controllers": 3,
+    "broker_sets": 1,
+    "replicas": 3,
+    "profile": "P-SAFE",
+}
 SINGLE = [name for name in FAULTS if name != "none"]
 THREE = ("kill", "partition", "readdress")
 BEGINS = {
@@ -76,7 +83,8 @@ def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
         command = [
             sys.executable, "-m", "harness.cli", "test", "--environment", "simulated", *words,
             "--time-limit", "30s", "--seed", "9", "--store", str(folder), "--json",
-            "--controllers", "3", "--broker-sets", "1", "--replicas", "3", "--profile", "P-SAFE",
+            "--workload", "queue", "--controllers", "3", "--broker-sets", "1",
+            "--replicas", "3", "--profile", "P-SAFE",
         ]  # fmt: skip
         environ = {**os.environ, "PYTHONHASHSEED": hash_seed}
         done = subprocess.run(command, env=environ, capture_output=True, timeout=110)
