@@ -38,6 +38,7 @@ TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
             "syncControllerMetadataPeriod": 1000,
             "checkSyncStateSetPeriod": 1000,
             "haMaxTimeSlaveNotCatchup": 3000,
+            "slaveTimeout": 1500,  # a send that nobody takes keeps its client for no longer
             "registerNameServerPeriod": 10_000,
         },
     },
