@@ -78,6 +78,7 @@ class Connection(asyncio.Protocol):
         self._last_opaque = 0
         self._in_flight = 0
         self._on_close: list[Callable[[Connection], None]] = []
+        self.serial = 0  # of those that a server accepted, in order; from 1
         self.remote = ""  # "ip:port" of the peer
         self.local = ""
 
@@ -283,6 +284,7 @@ class Server:
 
     def __init__(self) -> None:
         self.connections: dict[Connection, None] = {}  # a dict keeps the order of arrival
+        self.accepted_count = 0
         self._listener: asyncio.AbstractServer | None = None
 
     def close(self) -> None:
@@ -303,6 +305,8 @@ async def serve(host: str, port: int, handler: Handler, *, group: asyncio.TaskGr
 
     def accept() -> Connection:
         connection = Connection(group, handler, accepted=True)
+        server.accepted_count += 1
+        connection.serial = server.accepted_count
         server.connections[connection] = None
         connection.on_close(lambda c: server.connections.pop(c, None) and None)
         return connection

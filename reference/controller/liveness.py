@@ -30,6 +30,7 @@ class Seen:
     at_ns: int
     beat: Heartbeat
     channel: Hashable
+    serial: int  # of the channel
 
 
 @dataclass(slots=True)
@@ -40,8 +41,19 @@ class Liveness:
     since_ns: int = 0
     _seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
 
-    def on_heartbeat(self, now_ns: int, beat: Heartbeat, channel: Hashable = None) -> None:
-        self._seen[beat.broker_set, beat.broker_id] = Seen(now_ns, beat, channel)
+    def on_heartbeat(
+        self, now_ns: int, beat: Heartbeat, channel: Hashable = None, serial: int = 0
+    ) -> None:
+        """Note a sign of life.
+
+        A broker has one connection at a time. What still arrives over one that was accepted before
+        another that it has used since is late: after a cut, or when an address comes back, the
+        kernel delivers what it could not before, and then the end of that connection.
+        """
+        key = beat.broker_set, beat.broker_id
+        known = self._seen.get(key)
+        if known is None or serial >= known.serial:
+            self._seen[key] = Seen(now_ns, beat, channel, serial)
 
     def on_close(self, channel: Hashable) -> list[tuple[str, int]]:
         """A connection ended: brokers whose last heartbeat came over it are gone; return them."""

@@ -276,7 +276,7 @@ class Controller:
             # Nobody's life is remembered who cannot be elected: this bounds the memory.
             why = f"broker {beat.broker_set}:{beat.broker_id} must apply for an id first"
             return request.answer(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, why)
-        self._liveness.on_heartbeat(now_ns(), beat, connection)
+        self._liveness.on_heartbeat(now_ns(), beat, connection, connection.serial)
         if connection not in self._watched:
             self._watched[connection] = None
             connection.on_close(self._lost)

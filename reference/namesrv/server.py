@@ -82,6 +82,8 @@ class Namesrv:
             body = decode_compressed(content)
         else:
             body = RegisterBrokerBody.from_json(content)
+        if self._is_late(connection, header.broker_addr):
+            return request.answer(ResponseCode.SUCCESS, ext={})
         known = self._routes.has(header.broker_name, header.broker_addr)
         answer = self._routes.register(now_ns(), self._registration(header, body))
         self._tell_min_ids()
@@ -150,10 +152,20 @@ class Namesrv:
 
     def _watch(self, connection: Connection, address: str) -> None:
         """A broker whose connection closes is gone at once."""
-        self._owner[address] = connection
+        if not self._is_late(connection, address):
+            self._owner[address] = connection
         if connection not in self._watched:
             self._watched[connection] = None
             connection.on_close(self._lost)
+
+    def _is_late(self, connection: Connection, address: str) -> bool:
+        """Whether a broker has spoken over a younger connection since.
+
+        It has one at a time. After a cut, or when an address comes back, the kernel delivers what
+        it could not before, and then the end of that connection: neither says anything any more.
+        """
+        owner = self._owner.get(address)
+        return owner is not None and connection.serial < owner.serial
 
     def _lost(self, connection: Connection) -> None:
         self._watched.pop(connection, None)

@@ -93,6 +93,32 @@ def test_a_connection_takes_all_that_it_registered_along(cluster: Cluster) -> No
     assert ClusterInfo.from_json(info.body).broker_addr_table == {}
 
 
+def test_what_comes_late_over_an_older_connection_changes_nothing(cluster: Cluster) -> None:
+    """When a cut heals, the kernel delivers an old registration and the end of its connection."""
+    cluster.up("namesrv", "namesrv", CONF)
+
+    async def main(old: Pool) -> None:
+        async def shown() -> dict[int, str]:
+            answer = await old.call(
+                NAMESRV, Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={}), timeout_s=5
+            )
+            return dict(ClusterInfo.from_json(answer.body).broker_addr_table["b"].broker_addrs)
+
+        assert (await old.call(NAMESRV, register(0, "x:1"), timeout_s=5)).code == 0
+        async with asyncio.TaskGroup() as group:
+            new = Pool(group)
+            assert (await new.call(NAMESRV, register(2, "x:1"), timeout_s=5)).code == 0
+            assert (await old.call(NAMESRV, register(0, "x:1"), timeout_s=5)).code == 0
+            assert await shown() == {2: "x:1"}
+            for connection in old.release():
+                connection.close()
+            await asyncio.sleep(1)
+            assert await shown() == {2: "x:1"}
+            new.close()
+
+    cluster.client(main)
+
+
 def test_the_silent_are_cut_off_unless_others_speak_for_themselves(cluster: Cluster) -> None:
     """1.6: a connection is closed when the last of its brokers has expired, not before."""
     cluster.up("namesrv", "namesrv", CONF)

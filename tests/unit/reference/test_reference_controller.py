@@ -295,6 +295,17 @@ def test_a_broker_is_gone_with_the_connection_of_its_last_heartbeat() -> None:
     assert seen.is_dead(2, "b", 1, timeout_ms=10_000), "no grace: it was heard"
 
 
+def test_what_comes_late_over_an_older_connection_says_nothing() -> None:
+    """When a cut heals, the kernel delivers old heartbeats and then the end of their connection."""
+    seen = Liveness()
+    seen.on_heartbeat(0, beat(1, end=5), "old", 1)
+    seen.on_heartbeat(1, beat(1, end=9), "new", 2)
+    seen.on_heartbeat(2, beat(1, end=5), "old", 1)
+    assert [c.max_offset for c in seen.candidates(3, "b")] == [9]
+    assert seen.on_close("old") == []
+    assert seen.is_alive(3, "b", 1)
+
+
 def alter(*members: int, **changed: object) -> AlterSyncStateSet:
     fields: dict[str, object] = {
         "broker_set": "b", "master": 1, "master_epoch": 1, "sync_state_set": members,
