@@ -67,6 +67,10 @@ class ClusterView(Protocol):
         """Addresses of all controllers."""
         ...
 
+    def resolve(self, address: str) -> str:
+        """``ip:port`` now of what a node calls ``host:port``; names are those of machines."""
+        ...
+
     @property
     def dial(self) -> Dial: ...
 

@@ -103,6 +103,9 @@ class Deployment:
     def namesrvs(self) -> Sequence[str]:
         return self._inquiry.addresses(Role.NAMESRV)
 
+    def resolve(self, address: str) -> str:
+        return self._nodes.resolve(address)
+
     def controllers(self) -> Sequence[str]:
         return self._inquiry.addresses(Role.CONTROLLER)
 

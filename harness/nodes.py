@@ -56,6 +56,11 @@ class Nodes:
     def address(self, node: str) -> str:
         return f"{self.machine(node).address}:{self._by_name[node].port}"
 
+    def resolve(self, address: str) -> str:
+        """What ``host:port`` means, where the host may be a machine's name."""
+        host, _, port = address.rpartition(":")
+        return f"{self.machine(host).address}:{port}" if host in self._by_name else address
+
     def config_path(self, node: str) -> str:
         return f"{self.machine(node).data_dir}/node.conf"
 

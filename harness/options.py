@@ -54,6 +54,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             seed=self.seed,
             mutant=self.mutant,
             sync_flush="power" in self.nemesis,
+            by_name="readdress" in self.nemesis,
             lock_lease_ms=LOCK_LEASE_MS,
         )
 

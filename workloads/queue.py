@@ -150,9 +150,12 @@ class Reader:
         found = await self._session.poll(self._keys[key], offset)
         if isinstance(found, Fail):
             return found
-        ext: dict[str, Any] = {"node": self._keys[key].broker_set}
         if found.next_offset < offset:
-            ext["moved"] = {key: [offset, found.next_offset]}  # the log ends before what was read
+            # A broker whose log ends before what was read; often a master that is none any more.
+            # If messages are lost, the last read will show it: to go back now would only read the
+            # same again from whoever is the real one.
+            return Fail(["offset-moved", [offset, found.next_offset]])
+        ext: dict[str, Any] = {"node": self._keys[key].broker_set}
         self._positions[key] = found.next_offset
         if found.next_offset >= found.max_offset and not found.messages and not found.retry:
             ext["end"] = {key: found.max_offset}

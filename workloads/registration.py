@@ -172,7 +172,9 @@ def registration_workload(
     def client(thread: int) -> Client:
         if thread < len(spares):
             return Owner(cluster)
-        return Applying(Applicant(cluster.controllers(), cluster_name, cluster.dial, group))
+        return Applying(
+            Applicant(cluster.controllers, cluster.resolve, cluster_name, cluster.dial, group)
+        )
 
     comings = each_thread(Comings(spares, Capability.READDRESS in capabilities))
     applying = stagger(round(1e9 / rate), each_thread(Applications()))

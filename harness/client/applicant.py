@@ -6,7 +6,7 @@ Source: controller-ha.md 3.3, RocketMQ ``ReplicasManager.registerBrokerToControl
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from harness.client.classify import error_of
 from harness.client.outcome import Fail, Info, Ok, Outcome
@@ -34,16 +34,23 @@ class Applicant:
     """Connections to the controllers.
 
     Args:
-        controllers: their addresses.
+        controllers: gives their addresses now.
+        resolve: gives the address of what a controller calls another.
         cluster: the cluster's name, part of every claim.
         dial: how they are reached.
         group: the run's tasks.
     """
 
     def __init__(
-        self, controllers: Sequence[str], cluster: str, dial: Dial, group: asyncio.TaskGroup
+        self,
+        controllers: Callable[[], Sequence[str]],
+        resolve: Callable[[str], str],
+        cluster: str,
+        dial: Dial,
+        group: asyncio.TaskGroup,
     ) -> None:
-        self._controllers = tuple(controllers)
+        self._controllers = controllers
+        self._resolve = resolve
         self._cluster = cluster
         self._pool = Pool(group, dial=dial)
         self._leader = ""
@@ -95,12 +102,13 @@ class Applicant:
 
     async def _find_leader(self) -> str:
         request = Frame(code=RequestCode.CONTROLLER_GET_METADATA_INFO, ext={})
-        for controller in self._controllers:
+        controllers = self._controllers()
+        for controller in controllers:
             try:
                 answer = await self._pool.call(controller, request, timeout_s=CALL_TIMEOUT_S)
                 told = from_ext(headers.MetadataResponse, answer.ext)
             except (OSError, RemoteProtocolError):
                 continue
             if answer.code == ResponseCode.SUCCESS and told.controller_leader_address:
-                return told.controller_leader_address
-        raise NotSent(f"no controller of {self._controllers} names a leader")
+                return self._resolve(told.controller_leader_address)
+        raise NotSent(f"no controller of {controllers} names a leader")

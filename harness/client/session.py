@@ -6,7 +6,7 @@ outside of operations. Units: seconds; offsets are message indices.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -56,14 +56,16 @@ class RouteBook:
     """Where the masters are, as the name servers say. Shared by all clients of a run.
 
     Args:
-        namesrvs: addresses of name servers.
+        namesrvs: gives the addresses of the name servers now.
         dial: how to reach them.
         group: the run's tasks.
     """
 
-    def __init__(self, namesrvs: Sequence[str], dial: Dial, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, namesrvs: Callable[[], Sequence[str]], dial: Dial, group: asyncio.TaskGroup
+    ) -> None:
         self._topics: tuple[str, ...] = ()
-        self._namesrvs = tuple(namesrvs)
+        self._namesrvs = namesrvs
         self._pool = Pool(group, dial=dial)
         self._masters: dict[tuple[str, str], str] = {}  # topic, broker set -> ip:port
         self._nudge: asyncio.Future[None] | None = None  # None: a refresh is going on
@@ -112,7 +114,7 @@ class RouteBook:
         request = Frame(
             code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
         )
-        for namesrv in self._namesrvs:
+        for namesrv in self._namesrvs():
             try:
                 answer = await self._pool.call(namesrv, request, timeout_s=ROUTE_TIMEOUT_S)
                 if answer.code == ResponseCode.SUCCESS:

@@ -112,37 +112,43 @@ class Controller:
             CorruptRaftLog: the stored log or snapshot must not be used.
             BlockingIOError: another controller uses the store.
         """
-        store = self._config.controller_store_path
-        self._host.disk.lock(f"{store}/lock")
-        async with asyncio.TaskGroup() as group:
-            self._tasks = group
-            pool = self._pool = rpc.Pool(group)
-            election_ns = self._config.j_raft_election_timeout_ms * 1_000_000
-            raft = self._raft = Raft(
-                self._host,
-                f"{store}/raft",
-                me=self._me,
-                peers=self._peers,
-                machine=self._machine,
-                pool=pool,
-                timing=Timing(
-                    election_ns=election_ns, heartbeat_ns=election_ns // HEARTBEATS_IN_ELECTION
-                ),
-            )
-            await raft.load()
-            port = rpc.split_address(self._peers[self._me])[1]
-            handle = dispatcher(self._handlers(raft))
-            server = await rpc.serve(self._config.bind_address, port, handle, group=group)
-            self._host.log("controller.started", port=port, sets=len(self._registry.sets))
-            group.create_task(raft.run())
-            ready()
-            try:
-                await every(self._config.scan_not_active_broker_interval / 1000, self._scan)
-            finally:
-                self._tasks = None  # from here on a lost connection starts nothing
-                server.close()
-                pool.close()
-                raft.close()
+        self._host.disk.lock(f"{self._config.controller_store_path}/lock")
+        try:
+            async with asyncio.TaskGroup() as group:
+                await self._serve(group, ready)
+        finally:
+            # Only now: a message that comes with the end of this node is still written.
+            if self._raft is not None:
+                self._raft.close()
+
+    async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
+        self._tasks = group
+        pool = self._pool = rpc.Pool(group)
+        election_ns = self._config.j_raft_election_timeout_ms * 1_000_000
+        raft = self._raft = Raft(
+            self._host,
+            f"{self._config.controller_store_path}/raft",
+            me=self._me,
+            peers=self._peers,
+            machine=self._machine,
+            pool=pool,
+            timing=Timing(
+                election_ns=election_ns, heartbeat_ns=election_ns // HEARTBEATS_IN_ELECTION
+            ),
+        )
+        await raft.load()
+        port = rpc.split_address(self._peers[self._me])[1]
+        handle = dispatcher(self._handlers(raft))
+        server = await rpc.serve(self._config.bind_address, port, handle, group=group)
+        self._host.log("controller.started", port=port, sets=len(self._registry.sets))
+        group.create_task(raft.run())
+        ready()
+        try:
+            await every(self._config.scan_not_active_broker_interval / 1000, self._scan)
+        finally:
+            self._tasks = None  # from here on a lost connection starts nothing
+            server.close()
+            pool.close()
 
     # Leading.
 

@@ -9,6 +9,7 @@ when leadership was lost while it was on its way. Units: seconds and ns.
 """
 
 import asyncio
+import contextlib
 from typing import Any, Protocol
 
 from reference.host import Host
@@ -38,12 +39,14 @@ from reference.raft.core import (
 from reference.raft.message import Entry, Install
 from reference.raft.storage import Snapshot, Storage
 from reference.records import invariant, some
-from reference.rpc import Connection, Pool, Reply
+from reference.rpc import Connection, Pool, Reply, spawn
+from reference.wire.codes import ResponseCode
 from reference.wire.frame import Frame
 
 RAFT_CODE = 92_001  # ours: no RocketMQ node sends or answers it
 COMPACT_BYTES = 1 << 20  # of log file
 WAIT_S = 5.0
+PROBE_ELECTIONS = 2  # election times after which a connection in use is asked whether it is one
 
 
 class NotLeader(Exception):
@@ -106,6 +109,8 @@ class Raft:
         self._storage = Storage(host.disk, folder)
         self._core: Core | None = None
         self._applied = 0
+        self._group: asyncio.TaskGroup | None = None
+        self._probed_ns: dict[str, int] = {}  # peer -> when its connection was asked last
         self._writes: list[Persist | Restore] = []
         self._wake_writer: asyncio.Future[None] | None = None
         self._wake_timer: asyncio.Future[None] | None = None
@@ -153,6 +158,7 @@ class Raft:
         """Take part until cancelled."""
         self.core.start(now_ns())
         async with asyncio.TaskGroup() as group:
+            self._group = group
             group.create_task(self._write_forever())
             group.create_task(self._tick_forever())
 
@@ -199,8 +205,10 @@ class Raft:
             self._tickets.pop(ticket, None)
 
     def handle(self, request: Frame, connection: Connection) -> Reply:
-        """Take a peer's message (request `RAFT_CODE`, one-way)."""
-        received = wire.decode(request.body or b"")
+        """Take a peer's message (request `RAFT_CODE`, one-way), or answer an empty one."""
+        if not request.body:
+            return request.answer(ResponseCode.SUCCESS)
+        received = wire.decode(request.body)
         if _sender(received) in self._peers:
             self._step(Received(message=received))
         return None
@@ -259,7 +267,22 @@ class Raft:
 
     def _send(self, to: str, message: wire.Message) -> None:
         frame = Frame(code=RAFT_CODE, body=wire.encode(message))
-        self._pool.post(self._peers[to], frame)
+        address, now = self._peers[to], now_ns()
+        self._pool.post(address, frame)
+        wait_ns = PROBE_ELECTIONS * self._timing.election_ns
+        if self._group is not None and now - self._probed_ns.get(to, -wait_ns) >= wait_ns:
+            self._probed_ns[to] = now
+            spawn(self._group, self._probe(address, wait_ns / 1e9))
+
+    async def _probe(self, address: str, timeout_s: float) -> None:
+        """Ask for an answer, so that a connection without one ends and the next message dials anew.
+
+        No other message is answered on its own connection, and nothing ends one whose peer, or
+        this node, has another address by now: its bytes reach nobody, for as long as a kernel has
+        patience, a quarter of an hour.
+        """
+        with contextlib.suppress(OSError):
+            await self._pool.call(address, Frame(code=RAFT_CODE), timeout_s=timeout_s)
 
     def _send_snapshot(self, effect: SendSnapshot) -> None:
         snapshot = self._storage.read_snapshot()

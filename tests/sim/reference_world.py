@@ -50,6 +50,10 @@ JOINED = {
 }
 
 
+# Machines of the world that run the controllers of a group, by Raft id.
+HOMES = {"n0": "controller", "n1": "b3", "n2": "relay"}
+
+
 class Process:
     """A node as a simulated process."""
 
@@ -171,6 +175,34 @@ class Cluster:
 
     def __exit__(self, *failure: object) -> None:
         self.world.close()
+
+
+class Controllers:
+    """A group of three controllers and its processes."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.addresses = {i: f"{cluster.machines[m].address}:9878" for i, m in HOMES.items()}
+        self.peers = ";".join(f"{i}-{a}" for i, a in self.addresses.items())
+        self.processes: dict[str, Process] = {}
+        for name in HOMES:
+            self.start(name)
+
+    def start(self, name: str) -> None:
+        settings = {**CONTROLLER_CONF, "controllerDLegerPeers": self.peers,
+                    "controllerDLegerSelfId": name, "jRaftElectionTimeoutMs": "300",
+                    "scanNotActiveBrokerInterval": "500"}  # fmt: skip
+        self.processes[name] = self.cluster.up(HOMES[name], "controller", settings)
+
+    def kill(self, name: str) -> None:
+        self.processes.pop(name).loop.kill()
+
+    def leader(self) -> str:
+        def leading() -> list[str]:
+            return [n for n, p in self.processes.items() if p.node.leads]
+
+        self.cluster.until(lambda: len(leading()) == 1)
+        return leading()[0]
 
 
 def relay(cluster: Cluster, handle: Callable[[Pool, Frame], Awaitable[Frame | None]]) -> None:

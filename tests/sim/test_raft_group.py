@@ -36,12 +36,14 @@ class Words:
 class Group:
     """Machines of a Raft group, and the process that runs on each now."""
 
-    def __init__(self, world: World, size: int) -> None:
+    def __init__(self, world: World, size: int, *, by_name: bool = False) -> None:
         self.world = world
         self.machines = {
             f"n{i}": world.add_machine(f"n{i}", f"198.18.0.{16 * (i + 1)}") for i in range(size)
         }
-        self.peers = {n: f"{m.address}:{PORT}" for n, m in self.machines.items()}
+        self.peers = {n: f"{n if by_name else m.address}:{PORT}" for n, m in self.machines.items()}
+        for machine in self.machines.values():
+            machine.stack.hosts = {n: m.address for n, m in self.machines.items()}
         self.loops: dict[str, SimLoop] = {}
         self.rafts: dict[str, Raft] = {}
         self.words: dict[str, Words] = {}
@@ -119,6 +121,26 @@ def test_a_group_elects_and_agrees(size: int) -> None:
 
     client: SimMachine = world.add_machine("client", "198.18.0.2")
     world.run(client, main)
+    world.close()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_group_whose_machines_all_move_finds_together_again(seed: int) -> None:
+    """No connection ends when a machine moves; messages to its old address reach nobody."""
+    world = World(f"moves/{seed}")
+
+    async def main(host: SimHost) -> None:
+        group = Group(world, 3, by_name=True)
+        await say(group, b"before")
+        for name, machine in group.machines.items():
+            machine.stack.set_address(machine.address[:-1] + "9")
+            for other in group.machines.values():
+                other.stack.hosts[name] = machine.address
+            await asyncio.sleep(1)
+        await say(group, b"after")
+        await until(lambda: group.everywhere([b"before", b"after"]))
+
+    world.run(world.add_machine("client", "198.18.1.2"), main)
     world.close()
 
 

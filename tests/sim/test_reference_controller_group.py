@@ -1,41 +1,11 @@
 """Three controllers: one answers, the others say who; ids, masters and epochs outlive its death."""
 
-from reference_world import CONTROLLER_CONF, JOINED, Cluster, Process
+from reference_world import JOINED, Cluster, Controllers
 
 from reference.wire.headers import from_ext
 from reference.wire.node_headers import MetadataResponse, NextBrokerIdResponse, ReplicaInfoResponse
 
-# Machines of the world that run the controllers here, by Raft id.
-HOMES = {"n0": "controller", "n1": "b3", "n2": "relay"}
 SET = {"clusterName": "c", "brokerName": "b"}
-
-
-class Controllers:
-    """The group and its processes."""
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.addresses = {i: f"{cluster.machines[m].address}:9878" for i, m in HOMES.items()}
-        self.peers = ";".join(f"{i}-{a}" for i, a in self.addresses.items())
-        self.processes: dict[str, Process] = {}
-        for name in HOMES:
-            self.start(name)
-
-    def start(self, name: str) -> None:
-        settings = {**CONTROLLER_CONF, "controllerDLegerPeers": self.peers,
-                    "controllerDLegerSelfId": name, "jRaftElectionTimeoutMs": "300",
-                    "scanNotActiveBrokerInterval": "500"}  # fmt: skip
-        self.processes[name] = self.cluster.up(HOMES[name], "controller", settings)
-
-    def kill(self, name: str) -> None:
-        self.processes.pop(name).loop.kill()
-
-    def leader(self) -> str:
-        def leading() -> list[str]:
-            return [n for n, p in self.processes.items() if p.node.leads]
-
-        self.cluster.until(lambda: len(leading()) == 1)
-        return leading()[0]
 
 
 def test_only_the_leader_answers_and_everybody_names_it(cluster: Cluster) -> None:
@@ -95,13 +65,13 @@ def test_a_dead_master_is_replaced_only_from_the_sync_state_set(cluster: Cluster
 def test_without_a_majority_nobody_gets_an_id(cluster: Cluster) -> None:
     group = Controllers(cluster)
     leader = group.leader()
-    for name in [n for n in HOMES if n != leader]:
+    for name in [n for n in group.addresses if n != leader]:
         group.kill(name)
     broker = cluster.up("b1", "broker", {**JOINED, "controllerAddr": group.addresses[leader]})
     cluster.sleep(20)
     assert broker.healthy
     assert cluster.disk("b1", "/data/brokerIdentity") is None
     assert cluster.logged("b1", "broker.role") == 0
-    for name in [n for n in HOMES if n != leader]:
+    for name in [n for n in group.addresses if n != leader]:
         group.start(name)
     cluster.until(lambda: cluster.disk("b1", "/data/brokerIdentity") is not None)

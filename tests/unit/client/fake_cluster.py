@@ -79,7 +79,7 @@ class Cluster:
         async def client(_: object) -> T:
             async with asyncio.TaskGroup() as group:
                 await asyncio.sleep(0.001)  # the fakes listen by then
-                routes = RouteBook([NAMESRV], loop_dial, group)
+                routes = RouteBook(lambda: [NAMESRV], loop_dial, group)
                 routes.watch([TOPIC])
                 await routes.refresh()
                 keeping = group.create_task(routes.run())

@@ -22,6 +22,7 @@ class FakeCluster:
     observer_dial: Any = None
     # What faults never ask.
     controllers: Any = None
+    resolve: Any = None
     identity: Any = None
     stored: Any = None
     level: Any = None

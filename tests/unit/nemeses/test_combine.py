@@ -6,7 +6,7 @@ from random import Random
 from struck_cluster import TRIO, FakeCluster, invoke
 
 from harness.client.outcome import Fail, Ok
-from harness.generators import any_of, limit, nemesis, time_limit
+from harness.generators import any_of, clients, limit, lulls, nemesis, repeat, stagger, time_limit
 from harness.generators.simulate import after, simulate
 from nemeses.combine import ROUNDS, ordered
 from nemeses.fault import CROWDED_NS, QUIET_NS, crowded, package
@@ -84,3 +84,16 @@ def test_both_are_performed_by_their_own() -> None:
     outcomes = invoke(made.nemesis, (START, "halves"), "kill", "start", STOP, "boil")
     assert [type(o) for o in outcomes] == [Ok, Ok, Ok, Ok, Fail]
     assert {verb for verb, _ in cluster.done} == {"cut", "kill", "start", "heal"}
+
+
+def test_in_a_lull_nobody_does_anything() -> None:
+    fault = kill_fault(FakeCluster(TRIO), Random(1), ("master",))
+    sends = stagger(SECOND_NS // 50, repeat({"f": "send"}))
+    both = clients(sends, package(fault).generator)
+    source = time_limit(30 * SECOND_NS, lulls(6 * SECOND_NS, 4 * SECOND_NS, both))
+    ops = simulate(source, complete=after(1000)).invocations
+    assert all(op.time % (10 * SECOND_NS) < 6 * SECOND_NS for op in ops)
+    busy = Counter(op.time // (10 * SECOND_NS) for op in ops if op.f == "send")
+    assert list(busy) == [0, 1, 2]
+    assert all(200 < count < 400 for count in busy.values()), "and no burst after it"
+    assert sum(op.f == "kill" for op in ops) >= 3

@@ -46,8 +46,8 @@ class View:
         self.holds = True
         self.id: int | None = 4
 
-    def controllers(self) -> list[str]:
-        return ["c0:1"]
+    controllers: Any = None
+    resolve: Any = None
 
     async def _do(self, what: str, node: str) -> Proof:
         self.done.append((what, node))
@@ -177,7 +177,7 @@ def applied(claim: Callable[[Frame], Frame]) -> Outcome:
     async def run() -> Outcome:
         none: Any = None
         async with asyncio.TaskGroup() as group:
-            applicant = Applicant(["c0:1"], "c", none, group)
+            applicant = Applicant(lambda: ["c0:1"], lambda a: a, "c", none, group)
             pool: Any = Controllers(claim)
             applicant._pool = pool
             return await applicant.apply("a0", "maxq-1;0")
