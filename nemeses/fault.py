@@ -19,7 +19,7 @@ from harness.generators import lift, once
 from histories.op import NEMESIS, Op
 
 QUIET_NS = 2_000_000_000  # before each strike of a fault that is alone
-CROWDED_NS = 3_000_000_000  # so much longer for each other fault, or nothing ever works
+CROWDED_NS = 5_000_000_000  # so much longer for each other fault, or nothing ever works
 
 Ask = Mapping[str, Any]  # an operation of a nemesis, as `lift` takes it
 
