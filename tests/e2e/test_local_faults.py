@@ -79,7 +79,11 @@ def test_a_machine_without_the_tools_says_which_package_and_what_works_instead(
         "--store", str(tmp_path / "auto"),
     ]  # fmt: skip
     done = subprocess.run(
-        command, env={**os.environ, "PATH": str(empty)}, capture_output=True, text=True, timeout=60
+        command,
+        env={**os.environ, "PATH": str(empty), "DOCKER_HOST": f"unix://{tmp_path}/none"},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     assert "environment: simulated (chosen by auto: " in done.stderr
