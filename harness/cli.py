@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import doctor, runs
+from harness import campaign, doctor, runs
 from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
@@ -195,6 +195,40 @@ def resolved(given: dict[str, Any]) -> Options:
         return runs.options_from(given)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
+
+
+@cli.command("campaign")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where the campaign's folder goes",
+)
+@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
+def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -> int:
+    """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance.
+
+    The same command again goes on where the last one was cut off.
+    """
+    try:
+        found = campaign.read_campaign(file)
+        planned = Duration().convert(found.budget, None, None) if found.budget else None
+    except campaign.CampaignError as error:
+        raise click.UsageError(str(error)) from None
+    limit = budget if budget is not None else planned
+    folder = store.resolve() / "campaigns" / found.name
+    if fresh and folder.exists():
+        (folder / campaign.JOURNAL).unlink(missing_ok=True)
+    done = campaign.run_campaign(
+        found, folder, budget_s=None if limit is None else limit / 1e9, say=click.echo
+    )
+    click.echo(campaign.table(done))
+    click.echo(f"JUnit:   {folder / campaign.JUNIT}")
+    whole = len(done) == len(campaign.jobs_of(found))
+    return 1 if any(not d.passed for d in done) else 0 if whole else 2
 
 
 @cli.command("list")

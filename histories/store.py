@@ -146,7 +146,7 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     """Read a run, also one whose harness was killed, through a link or not.
 
     Raises:
-        HistoryError: it holds no history, or a damaged one (see `read_jsonl`).
+        HistoryError: it is no run, or its history is damaged (see `read_jsonl`).
     """
     path = path.resolve()
     if (path / JOURNAL).exists():
@@ -154,6 +154,8 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     elif (path / PARQUET).exists():
         ops = read_parquet(path / PARQUET)
         report = ReadReport(count=len(ops), complete=True)
+    elif (path / CONFIG).exists():  # it died before its first operation
+        ops, report = (), ReadReport(count=0, complete=False)
     else:
         raise HistoryError(f"no history in {path.name}: neither {JOURNAL} nor {PARQUET}")
     return StoredRun(
