@@ -55,6 +55,10 @@ def fault_packages(
         missing: set[Capability] = set(fault.needs - environment.capabilities)
         if missing:
             lacks = ", ".join(sorted(c.value for c in missing))
-            raise MissingCapability(f"{environment.name} cannot do {lacks}, which "
-                                    f"--nemesis {fault.name} needs")  # fmt: skip
+            known = environment.lacking()
+            why = "; ".join(known[c] for c in sorted(missing, key=str) if c in known)
+            raise MissingCapability(
+                f"{environment.name} cannot do {lacks}, which --nemesis {fault.name} needs"
+                + (f": {why}" if why else "")
+            )
     return [package(fault, quiet_ns=quiet_ns) for fault in faults]
