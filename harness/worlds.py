@@ -95,7 +95,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
 
 
 async def _kept(cluster: Deployment, environment: Environment, telling: Telling) -> None:
-    telling.say("kept: the cluster stays up until you interrupt (Ctrl-C)")
+    telling.say("the cluster stays up until you interrupt (Ctrl-C)")
     for node in cluster.nodes:
         if cluster.running(node.name):
             telling.say(f"  {node.name} {cluster.address(node.name)}: "
