@@ -9,12 +9,12 @@ from harness.environments.api import Capability, Environment, MissingCapability
 from nemeses.fault import Fault, crowded, package
 from nemeses.partition import partition_fault
 from nemeses.power import power_fault
-from nemeses.process import kill_fault, pause_fault, stop_fault
+from nemeses.process import kill_fault, pause_fault, restart_fault, stop_fault
 from nemeses.readdress import readdress_fault
 
-FAULTS = ("kill", "stop", "pause", "power", "partition", "readdress", "none")
-# What `kill` and `stop` may hit; masters most of all, since it is their death that can lose
-# messages.
+FAULTS = ("kill", "stop", "restart", "pause", "power", "partition", "readdress", "none")
+# What `kill`, `stop` and `restart` may hit; masters most of all, since it is their death that can
+# lose messages.
 KILLED: tuple[Part, ...] = (
     *("master", "master", "master", "slave", "sync-state-set-slave"),
     *("controller-leader", "namesrv"),
@@ -47,6 +47,7 @@ def fault_packages(
         "readdress": lambda: readdress_fault(cluster, rng("readdress"), moved),
         "kill": lambda: kill_fault(cluster, rng("kill"), KILLED),
         "stop": lambda: stop_fault(cluster, rng("stop"), KILLED),
+        "restart": lambda: restart_fault(cluster, rng("restart"), KILLED),
         "power": lambda: power_fault(cluster, rng("power"), STRUCK),
     }
     faults = [make() for name, make in makers.items() if name in names]

@@ -25,6 +25,7 @@ TRIO: dict[str, Any] = {
 SINGLE = [name for name in FAULTS if name != "none"]
 THREE = ("kill", "partition", "readdress")
 BEGINS = {
+    "stop": "terminate",
     "power": "power-loss",
     "partition": "start-partition",
     "readdress": "change-ip",
