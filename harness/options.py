@@ -90,7 +90,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         words = [
             "maxq test",
             f"--env {self.environment}",
-            *(f"--workload {name}" for name in self.workload),
+            f"--workload {','.join(self.workload)}",
             f"--nemesis {','.join(self.nemesis)}",
             f"--profile {self.profile.removeprefix('P-').lower()}",
             f"--timing {self.timing}",

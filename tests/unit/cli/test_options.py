@@ -53,7 +53,7 @@ def test_a_command_round_trips(options: Options) -> None:
 def test_the_usual_command_is_short_to_read() -> None:
     options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
     assert options.command() == (
-        "maxq test --env simulated --workload queue --workload lock --workload registration "
+        "maxq test --env simulated --workload queue,lock,registration "
         "--nemesis kill,partition,readdress --profile safe --timing fast --controllers 3 "
         "--namesrvs 1 --broker-sets 1 --replicas 3 --time-limit 1.5s --rate 50 --concurrency 10 "
         "--seed 7"
