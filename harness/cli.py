@@ -19,12 +19,13 @@ import msgspec
 from checkers.claims import CLAIMS
 from harness import campaign, doctor, runs
 from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
+from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.faults import FAULTS
+from harness.faults import fault_names
 from harness.judging import every_checker
-from harness.options import WORKLOADS, Options
+from harness.options import TOGETHER, Options
 from harness.show import described, show
 from harness.worlds import Around
 from histories.op import HistoryError
@@ -38,8 +39,8 @@ PROFILES = {
 }  # fmt: skip
 ENVIRONMENTS = ("auto", "docker", "local", "simulated")
 LISTED: dict[str, Callable[[], Sequence[str]]] = {
-    "workloads": lambda: WORKLOADS,
-    "nemeses": lambda: FAULTS,
+    "workloads": lambda: tuple(WORKLOADS),
+    "nemeses": fault_names,
     "checkers": lambda: [c.name for c in every_checker()],
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
@@ -107,13 +108,13 @@ LOAD = (
         "--workload",
         type=Names(WORKLOADS),
         multiple=True,
-        default=WORKLOADS,
+        default=TOGETHER,
         show_default=True,
         help="what clients do; may be repeated",
     ),
     click.option(
         "--nemesis",
-        type=Names([*FAULTS, "all"]),
+        type=Names([*fault_names(), "all"]),
         multiple=True,
         default=("kill", "partition", "readdress"),
         show_default=True,

@@ -12,7 +12,6 @@ from nemeses.power import power_fault
 from nemeses.process import kill_fault, pause_fault, restart_fault, stop_fault
 from nemeses.readdress import readdress_fault
 
-FAULTS = ("kill", "stop", "restart", "pause", "power", "partition", "readdress", "none")
 # What `kill`, `stop` and `restart` may hit; masters most of all, since it is their death that can
 # lose messages.
 KILLED: tuple[Part, ...] = (
@@ -27,6 +26,32 @@ MOVED: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
 MOVED_BY_NAME: tuple[Part, ...] = ("controller-leader", "controller", "namesrv")
 
 
+Maker = Callable[[Deployment, Random], Fault]
+
+
+def _readdress(cluster: Deployment, rng: Random) -> Fault:
+    moved = MOVED + MOVED_BY_NAME if cluster.settings.by_name else MOVED
+    return readdress_fault(cluster, rng, moved)
+
+
+# In the order of the final heals: first whoever runs is let go and hears the others again.
+MAKERS: dict[str, Maker] = {
+    "partition": partition_fault,
+    "pause": lambda cluster, rng: pause_fault(cluster, rng, PAUSED),
+    "readdress": _readdress,
+    "kill": lambda cluster, rng: kill_fault(cluster, rng, KILLED),
+    "stop": lambda cluster, rng: stop_fault(cluster, rng, KILLED),
+    "restart": lambda cluster, rng: restart_fault(cluster, rng, KILLED),
+    "power": lambda cluster, rng: power_fault(cluster, rng, STRUCK),
+}
+NO_FAULT = "none"
+
+
+def fault_names() -> tuple[str, ...]:
+    """What a run may ask for."""
+    return (*sorted(MAKERS), NO_FAULT)
+
+
 def fault_packages(
     names: Sequence[str], cluster: Deployment, environment: Environment, seed: int
 ) -> list[FaultPackage]:
@@ -35,22 +60,11 @@ def fault_packages(
     Raises:
         MissingCapability: the environment cannot do one of them.
     """
-
-    def rng(name: str) -> Random:
-        return Random(f"{seed}/nemesis/{name}")
-
-    moved = MOVED + MOVED_BY_NAME if cluster.settings.by_name else MOVED
-    # In the order of the final heals: first whoever runs is let go and hears the others again.
-    makers: dict[str, Callable[[], Fault]] = {
-        "partition": lambda: partition_fault(cluster, rng("partition")),
-        "pause": lambda: pause_fault(cluster, rng("pause"), PAUSED),
-        "readdress": lambda: readdress_fault(cluster, rng("readdress"), moved),
-        "kill": lambda: kill_fault(cluster, rng("kill"), KILLED),
-        "stop": lambda: stop_fault(cluster, rng("stop"), KILLED),
-        "restart": lambda: restart_fault(cluster, rng("restart"), KILLED),
-        "power": lambda: power_fault(cluster, rng("power"), STRUCK),
-    }
-    faults = [make() for name, make in makers.items() if name in names]
+    faults = [
+        make(cluster, Random(f"{seed}/nemesis/{name}"))
+        for name, make in MAKERS.items()
+        if name in names
+    ]
     quiet_ns = crowded(len(faults))
     for fault in faults:
         missing: set[Capability] = set(fault.needs - environment.capabilities)

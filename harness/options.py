@@ -10,7 +10,7 @@ SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, che
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 SPARES = 2  # brokers that the registration workload owns
-WORKLOADS = ("queue", "lock", "registration")
+TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     environment: str
     seed: int
     target: str = "reference"
-    workload: tuple[str, ...] = WORKLOADS
+    workload: tuple[str, ...] = TOGETHER
     nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
     time_limit_ns: int = 60_000_000_000
     rate: float = 50.0

@@ -26,9 +26,11 @@ from rich.status import Status
 from checkers import runner
 from checkers.runner import Results
 from harness import doctor, worlds
-from harness.faults import FAULTS
+from harness.composition import MAKERS as WORKLOADS
+from harness.faults import MAKERS as FAULTS
+from harness.faults import NO_FAULT
 from harness.judging import judge
-from harness.options import WORKLOADS, Options
+from harness.options import Options
 from harness.targets.reference import PROFILES
 from harness.worlds import Around, run_in_world
 from histories.op import HistoryError, Op
@@ -81,13 +83,13 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
-    possible = [n for n in FAULTS if n != "none" and (simulated or n != "power")]
+    possible = [n for n in sorted(FAULTS) if simulated or n != "power"]
     asked = flat(known["nemesis"])
     faults = possible if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))
     workloads = flat(known["workload"])
     known["workload"] = tuple(name for name in WORKLOADS if name in workloads)
-    if "none" in known["nemesis"] and len(known["nemesis"]) > 1:
+    if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")
     keys = PROFILES[known["profile"]]
     needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from checkers.faults import faults
-from harness.faults import FAULTS
+from harness.faults import MAKERS
 from harness.options import Options
 from harness.runs import Judged, run_test
 
@@ -22,7 +22,7 @@ TRIO: dict[str, Any] = {
     "replicas": 3,
     "profile": "P-SAFE",
 }
-SINGLE = [name for name in FAULTS if name != "none"]
+SINGLE = sorted(MAKERS)
 THREE = ("kill", "partition", "readdress")
 BEGINS = {
     "stop": "terminate",

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from harness.cli import SEED_MAX, cli
 from harness.cli_types import DURATION_NS_MAX
-from harness.faults import FAULTS
-from harness.options import WORKLOADS, Options, decimal
+from harness.faults import MAKERS
+from harness.options import TOGETHER, Options, decimal
 from harness.runs import options_from
 from reference import mutants
 
@@ -17,15 +17,13 @@ OPTIONS = st.builds(
     Options,
     environment=st.sampled_from(["simulated", "local"]),
     seed=st.integers(0, SEED_MAX),
-    nemesis=st.lists(
-        st.sampled_from([f for f in FAULTS if f != "none"]), min_size=1, unique=True
-    ).map(tuple)
+    nemesis=st.lists(st.sampled_from(sorted(MAKERS)), min_size=1, unique=True).map(tuple)
     | st.just(("none",)),
     time_limit_ns=st.integers(1, DURATION_NS_MAX),
     rate=st.floats(0.1, 100_000),
     concurrency=st.integers(2, 1000),
-    workload=st.lists(st.sampled_from(WORKLOADS), min_size=1, unique=True).map(
-        lambda names: tuple(n for n in WORKLOADS if n in names)
+    workload=st.lists(st.sampled_from(TOGETHER), min_size=1, unique=True).map(
+        lambda names: tuple(n for n in TOGETHER if n in names)
     ),
     namesrvs=st.integers(1, 9),
     controllers=st.integers(1, 9),
