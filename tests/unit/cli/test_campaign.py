@@ -66,6 +66,7 @@ def test_a_cell_is_every_combination_of_its_choices(tmp_path: Path) -> None:
 def test_campaigns_that_come_with_maxq_are_sound() -> None:
     jobs = jobs_of(read_campaign(Path("acceptance")))
     assert len(jobs) == 2 + 4 * 3 + 1 + 40
+    assert len(jobs_of(read_campaign(Path("nightly")))) > 1000
 
 
 @pytest.mark.parametrize(
@@ -88,7 +89,7 @@ def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, said
 
 def test_an_unknown_campaign_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_cli(["campaign", "acceptanc"]) == 254
-    assert "there are: acceptance" in capsys.readouterr().err
+    assert "there are: acceptance, nightly" in capsys.readouterr().err
 
 
 def test_what_is_not_as_expected_is_told(tmp_path: Path) -> None:
