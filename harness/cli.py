@@ -18,12 +18,12 @@ import msgspec
 
 from checkers.claims import CLAIMS
 from harness import campaign, doctor, runs
-from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
+from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.faults import fault_names
+from harness.faults import THEN, fault_names
 from harness.judging import every_checker
 from harness.options import TOGETHER, Options
 from harness.show import described, show
@@ -114,11 +114,11 @@ LOAD = (
     ),
     click.option(
         "--nemesis",
-        type=Names([*fault_names(), "all"]),
+        type=Faults([*fault_names(), "all"], THEN),
         multiple=True,
         default=("kill", "partition", "readdress"),
         show_default=True,
-        help="faults; may be repeated, or joined by commas",
+        help="faults, joined by commas or repeated; partition-then-kill strikes in that order",
     ),
     click.option(
         "--time-limit",
@@ -126,6 +126,12 @@ LOAD = (
         default="60s",
         show_default=True,
         help="how long clients and faults run",
+    ),
+    click.option(
+        "--lull",
+        type=Duration(),
+        default=None,
+        help="a quiet period of this length for everybody, after each 15 s",
     ),
     click.option(
         "--rate",

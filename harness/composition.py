@@ -19,6 +19,7 @@ from harness.generators import (
     Source,
     any_of,
     clients,
+    lulls,
     nemesis,
     on_threads,
     once,
@@ -37,6 +38,7 @@ from workloads.registration import registration_workload
 INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 LOCKERS, APPLICANTS = 4, 2  # threads
+BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 
 
 class Making(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +157,10 @@ def schedule(
 ) -> Source:
     """Everything that happens in a run, as one generator; `stopped` ends its main part early."""
     faults = [p.generator for p in packages]
-    main = Until(clients(composed.main(), any_of(*faults) if faults else None), stopped)
+    busy = clients(composed.main(), any_of(*faults) if faults else None)
+    if options.lull_ns:
+        busy = lulls(BUSY_NS, options.lull_ns, busy)
+    main = Until(busy, stopped)
     return phases(
         nemesis(once({"f": INSPECT, "value": None})),
         time_limit(options.time_limit_ns, main),

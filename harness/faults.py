@@ -6,6 +6,7 @@ from random import Random
 from harness.cluster import FaultPackage, Part
 from harness.deployment import Deployment
 from harness.environments.api import Capability, Environment, MissingCapability
+from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
 from nemeses.partition import partition_fault
 from nemeses.power import power_fault
@@ -45,6 +46,7 @@ MAKERS: dict[str, Maker] = {
     "power": lambda cluster, rng: power_fault(cluster, rng, STRUCK),
 }
 NO_FAULT = "none"
+THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
 
 
 def fault_names() -> tuple[str, ...]:
@@ -60,13 +62,9 @@ def fault_packages(
     Raises:
         MissingCapability: the environment cannot do one of them.
     """
-    faults = [
-        make(cluster, Random(f"{seed}/nemesis/{name}"))
-        for name, make in MAKERS.items()
-        if name in names
-    ]
-    quiet_ns = crowded(len(faults))
-    for fault in faults:
+    quiet_ns = crowded(len(names))
+    packages = [_package(name, cluster, seed, quiet_ns) for name in in_order(names)]
+    for fault in packages:
         missing: set[Capability] = set(fault.needs - environment.capabilities)
         if missing:
             lacks = ", ".join(sorted(c.value for c in missing))
@@ -76,4 +74,20 @@ def fault_packages(
                 f"{environment.name} cannot do {lacks}, which --nemesis {fault.name} needs"
                 + (f": {why}" if why else "")
             )
-    return [package(fault, quiet_ns=quiet_ns) for fault in faults]
+    return packages
+
+
+def _package(name: str, cluster: Deployment, seed: int, quiet_ns: int) -> FaultPackage:
+    rng = Random(f"{seed}/nemesis/{name}")
+    first, _, second = name.partition(THEN)
+    fault = MAKERS[first](cluster, rng)
+    if not second:
+        return package(fault, quiet_ns=quiet_ns)
+    return ordered(fault, MAKERS[second](cluster, rng), rng, quiet_ns=quiet_ns)
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Faults in the order of their final heals."""
+    makers = list(MAKERS)
+    asked = [name for name in dict.fromkeys(names) if name != NO_FAULT]
+    return sorted(asked, key=lambda name: makers.index(name.partition(THEN)[0]))

@@ -26,6 +26,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     workload: tuple[str, ...] = TOGETHER
     nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
     time_limit_ns: int = 60_000_000_000
+    lull_ns: int = 0  # of each quiet period; 0: there are none
     rate: float = 50.0
     concurrency: int = 10
     namesrvs: int = 1
@@ -99,6 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--broker-sets {self.broker_sets}",
             f"--replicas {self.replicas}",
             f"--time-limit {decimal(self.time_limit_ns)}s",
+            *([f"--lull {decimal(self.lull_ns)}s"] if self.lull_ns else []),
             f"--rate {self.rate!r}".removesuffix(".0"),
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",

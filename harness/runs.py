@@ -100,6 +100,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
         )
     known["mutant"] = known["mutant"] or ""
     known["time_limit_ns"] = known.pop("time_limit")
+    known["lull_ns"] = known.pop("lull", None) or 0
     return Options(**known)
 
 

@@ -2,6 +2,7 @@
 
 import shlex
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +30,7 @@ OPTIONS = st.builds(
     controllers=st.integers(1, 9),
     broker_sets=st.integers(1, 50),
     profile=st.sampled_from(["P-ALL", "P-DEFAULT", "P-UNCLEAN"]),
+    lull_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
     timing=st.sampled_from(["fast", "stock"]),
     mutant=st.sampled_from(["", *mutants.names()]),
 )
@@ -81,3 +83,9 @@ def test_all_means_every_fault_that_the_environment_can_do() -> None:
 def test_durations_have_units(text: str, ns: int) -> None:
     words = f"maxq test --environment simulated --seed 1 --time-limit {text}"
     assert parsed(words).time_limit_ns == ns
+
+
+@pytest.mark.parametrize("pair", ["kill-then-kil", "kill-then-all", "kill-then-stop-then-pause"])
+def test_only_two_faults_make_an_ordered_pair(pair: str) -> None:
+    with pytest.raises(click.UsageError):
+        parsed(f"maxq test --env simulated --seed 1 --nemesis {pair}")
