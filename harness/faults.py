@@ -35,9 +35,11 @@ def _readdress(cluster: Deployment, rng: Random) -> Fault:
     return readdress_fault(cluster, rng, moved)
 
 
+PARTITION_CLIENTS = "partition-clients"  # cuts clients off from masters as well, if asked by name
 # In the order of the final heals: first whoever runs is let go and hears the others again.
 MAKERS: dict[str, Maker] = {
     "partition": partition_fault,
+    PARTITION_CLIENTS: lambda cluster, rng: partition_fault(cluster, rng, clients=True),
     "pause": lambda cluster, rng: pause_fault(cluster, rng, PAUSED),
     "readdress": _readdress,
     "kill": lambda cluster, rng: kill_fault(cluster, rng, KILLED),

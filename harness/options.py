@@ -79,7 +79,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _ok_ops_min(self) -> dict[str, int]:
         scheduled = self.rate * self.time_limit_ns / 1e9
-        shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}}
+        shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {
             f: max(1, int(scheduled * share * OK_SHARE_MIN))
             for workload in self.workload

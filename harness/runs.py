@@ -28,7 +28,7 @@ from checkers.runner import Results
 from harness import doctor, worlds
 from harness.composition import MAKERS as WORKLOADS
 from harness.faults import MAKERS as FAULTS
-from harness.faults import NO_FAULT
+from harness.faults import NO_FAULT, PARTITION_CLIENTS
 from harness.judging import judge
 from harness.options import Options
 from harness.targets.reference import PROFILES
@@ -83,7 +83,8 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
-    possible = [n for n in sorted(FAULTS) if simulated or n != "power"]
+    left_out = {PARTITION_CLIENTS} if simulated else {PARTITION_CLIENTS, "power"}
+    possible = sorted(FAULTS.keys() - left_out)
     asked = flat(known["nemesis"])
     faults = possible if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))

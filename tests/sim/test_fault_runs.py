@@ -29,6 +29,7 @@ BEGINS = {
     "stop": "terminate",
     "power": "power-loss",
     "partition": "start-partition",
+    "partition-clients": "start-partition",
     "readdress": "change-ip",
 }
 
