@@ -16,6 +16,7 @@ from harness.report.timescale import WIDTH, TimeScale, duration, seconds
 LANE, STRIP, STRIPS_MAX, GAP = 16, 5, 4, 3  # px
 LATENCY, RATE, AXIS = 120, 46, 20  # px
 HIGH = 1000  # px; more than any plot
+EDGED = 25  # units; the edge of a narrower state would hide it
 CHAR, NARROW = 6.4, 640  # px: of a letter; of the narrowest plot, for labels where no script runs
 
 
@@ -119,7 +120,7 @@ def _bar(time: TimeScale, s: Segment) -> Html:
     told = f"{seconds(s.start_ns)} to {seconds(s.end_ns)}: {s.told}"
     return el(
         "rect", el("title", told), x=start, y=GAP, width=round(end - start, 1), height=LANE,
-        class_=f"state {s.state} shade-{s.shade}",
+        class_=f"state {s.state} shade-{s.shade}" + (" wide" if end - start > EDGED else ""),
     )  # fmt: skip
 
 

@@ -67,10 +67,8 @@ def _factors() -> Iterable[int]:
 
 def seconds(time_ns: int, step_ns: int = 1_000_000) -> str:
     """A time for people, as exact as the step needs."""
-    digits = max(0, len(str(1_000_000_000 // max(step_ns, 1))) - 1)
-    if 1_000_000_000 % max(step_ns, 1) and step_ns < 1_000_000_000:
-        digits += 1
-    return f"{time_ns / 1e9:.{min(digits, 9)}f} s"
+    digits = next((d for d in range(9) if step_ns * 10**d % 1_000_000_000 == 0), 9)
+    return f"{time_ns / 1e9:.{digits}f} s"
 
 
 def duration(length_ns: float) -> str:

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +19,14 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ANSWER_S_MAX = 30.0
+# The browser has its two ends as 3 and 4; on their way there they must not meet each other.
+MOVE = """
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(fd), fcntl.F_DUPFD, 10) for fd in sys.argv[1:3])
+os.dup2(read, 3)
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def found() -> str | None:
@@ -60,8 +69,10 @@ class Browser:
             self._take(until)
 
     def ask(self, expression: str) -> Any:
-        """The value of an expression in the page."""
-        told = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """The value of an expression in the page, or what its promise comes to."""
+        told = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
         if "exceptionDetails" in told:
             raise AssertionError(f"{expression}: {told['exceptionDetails']}")
         return told["result"].get("value")
@@ -128,11 +139,11 @@ def running(program: str, profile: Path) -> Iterator[Browser]:
     """A browser with one page, gone at the end with all its processes."""
     their_read, our_write = os.pipe()
     our_read, their_write = os.pipe()
-    # The browser has its two ends as 3 and 4; `sh` moves them there.
     words = (program, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-             "--no-first-run", "--disable-background-networking", "--disable-component-update",
+             "--no-first-run", "--disable-dev-shm-usage", "--disable-background-networking",
+             "--disable-component-update",
              f"--user-data-dir={profile}", "--remote-debugging-pipe")  # fmt: skip
-    moved = ("sh", "-c", f'exec "$@" 3<&{their_read} 4>&{their_write}', "sh", *words)
+    moved = (sys.executable, "-c", MOVE, str(their_read), str(their_write), *words)
     process = subprocess.Popen(
         moved, pass_fds=[their_read, their_write], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
