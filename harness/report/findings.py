@@ -111,7 +111,7 @@ def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
     for claim in in_order(verdicts):
         links = [_group_link(g) for g in found.get(claim, ())]
         rows.append((claim, badge(verdicts[claim]), promises.get(claim, ""), links,
-                     el("code", judges.get(claim, ""))))  # fmt: skip
+                     el("code", judges.get(claim, ""), class_="id")))  # fmt: skip
     left = [c.id for c in CLAIMS if c.id not in verdicts]
     note = f"Not judged in this run, for want of occasion or of a promise: {', '.join(left)}."
     heads = ("claim", "verdict", "promise", "found", "checker")
@@ -138,7 +138,7 @@ def checkers_table(evidence: Evidence) -> Html:
             counts = {}  # the table of operations tells them better
         told = [el("span", f"{k} ", el("b", f"{n:,}"), class_="count") for k, n in counts.items()]
         more = el("p", short(v.reason, REASON_MAX), class_="reason") if v.reason else None
-        rows.append((el("code", v.checker), badge(v.valid), join(told, more)))
+        rows.append((el("code", v.checker, class_="id"), badge(v.valid), join(told, more)))
     return table("checkers", ("checker", "verdict", "counted"), rows)
 
 
@@ -173,7 +173,7 @@ def anomalies(evidence: Evidence, groups: Sequence[Group], time: TimeScale) -> H
 def _group(history: History, group: Group, time: TimeScale) -> Html:
     cards = [_card(history, told, time, is_open=n == 0) for n, told in enumerate(group.told)]
     more = group.found - len(group.told)
-    rest = f"{more} more of {group.found} are not told here." if more > 0 else ""
+    rest = f"{len(group.told)} of {group.found} are told here; results.json may hold more."
     return el(
         "section",
         el("h3", el("span", group.claim, class_="claim"), f" {group.name} ",
@@ -181,7 +181,7 @@ def _group(history: History, group: Group, time: TimeScale) -> Html:
         cards[:CARDS_MAX],
         el("details", el("summary", f"{len(cards) - CARDS_MAX} more"), cards[CARDS_MAX:],
            class_="more") if len(cards) > CARDS_MAX else None,
-        el("p", rest, class_="note") if rest else None,
+        el("p", rest, class_="note") if more > 0 else None,
         class_="group",
     )  # fmt: skip
 
@@ -197,7 +197,8 @@ def _card(history: History, told: Told, time: TimeScale, *, is_open: bool) -> Ht
     show = el("a", "show on the timeline", href="#timeline", class_="show", data_marks=places)
     return el(
         "details",
-        el("summary", el("span", at, class_="at"), " ", clean(a.story)[:140]),
+        el("summary", el("span", at, class_="at"), " ",
+           el("span", clean(a.story)[:140], class_="start")),
         el("p", linked(story, told.number, shown), class_="story"),
         _operations(known[:OPS_MAX], told.number),
         _more_ops(a.ops, known),
@@ -270,7 +271,7 @@ def plain(value: object) -> str:
     if value is None:
         return ""
     try:
-        told = msgspec.json.encode(value).decode()
+        told = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, UnicodeError):
         told = repr(value)
     return short(told, VALUE_MAX)

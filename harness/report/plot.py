@@ -20,8 +20,10 @@ EDGED = 25  # units; the edge of a narrower state would hide it
 CHAR, NARROW = 6.4, 640  # px: of a letter; of the narrowest plot, for labels where no script runs
 
 
-def plot(height: int, label: str, *parts: Html, texts: Sequence[Html] = ()) -> Html:
-    """A plot: `parts` in units, `texts` beside them."""
+def plot(
+    height: int, label: str, *parts: Html, texts: Sequence[Html] = (), role: str = "img"
+) -> Html:
+    """A plot: `parts` in units, `texts` beside them. One with links in it is no `img`."""
     inner = el(
         "svg",
         *parts,
@@ -32,7 +34,7 @@ def plot(height: int, label: str, *parts: Html, texts: Sequence[Html] = ()) -> H
         preserveAspectRatio="none",
     )
     return el(
-        "svg", inner, *texts, class_="plot", width="100%", height=height, role="img",
+        "svg", inner, *texts, class_="plot", width="100%", height=height, role=role,
         aria_label=label,
     )  # fmt: skip
 
@@ -240,5 +242,5 @@ def marks_row(time: TimeScale, marks: Mapping[int, tuple[int, str]]) -> Html:
         shapes.append(el("a", bar, href=f"#anomaly-{numbers[0]}", aria_label=marks[numbers[0]][1]))
     height = LANE + 2 * GAP
     said = f"{len(marks)} anomalies"
-    drawn = plot(height, said, use("grid"), *shapes, use("marks", "cursor"))
+    drawn = plot(height, said, use("grid"), *shapes, use("marks", "cursor"), role="group")
     return row("anomalies", drawn, kind="lane")

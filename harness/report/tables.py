@@ -145,7 +145,7 @@ def kinds_table(kinds: Sequence[Kind]) -> Html:
         ascending = kind.latencies()
         told = [quantile(ascending, share) for share in (0.5, 0.95, 0.99, 1.0)]
         rows.append((
-            el("code", short(kind.f, NAME_MAX)), f"{kind.invoked:,}",
+            el("code", short(kind.f, NAME_MAX), class_="id"), f"{kind.invoked:,}",
             *(f"{n:,}" for n in kind.counts.values()), f"{kind.open:,}",
             *("" if ns is None else duration(ns) for ns in told),
         ))  # fmt: skip
