@@ -13,10 +13,14 @@ What an argument does not say is taken from `--maxq-env`, `--maxq-seed`, `--maxq
 pytest's own temporary folder unless a store is named; each worker of xdist has its own, and many
 may share one store.
 
-Rule for those who edit this: every pytest of an environment with Max-Q in it loads this module, so
-it imports nothing but pytest; all the rest is imported when a test asks for it.
+Rules for those who edit this. Every pytest of an environment with Max-Q in it loads this file, so
+it imports nothing but pytest; all the rest is imported when a test runs a cluster. And it is loaded
+as the module `maxq_pytest`, a copy that `pyproject.toml` makes: many projects have a `harness`
+beside their tests, and ours must not be there before theirs. So an editable installation is to be
+made anew after a change here; a test says when.
 """
 
+import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -24,6 +28,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from checkers.api import Anomaly
     from harness.runs import Judged
 
@@ -67,6 +73,22 @@ def pytest_runtest_makereport(
             else:
                 report.sections.append((title, outcome.told()))
     return report
+
+
+def _embedding() -> "ModuleType":
+    """The part of Max-Q that runs clusters.
+
+    Raises:
+        ImportError: the project hides it behind a package of its own of that name.
+    """
+    __tracebackhide__ = True
+    try:
+        from harness import embedding
+    except ImportError as error:
+        other = getattr(sys.modules.get("harness"), "__file__", None) or "a folder of that name"
+        raise ImportError(f"maxq: harness is Max-Q's own package here, and {other} hides it; "
+                          f"rename that to use the fixture ({error})") from error  # fmt: skip
+    return embedding
 
 
 class Outcome:
@@ -189,8 +211,7 @@ class MaxQ:
             KeyboardInterrupt: somebody interrupted it; the run was judged first if it could be.
         """
         __tracebackhide__ = True
-        from harness import embedding
-
+        embedding = _embedding()
         given = {k: v for k, v in locals().items()
                  if k in embedding.ARGUMENTS and v is not None}  # fmt: skip
         embedding.refuse(strange, [*embedding.ARGUMENTS, "store", "allow_unknown"])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest_plugins = "pytester"
+ROOT = Path(__file__).parents[2]
 SMALL = 'workload="queue", nemesis=["kill", "partition"], time_limit="3s", env="simulated"'
 CAUGHT = 'mutant="ack_without_replicas", seed=1'
 
@@ -163,15 +164,34 @@ def test_a_project_that_does_not_use_it_is_left_alone(pytester: pytest.Pytester)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+def test_a_project_may_have_a_harness_of_its_own(pytester: pytest.Pytester) -> None:
+    pytester.mkpydir("tests")
+    (pytester.path / "tests" / "__init__.py").unlink()
+    (pytester.path / "tests" / "harness.py").write_text("THEIRS = True\n")
+    (pytester.path / "tests" / "test_theirs.py").write_text(
+        "import harness\nimport pytest\n\n"
+        "def test_it():\n    assert harness.THEIRS\n\n"
+        "def test_hidden(maxq):\n"
+        "    with pytest.raises(ImportError, match='harness.py hides it'):\n"
+        "        maxq.run()\n"
+    )
+    pytester.runpytest_subprocess("tests").assert_outcomes(passed=2)
+
+
 def test_importing_the_plugin_imports_nothing_else_of_ours() -> None:
     told = subprocess.check_output(
         [sys.executable, "-c", "import sys, pytest; before = set(sys.modules); "
-         "import harness.pytest_plugin; print(*sorted(set(sys.modules) - before))"],
+         "import maxq_pytest; print(*sorted(set(sys.modules) - before))"],
         text=True,
     )  # fmt: skip
-    assert told.split() == ["harness", "harness.pytest_plugin"]
+    assert told.split() == ["maxq_pytest"]
 
 
-def test_the_plugin_is_an_entry_point() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["entry-points"]["pytest11"] == {"maxq": "harness.pytest_plugin"}
+def test_the_installed_plugin_is_this_source(pytestconfig: pytest.Config) -> None:
+    plugin = pytestconfig.pluginmanager.get_plugin("maxq")
+    assert plugin is not None
+    source = ROOT / "harness" / "pytest_plugin.py"
+    why = "install Max-Q anew: pip install --no-deps --no-build-isolation --editable ."
+    assert Path(plugin.__file__).read_text() == source.read_text(), why
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"]["pytest11"] == {"maxq": "maxq_pytest"}
