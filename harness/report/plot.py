@@ -59,7 +59,8 @@ def shared(time: TimeScale, bands: Iterable[Band]) -> Html:
         "svg",
         el("defs", el("g", grid, id="grid"), el("g", shades, id="bands"),
            el("g", id="marks"), el("g", chosen, cursor, id="cursor")),
-        width=0, height=0, aria_hidden="true", class_="defs",
+        width=0, height=0, aria_hidden="true", class_="defs", id="shared",
+        data_from=time.start_ns / 1e9, data_to=time.end_ns / 1e9,
     )  # fmt: skip
 
 

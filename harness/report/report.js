@@ -6,20 +6,20 @@
   const all = (what, from = document) => Array.from(from.querySelectorAll(what));
   const byId = (id) => document.getElementById(id);
   const scaled = all("svg.x"), plots = all("svg.plot"), readout = byId("readout");
-  const axis = all(".axis .tick").slice(0, 2).map((t) => [Number(t.dataset.x), parseFloat(t.textContent)]);
-  const perUnit = axis.length === 2 ? (axis[1][1] - axis[0][1]) / (axis[1][0] - axis[0][0]) : 0;
-  const timeAt = (x) => (axis.length ? axis[0][1] + (x - axis[0][0]) * perUnit : 0);
-  const unitsAt = (s) => axis[0][0] + (s - axis[0][1]) / perUnit;
+  const from = Number(byId("shared").dataset.from), to = Number(byId("shared").dataset.to);
+  const perUnit = (to - from) / WIDTH; // seconds
+  const timeAt = (x) => from + x * perUnit;
+  const unitsAt = (s) => (s - from) / perUnit;
   let view = { from: 0, width: WIDTH };
 
   // Which part of the run all plots show.
-  function look(from, width) {
+  function look(left, width) {
     width = Math.min(WIDTH, Math.max(LEAST, width));
-    view = { from: Math.min(WIDTH - width, Math.max(0, from)), width };
+    view = { from: Math.min(WIDTH - width, Math.max(0, left)), width };
     for (const svg of scaled) {
       svg.setAttribute("viewBox", `${view.from} 0 ${view.width} ${svg.getAttribute("height")}`);
     }
-    if (axis.length === 2) ticks();
+    ticks();
     place();
   }
 

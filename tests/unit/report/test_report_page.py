@@ -23,7 +23,18 @@ TAGS = {
 ATTRIBUTES = {
     *("id", "class", "href", "lang", "charset", "content", "name", "http-equiv", "role", "hidden"),
     *("tabindex", "type", "scope", "open", "aria-label", "aria-hidden", "aria-live", "data-x"),
-    *("data-w", "data-do", "data-marks", "width", "height", "viewbox", "preserveaspectratio", "x"),
+    *(
+        "data-w",
+        "data-from",
+        "data-to",
+        "data-do",
+        "data-marks",
+        "width",
+        "height",
+        "viewbox",
+        "preserveaspectratio",
+        "x",
+    ),
     *("y", "x1", "x2", "y1", "y2", "rx", "d", "fill", "visibility"),
 }
 
