@@ -4,6 +4,7 @@ A fault begins with its action and lasts until a heal of its kind that names its
 probes told. A fault that nobody healed lasts to the end of the run; so does what we cannot pair.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -48,8 +49,13 @@ class Actions(msgspec.Struct, frozen=True, kw_only=True):
         """The colour of each kind of fault, in the order of their first strikes."""
         return {band.f: band.color for band in self.bands}
 
-    def on(self, node: str) -> list[Band]:
-        return [band for band in self.bands if node in band.fault.nodes]
+    def by_node(self) -> dict[str, list[Band]]:
+        """The faults of each node, in order."""
+        found: dict[str, list[Band]] = defaultdict(list)
+        for each in self.bands:
+            for node in each.fault.nodes:
+                found[node].append(each)
+        return found
 
 
 def kind_of(action: Fault) -> str:
@@ -67,6 +73,7 @@ def actions(history: History) -> Actions:
     for action in every:
         if action.ended is not None and kind_of(action) == "heal":
             later[action.f].append(action)
+            later[""].append(action)
     bands = [
         Band(fault=action, color=band(action.f), healed=_healed(action, later))
         for action in every
@@ -76,14 +83,18 @@ def actions(history: History) -> Actions:
 
 
 def _healed(fault: Fault, later: Mapping[str, Sequence[Fault]]) -> dict[str, Fault]:
-    wanted = UNDONE_BY.get(fault.f)
-    heals_of_kind = later.get(wanted, ()) if wanted else [h for v in later.values() for h in v]
-    after = sorted((h for h in heals_of_kind if h.begun > fault.begun), key=_begun)
-    found = {}
-    for node in fault.nodes:
-        heal = next((h for h in after if not h.nodes or node in h.nodes), None)
-        if heal is not None:
+    """The first heal after a fault for each of its nodes; `later` has heals by name, in order,
+    and all of them under no name."""
+    after = later.get(UNDONE_BY.get(fault.f, ""), ())
+    found: dict[str, Fault] = {}
+    missing = set(fault.nodes)
+    for at in range(bisect_right(after, fault.begun, key=_begun), len(after)):
+        heal = after[at]
+        for node in sorted(missing if not heal.nodes else missing.intersection(heal.nodes)):
             found[node] = heal
+            missing.discard(node)
+        if not missing:
+            break
     return found
 
 

@@ -18,6 +18,7 @@ from harness.report.lanes import lanes
 from harness.report.markup import Child, Html, clean, el, join
 from harness.report.measures import Kind, kinds, windows
 from harness.report.plot import (
+    FAULTS_MAX,
     axis,
     lane_row,
     latency_plot,
@@ -110,20 +111,22 @@ def guarded(part: Callable[[], Child]) -> Html:
 
 
 def _timeline(evidence: Evidence, time: TimeScale, done: Actions, groups: list[Group]) -> Html:
-    struck = sorted({node for band in done.bands for node in band.fault.nodes})
+    on = done.by_node()
     first = tuple(evidence.options.context().broker_sets)
-    seen = lanes(evidence.history, time.end_ns, first, struck)
+    seen = lanes(evidence.history, time.end_ns, first, sorted(on))
     marks = {
         told.number: (told.at_ns, f"{group.claim} {group.name} at {seconds(told.at_ns)}")
         for group in groups
         for told in group.told
         if told.at_ns >= 0
     }
+    hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
     notes = "A state is drawn from the answer that told it to the next one, so a change appears up "
     notes += "to one round of questions late."
     notes += f" {seen.left_out} lines are left out." if seen.left_out else ""
     notes += f" {dropped} states are too short to be drawn here." if dropped else ""
+    notes += f" {hidden} faults on nodes are not drawn, for their number." if hidden else ""
     return join(
         el("p", notes, class_="note"),
         toolbar(),
@@ -131,7 +134,7 @@ def _timeline(evidence: Evidence, time: TimeScale, done: Actions, groups: list[G
         el("div", axis(time),
            marks_row(time, marks) if marks else None,
            (lane_row(time, lane, ()) for lane in seen.sets),
-           (lane_row(time, lane, done.on(lane.node)) for lane in seen.nodes),
+           (lane_row(time, lane, on.get(lane.node, ())) for lane in seen.nodes),
            axis(time), class_="plots"),
         state_legend(),
     )  # fmt: skip

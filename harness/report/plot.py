@@ -16,6 +16,8 @@ from harness.report.timescale import WIDTH, TimeScale, duration, seconds
 LANE, STRIP, STRIPS_MAX, GAP = 16, 5, 4, 3  # px
 LATENCY, RATE, AXIS = 120, 46, 20  # px
 HIGH = 1000  # px; more than any plot
+BAND_GAP = 6  # units between bands of one colour that are drawn as one: half a pixel or so
+FAULTS_MAX = 1000  # on one node, that are drawn
 EDGED = 25  # units; the edge of a narrower state would hide it
 CHAR, NARROW = 6.4, 640  # px: of a letter; of the narrowest plot, for labels where no script runs
 
@@ -52,7 +54,7 @@ def use(*ids: str) -> Html:
 def shared(time: TimeScale, bands: Iterable[Band]) -> Html:
     """Grid, bands, marks and cursor, drawn once."""
     grid = (el("line", x1=x, x2=x, y1=0, y2=HIGH, class_="grid") for x, _ in time.ticks())
-    shades = (_shade(time, band) for band in bands)
+    shades = (_shade(*one) for one in shaded(time, bands))
     cursor = el("line", x1=-9, x2=-9, y1=0, y2=HIGH, class_="cursor", id="cursor-line")
     chosen = el("rect", x=-9, y=0, width=0, height=HIGH, class_="chosen", id="chosen")
     return el(
@@ -64,9 +66,28 @@ def shared(time: TimeScale, bands: Iterable[Band]) -> Html:
     )  # fmt: skip
 
 
-def _shade(time: TimeScale, band: Band) -> Html:
-    start, end = _span(time, band.fault.begun_ns, band.end_ns())
-    return el("rect", x=start, y=0, width=round(end - start, 1), height=HIGH, fill=band.color,
+def shaded(time: TimeScale, bands: Iterable[Band]) -> list[tuple[str, float, float]]:
+    """Where each colour is: (colour, from, to) in units; what overlaps, or nearly meets, is one.
+
+    All plots use these, so their number must not grow with that of faults.
+    """
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for band in bands:
+        spans.setdefault(band.color, []).append(_span(time, band.fault.begun_ns, band.end_ns()))
+    found: list[tuple[str, float, float]] = []
+    for color, each in spans.items():
+        whole: list[tuple[float, float]] = []
+        for start, end in sorted(each):
+            if whole and start <= whole[-1][1] + BAND_GAP:
+                whole[-1] = whole[-1][0], max(end, whole[-1][1])
+            else:
+                whole.append((start, end))
+        found += [(color, start, end) for start, end in whole]
+    return found
+
+
+def _shade(color: str, start: float, end: float) -> Html:
+    return el("rect", x=start, y=0, width=round(end - start, 1), height=HIGH, fill=color,
               class_="band")  # fmt: skip
 
 
@@ -98,6 +119,7 @@ def axis(time: TimeScale) -> Html:
 
 def lane_row(time: TimeScale, lane: Lane, bands: Sequence[Band]) -> Html:
     """One line of the timeline: its states, and below them the faults on its node."""
+    bands = bands[:FAULTS_MAX]
     slots = stacked(time, lane.node, bands)
     height = LANE + GAP + (max(slots.values(), default=-1) + 1) * STRIP + GAP
     bars = [_bar(time, s) for s in lane.segments]

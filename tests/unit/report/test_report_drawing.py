@@ -7,6 +7,7 @@ from harness.report.evidence import grouped
 from harness.report.lanes import lanes
 from harness.report.measures import LogScale, kinds, thinned, windows
 from harness.report.page import render
+from harness.report.plot import shaded
 from harness.report.timescale import TimeScale, duration, seconds, timescale
 from histories.history import History
 from histories.op import NEMESIS, Op
@@ -30,6 +31,35 @@ def test_a_band_lasts_until_the_heal_of_its_kind_on_its_node() -> None:
     assert cut.end_ns() == 3_010_000_000
     assert pause.end_ns() is None
     assert (kill.color, cut.color) == (BANDS["kill"], BANDS["start-partition"])
+
+
+def test_thousands_of_faults_are_shaded_by_few_bands() -> None:
+    ops: list[Op] = []
+    for n in range(5000):
+        ops += fault("kill", n, "b0-0") + fault("start", n + 0.5, "b0-0")
+    history = History(numbered(ops))
+    time = timescale(history.ops)
+    assert len(shaded(time, actions(history).bands)) < 3000
+    page = render(evidence(list(history.ops)))
+    assert "4000 faults on nodes are not drawn" in page
+    assert "could not be drawn" not in page
+    assert len(page) < 3_000_000
+
+
+def test_bands_of_one_colour_are_one_where_they_overlap() -> None:
+    ops = numbered(
+        [
+            *fault("kill", 0, "b0-0"),
+            *fault("kill", 1, "b0-1"),
+            *fault("start", 2, "b0-0"),
+            *fault("start", 3, "b0-1"),
+            *fault("kill", 9, "b0-1"),
+        ]
+    )
+    time = TimeScale(start_ns=0, end_ns=10 * SECOND_NS)
+    color = BANDS["kill"]
+    expected = [(color, 0.0, 3010.0), (color, 9000.0, 10_000)]
+    assert shaded(time, actions(History(ops)).bands) == expected
 
 
 def test_stop_is_a_fault_and_start_its_heal() -> None:
