@@ -284,6 +284,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool) -> int:
                 judged.save(whole=False)
             except OSError as error:
                 click.echo(f"the verdict is not stored: {described(error)}", err=True)
+            judged = judged.with_report()
     show(judged, as_json=as_json)
     return judged.exit_code
 

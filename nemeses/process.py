@@ -18,6 +18,7 @@ from harness.cluster import ClusterView, Part, Proof
 from harness.environments.api import Capability
 from nemeses.fault import Fault
 from nemeses.nodes import MAJORITY, MINORITY, ONE, Choice, NodeNemesis, resume_paused, start_dead
+from nemeses.palette import band
 
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
 PAUSED_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as dead
@@ -56,7 +57,7 @@ def kill_fault(
             strike=cluster.kill,
             end=partial(start_dead, cluster),
         ),
-        color="#E9A4A0",
+        color=band("kill"),
     )
 
 
@@ -76,7 +77,7 @@ def stop_fault(
             strike=cluster.stop,
             end=partial(start_dead, cluster),
         ),
-        color="#E8C39A",
+        color=band(TERMINATE),
     )
 
 
@@ -101,7 +102,7 @@ def restart_fault(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> F
             strike=strike,
             end=partial(start_dead, cluster),
         ),
-        color="#D9C79A",
+        color=band("restart"),
     )
 
 
@@ -121,5 +122,5 @@ def pause_fault(
             strike=cluster.pause,
             end=partial(resume_paused, cluster),
         ),
-        color="#C5A0E9",
+        color=band("pause"),
     )
