@@ -108,7 +108,7 @@ def test_an_unreadable_history(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "nearest"),
     [
-        (("test", "--nemesis", "partitoin"), "did you mean partition?"),
+        (("test", "--nemesis", "partitoin"), "did you mean partition"),
         (("test", "--workload", "lokc"), "did you mean lock?"),
         (("test", "--profile", "sfae"), "did you mean safe?"),
         (("test", "--env", "dokcer"), "did you mean docker?"),
