@@ -2,7 +2,7 @@
 
 `Keyed` is what such a check says: which rows an event gives to which keys, what one key's rows
 prove, and what all keys together mean. `check_keyed` runs one over a history in memory;
-``spark_checkers`` runs the same five functions where rows are dealt out by a shuffle. So there is
+``spark_checkers`` runs the same functions where rows are dealt out by a shuffle. So there is
 one place where something is decided, and two where rows are carried to it.
 
 Rules for those who write one:
@@ -41,8 +41,11 @@ class Event(NamedTuple):
     open: bool  # an invocation that never completed
 
 
-class Keyed(Protocol[KnownT, RowT, ResultT]):
-    """See the module's text. Everything may raise `HistoryError` for a value of a wrong shape."""
+class Dealt(Protocol[KnownT, RowT, ResultT]):
+    """What is found out key by key; see the module's text.
+
+    Everything may raise `HistoryError` for a value of a wrong shape.
+    """
 
     @property
     def name(self) -> str: ...
@@ -69,8 +72,12 @@ class Keyed(Protocol[KnownT, RowT, ResultT]):
         ...
 
     def evidence(self, results: Mapping[Any, ResultT]) -> Iterable[int]:
-        """Indices of the operations that `conclude` will look up."""
+        """Indices of the operations that are looked up when all keys are put together."""
         ...
+
+
+class Keyed(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
+    """A check that is made so."""
 
     def conclude(
         self, history: History, context: Context, known: KnownT, results: Mapping[Any, ResultT]
@@ -107,7 +114,7 @@ def events_of(history: History, kinds: Collection[str]) -> Iterator[Event]:
 
 
 def results_of(
-    check: Keyed[KnownT, RowT, ResultT], history: History, known: KnownT
+    check: Dealt[KnownT, RowT, ResultT], history: History, known: KnownT
 ) -> dict[Any, ResultT]:
     """Judge every key of a history in memory."""
     dealt: dict[Any, list[RowT]] = defaultdict(list)
