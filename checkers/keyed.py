@@ -17,7 +17,7 @@ Rules for those who write one:
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from checkers.api import Context, Verdict
 from histories.history import History
@@ -27,7 +27,7 @@ from histories.op import HistoryError, Op
 # What grows with the load. Everything else grows with the length of a run alone.
 BULK = frozenset(("send", "poll", "txn", ACQUIRE, RENEW, RELEASE, REPLICA_LOG))
 
-Key = int | str
+Key = int | str | tuple[str, int | str]
 KnownT = TypeVar("KnownT")
 RowT = TypeVar("RowT")
 ResultT = TypeVar("ResultT")
@@ -76,6 +76,7 @@ class Dealt(Protocol[KnownT, RowT, ResultT]):
         ...
 
 
+@runtime_checkable
 class Keyed(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
     """A check that is made so."""
 

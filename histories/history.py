@@ -105,6 +105,14 @@ class History:
         return History(op for op in self.ops if keep(op))
 
 
+class PartHistory(History):
+    """Some operations of a history that is too big to be held, and how many there are of all."""
+
+    def __init__(self, ops: Iterable[Op], totals: Counter[tuple[str, str]]) -> None:
+        super().__init__(ops)
+        self.__dict__["totals"] = totals  # what would be counted here would be too few
+
+
 def pair_up(ops: Sequence[Op]) -> dict[int, int]:
     """Map each paired operation's index to its other half's, both ways."""
     pairs: dict[int, int] = {}

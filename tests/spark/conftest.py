@@ -1,0 +1,17 @@
+"""One embedded Spark session for all tests here; none, said by name, where it cannot be had."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_checkers.session import missing, spark_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    why = missing()
+    if why:
+        pytest.skip(why)
+    with spark_session("local[2]", partitions=4) as session:
+        yield session
