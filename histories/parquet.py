@@ -66,6 +66,18 @@ def run_id_of(path: Path) -> str:
         raise HistoryError(f"{path.name}: {e}") from None
 
 
+def rows_of(path: Path) -> int:
+    """How many operations a file holds, from its footer.
+
+    Raises:
+        HistoryError: the file is damaged.
+    """
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except pa.ArrowException as e:
+        raise HistoryError(f"{path.name}: {e}") from None
+
+
 def _check_version(path: Path, schema: pa.Schema) -> None:
     version = (schema.metadata or {}).get(b"maxq.schema", b"").decode()
     if version != SCHEMA_VERSION:

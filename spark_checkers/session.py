@@ -22,6 +22,7 @@ LOCAL = "local[*]"
 MEMORY = "2g"
 BATCH_ROWS = 10_000  # of an Arrow batch: values are texts, so the 100,000 of plain columns are many
 PACKAGES = ("checkers", "histories", "spark_checkers")
+NEEDED = ("pyspark", "pandas")  # without pandas Spark refuses functions over Arrow batches
 LOOPBACK = "127.0.0.1"
 
 
@@ -31,8 +32,10 @@ class SparkMissing(Exception):
 
 def missing() -> str:
     """Why no session can be made here; empty if one can."""
-    if importlib.util.find_spec("pyspark") is None:
-        return "pyspark is not installed: pip install 'maxq[spark]' (pins: constraints-spark.txt)"
+    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if absent:
+        cure = "pip install 'maxq[spark]', with the pins of constraints-spark.txt"
+        return f"not installed: {', '.join(absent)}; {cure}"
     home = os.environ.get("JAVA_HOME")
     java = Path(home, "bin", "java") if home else None
     if (java is None or not java.exists()) and shutil.which("java") is None:
@@ -41,12 +44,11 @@ def missing() -> str:
 
 
 @contextmanager
-def spark_session(master: str = LOCAL, *, partitions: int) -> Iterator[Any]:
+def spark_session(master: str = LOCAL) -> Iterator[Any]:
     """A session for the length of a block.
 
     Args:
         master: where tasks run; `LOCAL` is this process.
-        partitions: into how many pieces a shuffle deals rows.
 
     Raises:
         SparkMissing: there is no pyspark or no Java here.
@@ -57,7 +59,7 @@ def spark_session(master: str = LOCAL, *, partitions: int) -> Iterator[Any]:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.appName("maxq").master(master)
-    for key, value in settings(master, partitions).items():
+    for key, value in settings(master).items():
         builder = builder.config(key, value)
     if master.startswith("local"):
         # Spark reads these two from nowhere else.
@@ -73,14 +75,13 @@ def spark_session(master: str = LOCAL, *, partitions: int) -> Iterator[Any]:
         session.stop()
 
 
-def settings(master: str, partitions: int) -> dict[str, str]:
+def settings(master: str) -> dict[str, str]:
     """What a session is told."""
     told = {
         "spark.driver.memory": MEMORY,
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.shuffle.partitions": str(partitions),
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
         "spark.sql.session.timeZone": "UTC",
     }

@@ -13,5 +13,6 @@ def spark() -> Iterator[Any]:
     why = missing()
     if why:
         pytest.skip(why)
-    with spark_session("local[2]", partitions=4) as session:
+    with spark_session("local[2]") as session:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
         yield session

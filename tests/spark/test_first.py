@@ -9,9 +9,9 @@ pytestmark = pytest.mark.spark
 
 
 def test_vectors(spark, tmp_path):
+    from engines import Case, assert_equal
     from history_recorder import Recorder
     from test_durability_vectors import VECTORS
-    from engines import Case, assert_equal
 
     cases = {}
     for name, steps, *_ in VECTORS:
@@ -19,6 +19,6 @@ def test_vectors(spark, tmp_path):
         for s in steps:
             s(r)
         cases[name] = Case(r.history)
-    import time
+
     out = assert_equal(spark, tmp_path, cases)
     print({k: v.valid for k, v in out.items()})
