@@ -45,7 +45,7 @@ def missing() -> str:
 
 @contextmanager
 def spark_session(master: str = LOCAL) -> Iterator[Any]:
-    """A session for the length of a block.
+    """A session for the length of a block; the one that is there already, if one is.
 
     Args:
         master: where tasks run; `LOCAL` is this process.
@@ -58,6 +58,9 @@ def spark_session(master: str = LOCAL) -> Iterator[Any]:
         raise SparkMissing(why)
     from pyspark.sql import SparkSession
 
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
     builder = SparkSession.builder.appName("maxq").master(master)
     for key, value in settings(master).items():
         builder = builder.config(key, value)
@@ -67,7 +70,6 @@ def spark_session(master: str = LOCAL) -> Iterator[Any]:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     session = builder.getOrCreate()
     try:
-        session.sparkContext.setLogLevel("ERROR")
         if not master.startswith("local["):
             _send_code(session)
         yield session
@@ -80,6 +82,7 @@ def settings(master: str) -> dict[str, str]:
     told = {
         "spark.driver.memory": MEMORY,
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),

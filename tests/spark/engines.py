@@ -48,14 +48,3 @@ def judged_on_spark(
 
 
 LAYOUTS: Sequence[tuple[int, int | None]] = ((1, None), (3, 7), (16, 8))
-
-
-def assert_equal(spark: Any, folder: Path, cases: Mapping[str, Case]) -> dict[str, Results]:
-    """Both engines say the same of every case, in every layout; returns what they say."""
-    local = judged_locally(cases)
-    for partitions, seed in LAYOUTS:
-        got = judged_on_spark(spark, folder, cases, partitions=partitions, seed=seed)
-        assert got.keys() == local.keys()
-        for name, expected in local.items():
-            assert got[name] == expected, f"{name} in {partitions} partitions, seed {seed}"
-    return local
