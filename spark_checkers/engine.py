@@ -103,11 +103,11 @@ class _Run:
         for checker in request.checkers:
             if isinstance(checker, Keyed):
                 self._prepare(checker.name, checker, history)
-        self._measures = any(isinstance(c, Availability) for c in request.checkers)
+        measures = any(isinstance(c, Availability) for c in request.checkers)
         self._durable = any(isinstance(c, Durability) for c in request.checkers)
-        if self._measures and Recoveries().prepare(history, request.context):
+        if Recoveries().prepare(history, request.context):  # shown of every run that was struck
             self._prepare(RECOVERIES, Recoveries(), history)
-            if not self._durable:
+            if measures and not self._durable:
                 self._prepare(LOSSES, Losses(), history)
 
     def _prepare(self, name: str, check: Any, history: PartHistory) -> None:

@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 from cases import cases_of_tests, random_cases
 from engines import LAYOUTS, Case, judged_locally, judged_on_spark
+from spark_fixture import spark
 
 from checkers.runner import Results
 from harness.options import Options
 from harness.runs import run_test
 from reference import mutants
+
+__all__ = ("spark",)  # the fixture; pytest finds it here
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 SECONDS_NS = 1_000_000_000
