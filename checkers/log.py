@@ -15,6 +15,7 @@ Sources: history-format 13.1, 13.2.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from checkers.keyed import Event
@@ -53,11 +54,6 @@ class LogOp(NamedTuple):
     shared: bool = False
     places: tuple[int, int] = (0, 0)
 
-    @property
-    def rank(self) -> tuple[bool, int]:
-        """Its place in the order of judgement: what never completed comes last."""
-        return self.open, self.at
-
 
 class Assignment(NamedTuple):
     """A process now reads these keys, and forgets what it knew of others."""
@@ -68,11 +64,7 @@ class Assignment(NamedTuple):
     ok: bool
     keys: frozenset[int]
     seeks: bool
-
-    @property
-    def rank(self) -> tuple[bool, int]:
-        """As of a `LogOp`; only completions are assignments."""
-        return False, self.at
+    open: bool = False  # only completions are assignments
 
 
 class Sent(NamedTuple):
@@ -201,7 +193,8 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
 
 
 def _by_key(op: LogOp, ends: dict[int, int]) -> Iterable[tuple[int, LogOp]]:
-    keys = dict.fromkeys([*(e.key for e in op.sent), *(e.key for e in op.polled), *ends])
+    keys = {e.key for e in op.polled}
+    keys.update([e.key for e in op.sent], ends)
     if len(keys) == 1:
         (key,) = keys
         return ((key, op._replace(end=ends[key]) if ends else op),)
@@ -217,7 +210,7 @@ def _by_key(op: LogOp, ends: dict[int, int]) -> Iterable[tuple[int, LogOp]]:
                 places=(polled.get(key, 0), sent.get(key, 0)),
             ),
         )
-        for key in keys
+        for key in sorted(keys)
     ]
 
 
@@ -240,16 +233,14 @@ def _ends(at: int, ends: Any) -> Iterator[tuple[int, int]]:
 
 
 Step = LogOp | Assignment
+_RANK = attrgetter("open", "at")  # what never completed comes last
 
 
 def steps_of(ops: Sequence[LogOp], facts: LogFacts) -> list[Step]:
     """A key's operations and all assignments, in order of judgement."""
     steps: list[Step] = [*facts.assignments, *ops]
-    return sorted(steps, key=_rank)
-
-
-def _rank(step: Step) -> tuple[bool, int]:
-    return step.rank
+    steps.sort(key=_RANK)
+    return steps
 
 
 def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:

@@ -43,10 +43,10 @@ class OrderFold:
         polled, sent = step.places
         if step.polled:
             for found in self._polls(step):
-                yield Placed((*step.rank, False, polled), found)
+                yield Placed((step.open, step.at, False, polled), found)
         if step.sent and step.type != "fail":
             for found in self._sends(step):
-                yield Placed((*step.rank, True, sent), found)
+                yield Placed((step.open, step.at, True, sent), found)
 
     def _assign(self, assigned: Assignment) -> None:
         listed = self._key in assigned.keys

@@ -27,8 +27,8 @@ CHECKS: tuple[tuple[str, ...], ...] = (
         "--durations",
         "5",
     ),
-    # A JVM takes a core for itself, and beside it others miss their bounds: one at a time. Campaigns
-    # take minutes: they run by `pytest -m campaign`, not at every change.
+    # A JVM takes a core for itself, and others beside it miss their bounds: one at a time.
+    # Campaigns take minutes: they run by `pytest -m campaign`, not at every change.
     ("pytest", "-m", "(java or spark) and not campaign", "--durations", "5"),
 )
 
