@@ -105,13 +105,11 @@ class Alone:
 
 def events_of(history: History, kinds: Collection[str]) -> Iterator[Event]:
     """The events of clients of some kinds, in order."""
+    completion = history.completion
     for op in history.clients:
         if op.f in kinds:
-            other = history.completion(op)
-            if op.type == "invoke":
-                yield Event(op, None, other is None)
-            else:
-                yield Event(op, other, False)
+            other = completion(op)
+            yield Event(op, None, other is None) if op.type == "invoke" else Event(op, other, False)
 
 
 def results_of(

@@ -14,7 +14,7 @@ have passed it.
 Sources: history-format 13.1, 13.2.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -189,12 +189,18 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
         rebalanced=_rebalanced(ext) if "rebalance-log" in ext else frozenset(),
     )
     confirmed = done.type == "ok" and "end" in ext and begun_at > healed
-    return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else {})
+    return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else _NO_ENDS)
 
 
-def _by_key(op: LogOp, ends: dict[int, int]) -> Iterable[tuple[int, LogOp]]:
+_NO_ENDS: Mapping[int, int] = {}
+
+
+def _by_key(op: LogOp, ends: Mapping[int, int]) -> Iterable[tuple[int, LogOp]]:
+    if len(op.sent) == 1 and not op.polled and not ends:  # most are
+        return ((op.sent[0].key, op),)
     keys = {e.key for e in op.polled}
-    keys.update([e.key for e in op.sent], ends)
+    if op.sent or ends:
+        keys.update([e.key for e in op.sent], ends)
     if len(keys) == 1:
         (key,) = keys
         return ((key, op._replace(end=ends[key]) if ends else op),)
@@ -238,6 +244,8 @@ _RANK = attrgetter("open", "at")  # what never completed comes last
 
 def steps_of(ops: Sequence[LogOp], facts: LogFacts) -> list[Step]:
     """A key's operations and all assignments, in order of judgement."""
+    if not facts.assignments and not any(op.open for op in ops):
+        return list(ops)
     steps: list[Step] = [*facts.assignments, *ops]
     steps.sort(key=_RANK)
     return steps

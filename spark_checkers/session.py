@@ -70,9 +70,10 @@ def spark_session(master: str = LOCAL) -> Iterator[Any]:
         os.environ["PYSPARK_PYTHON"] = sys.executable
     session = builder.getOrCreate()
     try:
-        if not master.startswith("local["):
-            _send_code(session)
-        yield session
+        with tempfile.TemporaryDirectory() as folder:  # workers fetch from it when they begin
+            if not master.startswith("local["):
+                _send_code(session, Path(folder, "maxq_checks.zip"))
+            yield session
     finally:
         session.stop()
 
@@ -93,12 +94,10 @@ def settings(master: str) -> dict[str, str]:
     return told
 
 
-def _send_code(session: Any) -> None:
+def _send_code(session: Any, archive: Path) -> None:
     root = Path(__file__).parent.parent
-    with tempfile.TemporaryDirectory() as folder:
-        archive = Path(folder, "maxq_checks.zip")
-        with zipfile.ZipFile(archive, "w") as out:
-            for package in PACKAGES:
-                for module in sorted((root / package).glob("*.py")):
-                    out.write(module, f"{package}/{module.name}")
-        session.sparkContext.addPyFile(str(archive))
+    with zipfile.ZipFile(archive, "w") as out:
+        for package in PACKAGES:
+            for module in sorted((root / package).glob("*.py")):
+                out.write(module, f"{package}/{module.name}")
+    session.sparkContext.addPyFile(str(archive))
