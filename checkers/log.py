@@ -183,16 +183,16 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
     at = done.index
     begun_at = at if begun is None else begun.index
     ext = done.ext or {}
-    op = LogOp(
-        *(at, begun_at, int(done.process), "info" if event.open else done.type, sent, polled),
-        open=event.open,
-        rebalanced=_rebalanced(ext) if "rebalance-log" in ext else frozenset(),
-    )
+    rebalanced = _rebalanced(ext) if "rebalance-log" in ext else _NO_KEYS
+    op_type = "info" if event.open else done.type
+    # By position, for there is one for each operation of a history.
+    op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced)
     confirmed = done.type == "ok" and "end" in ext and begun_at > healed
     return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else _NO_ENDS)
 
 
 _NO_ENDS: Mapping[int, int] = {}
+_NO_KEYS: frozenset[int] = frozenset()
 
 
 def _by_key(op: LogOp, ends: Mapping[int, int]) -> Iterable[tuple[int, LogOp]]:
