@@ -18,7 +18,7 @@ Claims: S13, S14, S14b (controller-ha 6.3). S14b is promised where all members m
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median_low
 from typing import Any
 
@@ -26,7 +26,7 @@ import msgspec
 
 from checkers.api import Context, Verdict
 from checkers.calm import Calm, calm_after
-from checkers.recovery import losses, recoveries
+from checkers.recovery import Recovery, losses, recoveries
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import (
     SetSighting,
@@ -63,10 +63,29 @@ class Availability:
     claims = ("S13", "S14", "S14b")
 
     def check(self, history: History, context: Context) -> Verdict:
+        found = recoveries(history)
+        return self.check_measured(history, context, found, losses(history) if found else None)
+
+    def check_measured(
+        self,
+        history: History,
+        context: Context,
+        found: Sequence[Recovery],
+        cost: Mapping[int, int] | None,
+    ) -> Verdict:
+        """Judge by what does not grow with the load, where sends were looked at already.
+
+        Args:
+            history: may lack the operations of `checkers.keyed.BULK`.
+            context: how the run was set up.
+            found: the recoveries from each strike.
+            cost: what each strike cost, if anybody can say.
+        """
         try:
             case = _judge(history, context)
         except HistoryError as error:
             return unreadable(self, error)
+        case.counts |= _measured(found, cost)
         unpromised = ("S14b",) if context.profile in NOT_ALL_ACK else ()
         return rule(self, history, context, case, unpromised=unpromised)
 
@@ -78,7 +97,6 @@ def _judge(history: History, context: Context) -> Case:
     crashed = _writable(history, context, case)
     _rejoined(history, context, case, answers, replicas, crashed)
     _dropped(history, context, case, answers, replicas)
-    case.counts |= _measured(history)
     return case
 
 
@@ -260,10 +278,9 @@ def _stayed(stayed: Stayed) -> Found:
 # Measured, not judged.
 
 
-def _measured(history: History) -> dict[str, int]:
+def _measured(found: Sequence[Recovery], cost: Mapping[int, int] | None) -> dict[str, int]:
     """RTO of each strike, and RPO where it is known."""
     counts: dict[str, int] = {}
-    found = recoveries(history)
     if found:
         times = [r.after_ns // 1_000_000 for r in found if r.after_ns is not None]
         counts["strikes"] = len(found)
@@ -276,15 +293,10 @@ def _measured(history: History) -> dict[str, int]:
             name, before = f"rto-ms@{r.op}", counts.get(f"rto-ms@{r.op}", 0)
             ms = -1 if r.after_ns is None else r.after_ns // 1_000_000
             counts[name] = -1 if -1 in (ms, before) else max(ms, before)
-        counts |= dict(_cost(history))
+        if cost is not None:
+            counts["rpo-messages"] = sum(cost.values())
+            counts |= {f"rpo@{op}": n for op, n in sorted(cost.items()) if op >= 0}
     return counts
-
-
-def _cost(history: History) -> Iterator[tuple[str, int]]:
-    cost = losses(history)
-    if cost is not None:
-        yield "rpo-messages", sum(cost.values())
-        yield from ((f"rpo@{op}", n) for op, n in sorted(cost.items()) if op >= 0)
 
 
 def _s(ns: int) -> str:

@@ -18,25 +18,35 @@ Claims: S1, S2 (controller-ha 6.3). Hazards: H10, H11; a torn identity file.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from checkers.api import Context, Verdict
+from checkers.keyed import Alone, Event, check_keyed
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import (
     NEVER,
     SetSighting,
-    begin_of,
+    begin,
     listed,
+    of_sets,
     registered,
-    replica_sightings,
-    set_sightings,
     shaped,
+    sighting,
 )
 from histories.history import History
-from histories.observed import APPLY_ID, JOIN, WIPE
+from histories.observed import (
+    APPLY_ID,
+    JOIN,
+    OBSERVE_CONTROLLER,
+    OBSERVE_REPLICA,
+    WIPE,
+    ControllerView,
+    ReplicaView,
+    decoded,
+)
 from histories.op import HistoryError, Op
 
 ANYBODY = ""  # a removal whose victim is not known
@@ -76,18 +86,88 @@ class _OfNode(msgspec.Struct):
     node: str
 
 
-class BrokerIds:
+class Known(NamedTuple):
+    """What is not of one set: removals of stores, and the last operation of the nemesis."""
+
+    wipes: "Wipes"
+    healed: int
+
+
+class Row(NamedTuple):
+    """A node of a set, an id that was held in it, or what a controller said of it."""
+
+    node: str | None = None
+    held: Held | None = None
+    view: SetSighting | None = None
+
+
+class SetIds(NamedTuple):
+    """What was found in one set. `last` is the last answer of a controller, `healed` the last one
+    that was asked for after everything was healed."""
+
+    found: list[Found]
+    owners: frozenset[tuple[str, int, int]]
+    sightings: int
+    again: int  # sightings of owners that had been seen before
+    ids: frozenset[int]
+    nodes: frozenset[str]
+    last: SetSighting | None
+    healed: SetSighting | None
+
+
+class BrokerIds(Alone):
     """The checker. See the module's text."""
 
     name = "broker-ids"
     claims = ("S1", "S2")
+    reads = frozenset((OBSERVE_REPLICA, OBSERVE_CONTROLLER, APPLY_ID, JOIN))
 
     def check(self, history: History, context: Context) -> Verdict:
-        try:
-            case = _judge(history, context)
-        except HistoryError as error:
-            return unreadable(self, error)
-        return rule(self, history, context, case)
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> Known:
+        return Known(Wipes(history), max((op.index for op in history.nemesis), default=-1))
+
+    def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
+        op = event.op
+        if op.type != "ok":
+            return
+        begun, _ = begin(op, event.begun)
+        if op.f == OBSERVE_CONTROLLER:
+            for name, seen in of_sets(sighting(op, event.begun, ControllerView)):
+                yield name, Row(view=seen)
+        elif op.f == OBSERVE_REPLICA:
+            view = decoded(op, ReplicaView)
+            yield view.set, Row(view.node, known.wipes.held(view.node, view.id, begun, op.index))
+        elif op.f == JOIN:
+            joined = shaped(op.value, _Joined, op.index)
+            held = known.wipes.held(joined.node, joined.id, begun, op.index)
+            yield joined.set, Row(joined.node, held)
+        else:
+            told = shaped(op.value, _Applied, op.index)
+            yield told.set, Row(None, Held(f"applicant {told.code}", 0, 0, told.id, op.index))
+
+    def judge(self, key: str, rows: Sequence[Row], known: Known, more: object = None) -> SetIds:
+        held = [row.held for row in rows if row.held is not None]
+        views = [row.view for row in rows if row.view is not None]
+        return SetIds(
+            found=list(judge_set(key, held)),
+            owners=frozenset((h.owner, h.low, h.high) for h in held),
+            sightings=len(held),
+            again=len(held) - len({(h.owner, h.low) for h in held}),
+            ids=frozenset(h.id for h in held),
+            nodes=frozenset(row.node for row in rows if row.node is not None),
+            last=views[-1] if views else None,
+            healed=_last(views, known.healed),
+        )
+
+    def conclude(
+        self, history: History, context: Context, known: Known, results: Mapping[str, SetIds]
+    ) -> Verdict:
+        return rule(self, history, context, _case(history, context, known, results))
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
 
 
 def judge_set(name: str, held: Sequence[Held]) -> Iterator[Found]:
@@ -145,66 +225,35 @@ def _duplicate(name: str, a: Held, b: Held) -> Found:
     return Found("S1", "duplicate-id", (a.at, b.at), said, detail)
 
 
-# From the history to the rows.
+# All sets together.
 
 
-def _judge(history: History, context: Context) -> Case:
-    wipes = Wipes(history)
-    held, nodes = _held(history, wipes)
-    views = set_sightings(history)
-    case = Case()
-    for name in sorted(held):
-        case.found += judge_set(name, held[name])
-    ghosts = _Ghosts(history, context, wipes, nodes)
+def _case(history: History, context: Context, known: Known, results: Mapping[str, SetIds]) -> Case:
+    case = Case(found=[f for of_set in results.values() for f in of_set.found])
+    ghosts = _Ghosts(history, context, known.wipes, results)
     judged = 0
     for name in sorted(context.broker_sets):
-        last = _last(views.get(name, ()), ghosts.healed)
-        if last is not None and ghosts.provable(name, held.get(name, ())):
+        of_set = results.get(name)
+        if of_set is not None and of_set.healed is not None and ghosts.provable(name, of_set):
             judged += 1
-            case.found += _strangers(name, last, {h.id for h in held.get(name, ())})
-    owners = [{(h.owner, h.low, h.high) for h in rows} for rows in held.values()]
-    again = [len(rows) - len({(h.owner, h.low) for h in rows}) for rows in held.values()]
-    case.judged = {"S1": sum(len(o) for o in owners if len(o) > 1), "S2": sum(again) + judged}
+            case.found += _strangers(name, of_set.healed, of_set.ids)
+    again = sum(of_set.again for of_set in results.values())
+    owners = [len(of_set.owners) for of_set in results.values() if of_set.owners]
+    last = (of_set.last for of_set in results.values())
+    case.judged = {"S1": sum(n for n in owners if n > 1), "S2": again + judged}
     case.counts = {
-        "sets": len(held),
-        "owners": sum(map(len, owners)),
-        "sightings": sum(map(len, held.values())),
-        "wipes": wipes.count,
+        "sets": len(owners),
+        "owners": sum(owners),
+        "sightings": sum(of_set.sightings for of_set in results.values()),
+        "wipes": known.wipes.count,
         "sets-without-ghosts-proved": judged,
-        "addresses-shared": sum(_shared(seen[-1]) for seen in views.values()),
+        "addresses-shared": sum(_shared(seen) for seen in last if seen is not None),
     }
     if not case.judged["S1"]:
         case.doubts.append("no broker set of which two owners of ids were seen")
-    if not sum(again):
+    if not again:
         case.doubts.append("no owner of an id was seen twice")
     return case
-
-
-def _held(history: History, wipes: "Wipes") -> tuple[dict[str, list[Held]], dict[str, set[str]]]:
-    """Who held which id, by set and in order of index; and every set's nodes."""
-    rows: dict[str, list[Held]] = defaultdict(list)
-    nodes: dict[str, set[str]] = defaultdict(set)
-
-    def node_held(of: str, node: str, broker_id: int, begun: int, at: int) -> None:
-        low, high = wipes.between(node, begun, at)
-        rows[of].append(Held(f"node {node}", low, high, broker_id, at))
-
-    for s in replica_sightings(history):
-        nodes[s.view.set].add(s.view.node)
-        if s.view.id is not None:
-            node_held(s.view.set, s.view.node, s.view.id, s.begun, s.at)
-    for op in history.of_f(APPLY_ID, JOIN):
-        if op.type != "ok" or not op.is_client:
-            continue
-        if op.f == JOIN:
-            joined = shaped(op.value, _Joined, op.index)
-            nodes[joined.set].add(joined.node)
-            begun, _ = begin_of(history, op)
-            node_held(joined.set, joined.node, joined.id, begun, op.index)
-        else:
-            told = shaped(op.value, _Applied, op.index)
-            rows[told.set].append(Held(f"applicant {told.code}", 0, 0, told.id, op.index))
-    return {name: sorted(held, key=lambda h: h.at) for name, held in rows.items()}, nodes
 
 
 class Wipes:
@@ -241,6 +290,12 @@ class Wipes:
         high = sum(bisect_right(self._begins.get(n, []), at) for n in {node, ANYBODY})
         return low, high
 
+    def held(self, node: str, broker_id: int | None, begun: int, at: int) -> Held | None:
+        """What a node's answer says, which is true at an instant between two indices."""
+        if broker_id is None:
+            return None
+        return Held(f"node {node}", *self.between(node, begun, at), broker_id, at)
+
     def of(self, node: str) -> int | None:
         """How often its store was removed in the whole history; None: nobody knows."""
         if node in self._unsure or ANYBODY in self._unsure:
@@ -266,25 +321,23 @@ class _Ghosts:
     """Where the controllers' table can be compared with everybody who ever had an id."""
 
     def __init__(
-        self, history: History, context: Context, wipes: Wipes, nodes: dict[str, set[str]]
+        self, history: History, context: Context, wipes: Wipes, sets: Mapping[str, SetIds]
     ) -> None:
-        self.healed = max((op.index for op in history.nemesis), default=-1)
         self._context = context
         self._wipes = wipes
-        self._nodes = nodes
         # Before its identity is durable a broker may forget that it applied for an id.
         self._powerless = any(op.f == POWER_LOSS for op in history.nemesis)
-        known = {n for names in nodes.values() for n in names}
+        known = {n for of_set in sets.values() for n in of_set.nodes}
         known |= {n for names in context.broker_sets.values() for n in names}
         self._stray = any(n not in known for n in _joining(history))
         self._applying = set(_applying(history))
 
-    def provable(self, name: str, held: Sequence[Held]) -> bool:
+    def provable(self, name: str, of_set: SetIds) -> bool:
         """Whether every incarnation of every node of a set is known with its id."""
         if self._powerless or self._stray or name in self._applying:
             return False
-        seen = {(h.owner, h.low) for h in held if h.low == h.high}
-        for node in {*self._context.broker_sets[name], *self._nodes.get(name, ())}:
+        seen = {(owner, low) for owner, low, high in of_set.owners if low == high}
+        for node in {*self._context.broker_sets[name], *of_set.nodes}:
             wiped = self._wipes.of(node)
             if wiped is None or any((f"node {node}", n) not in seen for n in range(wiped + 1)):
                 return False
@@ -311,7 +364,7 @@ def _last(seen: Sequence[SetSighting], healed: int) -> SetSighting | None:
     return max((s for s in seen if s.begun > healed), key=lambda s: s.at, default=None)
 
 
-def _strangers(name: str, last: SetSighting, ids: set[int]) -> Iterator[Found]:
+def _strangers(name: str, last: SetSighting, ids: frozenset[int]) -> Iterator[Found]:
     table = registered(last.view, last.at)
     for broker_id in sorted(set(table) - ids):
         said = (

@@ -21,16 +21,17 @@ Claims: S3, S4, S5, S7 (controller-ha 6.3). S7 is not promised under P-UNCLEAN.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
+from checkers.keyed import Alone, Event, check_keyed
 from checkers.ruling import Case, Found, rule, unreadable
-from checkers.sightings import SetSighting, Sighting, listed, replica_sightings, set_sightings
+from checkers.sightings import SetSighting, Sighting, listed, of_sets, sighting
 from histories.history import History
-from histories.observed import ReplicaView
+from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
 from histories.op import HistoryError
 
 UNCLEAN = "P-UNCLEAN"
@@ -39,21 +40,7 @@ LINEARIZABLE = frozenset(("reference",))
 
 Replicas = Sequence[Sighting[ReplicaView]]
 Seen = Sequence[SetSighting]
-
-
-class Epochs:
-    """The checker. See the module's text."""
-
-    name = "epochs"
-    claims = ("S3", "S4", "S5", "S7")
-
-    def check(self, history: History, context: Context) -> Verdict:
-        try:
-            case = _judge(history, context)
-        except HistoryError as error:
-            return unreadable(self, error)
-        unpromised = ("S7",) if context.profile == UNCLEAN else ()
-        return rule(self, history, context, case, unpromised=unpromised)
+Row = SetSighting | Sighting[ReplicaView]
 
 
 class SetJudgement(NamedTuple):
@@ -63,6 +50,51 @@ class SetJudgement(NamedTuple):
     ordered: int  # answers that some other answer is surely before
     masters: int  # master epochs of which a master was seen
     elections: int  # of which the SyncStateSet before was seen too
+    answers: int
+    leads: int  # answers of brokers that lead
+
+
+class Epochs(Alone):
+    """The checker. See the module's text."""
+
+    name = "epochs"
+    claims = ("S3", "S4", "S5", "S7")
+    reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> bool:
+        return context.target in LINEARIZABLE
+
+    def rows(self, event: Event, known: bool) -> Iterator[tuple[str, Row]]:
+        if event.op.type != "ok":
+            return
+        if event.op.f == OBSERVE_CONTROLLER:
+            yield from of_sets(sighting(event.op, event.begun, ControllerView))
+        else:
+            seen = sighting(event.op, event.begun, ReplicaView)
+            yield seen.view.set, seen
+
+    def judge(
+        self, key: str, rows: Sequence[Row], known: bool, more: object = None
+    ) -> SetJudgement:
+        seen = [row for row in rows if isinstance(row, SetSighting)]
+        replicas = [row for row in rows if isinstance(row, Sighting)]
+        return judge_set(key, seen, replicas, linearizable=known)
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: bool,
+        results: Mapping[str, SetJudgement],
+    ) -> Verdict:
+        unpromised = ("S7",) if context.profile == UNCLEAN else ()
+        return rule(self, history, context, _case(results), unpromised=unpromised)
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
 
 
 def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) -> SetJudgement:
@@ -86,7 +118,8 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
     for epoch_number in sorted(claimants):
         found += _two_masters(name, epoch_number, claimants[epoch_number])
     outside, elections = _outsiders(name, seen)
-    return SetJudgement(found + outside, ordered, len(claimants), elections)
+    leads = sum(r.view.leads for r in replicas)
+    return SetJudgement(found + outside, ordered, len(claimants), elections, len(seen), leads)
 
 
 def _comparable(seen: Seen, *, linearizable: bool) -> list[list[SetSighting]]:
@@ -289,16 +322,7 @@ def _outside(name: str, a: SetSighting, b: SetSighting) -> Found:
     return Found("S7", "master-outside-set", (a.at, b.at), said, detail)
 
 
-def _judge(history: History, context: Context) -> Case:
-    views = set_sightings(history)
-    replicas: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
-    for s in replica_sightings(history):
-        replicas[s.view.set].append(s)
-    linearizable = context.target in LINEARIZABLE
-    judged = {
-        name: judge_set(name, views.get(name, ()), replicas[name], linearizable=linearizable)
-        for name in sorted({*views, *replicas})
-    }
+def _case(judged: Mapping[str, SetJudgement]) -> Case:
     ordered = sum(j.ordered for j in judged.values())
     masters = sum(j.masters for j in judged.values())
     elections = sum(j.elections for j in judged.values())
@@ -307,11 +331,11 @@ def _judge(history: History, context: Context) -> Case:
         judged={"S3": ordered, "S4": ordered, "S5": masters, "S7": elections},
         counts={
             "sets": len(judged),
-            "answers": sum(map(len, views.values())),
+            "answers": sum(j.answers for j in judged.values()),
             "answers-ordered": ordered,
             "master-epochs": masters,
             "elections-judged": elections,
-            "leads-by-own-word": sum(s.view.leads for seen in replicas.values() for s in seen),
+            "leads-by-own-word": sum(j.leads for j in judged.values()),
         },
     )
     if not ordered:

@@ -1,9 +1,10 @@
 """What a history says about a log: who sent what, who read what, in which run of reading.
 
-The first of three steps of the durability checker (this, `log_key`, `log_order`). It is one pass
-over the completions that sorts their messages by key, so that the second step is a pure function of
-one key's columns and the third a fold over operations; both then work on pieces of a history that
-is too big for one machine.
+The first of three steps of the durability checker (this, `log_key`, `log_order`). An event becomes
+a `LogOp` for each key that it touches, and a key's `LogOp`s become its columns, so that the other
+two steps are pure functions of one key and can work on pieces of a history that is too big for one
+machine. Assignments are few, touch every key (those that they do not list are forgotten) and are
+known to all.
 
 A **reading run** is a stretch in which one process reads one key forward. It begins at the start of
 the log after an explicit seek (or always, in a plain history of sends and polls where nobody ever
@@ -13,9 +14,12 @@ have passed it.
 Sources: history-format 13.1, 13.2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
+from checkers.keyed import Event
+from checkers.sightings import NEVER
 from histories.history import History
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
@@ -32,16 +36,35 @@ class MalformedError(HistoryError):
 
 
 class LogOp(NamedTuple):
-    """A completion (or an open invocation, as `info`) with its messages taken apart."""
+    """A completion (or an open invocation, as `info`) with its messages taken apart.
+
+    Of an operation on several keys there is one for each: `shared` says so, and `places` are the
+    positions of the key's first message among all that were polled, and sent.
+    """
 
     at: int  # index of the completion; of the invocation while open
     begun: int  # index of the invocation
     process: int
     type: str  # ok, fail, info
-    f: str
     sent: list[Element]
     polled: list[Element]
-    op: Op
+    open: bool = False
+    end: int | None = None  # the confirmed end of the log
+    rebalanced: frozenset[int] = frozenset()  # keys
+    shared: bool = False
+    places: tuple[int, int] = (0, 0)
+
+
+class Assignment(NamedTuple):
+    """A process now reads these keys, and forgets what it knew of others."""
+
+    at: int
+    begun: int
+    process: int
+    ok: bool
+    keys: frozenset[int]
+    seeks: bool
+    open: bool = False  # only completions are assignments
 
 
 class Sent(NamedTuple):
@@ -51,7 +74,6 @@ class Sent(NamedTuple):
     offset: int | None
     op: int
     type: str
-    position: int  # in its operation
 
 
 class Read(NamedTuple):
@@ -92,160 +114,191 @@ class KeyLog:
         self.ends: list[End] = []
 
 
-class Log(NamedTuple):
-    """A history sorted for the checks.
+class LogFacts(NamedTuple):
+    """What every key must know: the last operation of the nemesis, and all assignments.
 
-    `proven` holds the `info` operations of which an ok poll returned a message: they happened.
+    In a `plain` history nobody ever assigns.
     """
 
-    ops: list[LogOp]
-    keys: dict[int, KeyLog]
-    proven: frozenset[int]
+    healed: int
+    plain: bool
+    assignments: tuple[Assignment, ...]
+
+    @property
+    def assigned(self) -> frozenset[int]:
+        """The keys that were ever assigned."""
+        return frozenset(key for a in self.assignments for key in a.keys)
 
 
-def read_log(history: History) -> Log:
-    """Sort a history's messages by key.
+def log_facts(history: History) -> LogFacts:
+    """Take the assignments out of a history.
 
     Raises:
-        MalformedError: a value has the wrong shape (W9), or a message was sent twice (W10).
+        MalformedError: the value of one is no list of keys.
     """
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
     healed = max((op.index for op in history.nemesis), default=-1)
     if history.open_faults:
-        healed = max(op.index for op in history)  # it never ended
-    ops: list[LogOp] = []
-    plain = not any(op.f in ASSIGNMENTS for op in history.clients)
-    sorter = _Sorter(healed, plain=plain)
-    try:
-        for op in _log_ops(history):
-            ops.append(op)
-            sorter.take(op)
-    except MalformedError:
-        raise
-    except HistoryError as e:
-        raise MalformedError(f"W9: {e}") from None
-    return Log(ops, dict(sorted(sorter.keys.items())), _proven(ops, sorter.keys))
+        healed = NEVER  # it never ended
+    asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
+    done = (op for op in asked if op.type in ("ok", "info"))
+    return LogFacts(healed, not asked, tuple(_assignment(history, op) for op in done))
 
 
-def _log_ops(history: History) -> Iterator[LogOp]:
-    """Completions in order, then open invocations."""
-    for op in history.clients:
-        if op.type != "invoke":
-            begun = history.invocation(op)
-            if op.f in MESSAGES or op.f in ASSIGNMENTS:
-                yield _log_op(op, begun if begun is not None else op)
-    for op in history.open_invocations:
-        if op.f in MESSAGES:
-            yield _log_op(op, op)
+def _assignment(history: History, done: Op) -> Assignment:
+    begun = history.invocation(done)
+    at = done.index
+    keys = _assigned_keys(done)
+    seeks = (done.ext or {}).get(SEEK) is True
+    index = at if begun is None else begun.index
+    return Assignment(at, index, int(done.process), done.type == "ok", keys, seeks)
 
 
-def _log_op(done: Op, begun: Op) -> LogOp:
+def _assigned_keys(done: Op) -> frozenset[int]:
+    """The keys of an assignment; none where nobody knows, so that everything is forgotten."""
+    keys = done.value
+    if keys is None and done.type == "info":
+        return frozenset()
+    if type(keys) is not list and type(keys) is not tuple:
+        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
+    if not all(type(key) is int for key in keys):
+        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
+    return frozenset(keys)
+
+
+def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
+    """What a send, poll or transaction says of each key.
+
+    Raises:
+        MalformedError: its value has the wrong shape (W9).
+    """
+    done, begun = event.op, event.begun
+    if done.type == "invoke" and not event.open:
+        return ()
     sent: list[Element] = []
     polled: list[Element] = []
     for e in elements_of(done, begun):
         (sent if e.kind == "sent" else polled).append(e)
-    op_type = "info" if done.type == "invoke" else done.type
-    process = int(done.process)  # a client's
-    return LogOp(done.index, begun.index, process, op_type, done.f, sent, polled, done)
+    at = done.index
+    begun_at = at if begun is None else begun.index
+    ext = done.ext or {}
+    rebalanced = _rebalanced(ext) if "rebalance-log" in ext else _NO_KEYS
+    op_type = "info" if event.open else done.type
+    # By position, for there is one for each operation of a history.
+    op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced)
+    confirmed = done.type == "ok" and "end" in ext and begun_at > healed
+    return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else _NO_ENDS)
 
 
-class _Sorter:
-    """Takes operations in order; keeps each process's reading run of each key."""
-
-    def __init__(self, healed: int, *, plain: bool) -> None:
-        self.keys: dict[int, KeyLog] = {}
-        self._healed = healed
-        self._runs: dict[int, dict[int, int]] = {}  # process -> key -> run
-        self._plain = plain
-        self._writers: dict[tuple[int, Value], int] = {}
-
-    def take(self, op: LogOp) -> None:
-        if op.f in ASSIGNMENTS:
-            self._assign(op)
-            return
-        for position, e in enumerate(op.sent):
-            other = self._writers.setdefault((e.key, e.value), op.at)
-            if other != op.at:
-                raise MalformedError(
-                    f"W10: value {e.value} of key {e.key} is sent by {other} and {op.at}"
-                )
-            self._key(e.key).sent.append(Sent(e.value, e.offset, op.at, op.type, position))
-        ok = op.type == "ok"
-        for e in op.polled:
-            run = self._run(op, e.key)
-            self._key(e.key).read.append(Read(e.value, e.offset, op.at, ok, run))
-        if ok and op.op.ext is not None and "end" in op.op.ext and op.begun > self._healed:
-            for key, end in _ends(op):
-                run = self._run(op, key)
-                self._key(key).ends.append(End(end, op.at, op.begun, run))
-
-    def _key(self, key: int) -> KeyLog:
-        log = self.keys.get(key)
-        if log is None:
-            log = self.keys[key] = KeyLog(key)
-        return log
-
-    def _assign(self, op: LogOp) -> None:
-        if op.type == "fail":
-            return
-        keys = assigned_keys(op)
-        old = self._runs.get(op.process, {})
-        # An assignment that may or may not have happened: its seek proves nothing.
-        seek = op.begun if op.type == "ok" and seeks(op) else -1
-        new: dict[int, int] = {}
-        for key in keys:
-            if key in old and not seeks(op):
-                new[key] = old[key]
-            else:
-                new[key] = self._begin(key, ReadingRun(op.process, seek >= 0, seek))
-        self._runs[op.process] = new
-
-    def _run(self, op: LogOp, key: int) -> int:
-        runs = self._runs.setdefault(op.process, {})
-        if key not in runs:
-            runs[key] = self._begin(key, ReadingRun(op.process, self._plain, -1))
-        return runs[key]
-
-    def _begin(self, key: int, run: ReadingRun) -> int:
-        runs = self._key(key).runs
-        runs.append(run)
-        return len(runs) - 1
+_NO_ENDS: Mapping[int, int] = {}
+_NO_KEYS: frozenset[int] = frozenset()
 
 
-def assigned_keys(op: LogOp) -> list[int]:
-    """The keys of an assignment; none where nobody knows, so that everything is forgotten.
+def _by_key(op: LogOp, ends: Mapping[int, int]) -> Iterable[tuple[int, LogOp]]:
+    if len(op.sent) == 1 and not op.polled and not ends:  # most are
+        return ((op.sent[0].key, op),)
+    keys = {e.key for e in op.polled}
+    if op.sent or ends:
+        keys.update([e.key for e in op.sent], ends)
+    if len(keys) == 1:
+        (key,) = keys
+        return ((key, op._replace(end=ends[key]) if ends else op),)
+    polled, sent = _first_places(op.polled), _first_places(op.sent)
+    return [
+        (
+            key,
+            op._replace(
+                sent=[e for e in op.sent if e.key == key],
+                polled=[e for e in op.polled if e.key == key],
+                end=ends.get(key),
+                shared=True,
+                places=(polled.get(key, 0), sent.get(key, 0)),
+            ),
+        )
+        for key in sorted(keys)
+    ]
 
-    Raises:
-        MalformedError: the value is no list of keys.
-    """
-    keys = op.op.value
-    if keys is None and op.type == "info":
-        return []
-    if type(keys) is not list and type(keys) is not tuple:
-        raise MalformedError(f"W9: value of {op.at} is no list of keys: {keys!r:.100}")
-    if not all(type(key) is int for key in keys):
-        raise MalformedError(f"W9: value of {op.at} is no list of keys: {keys!r:.100}")
-    return list(keys)
+
+def _first_places(elements: Sequence[Element]) -> dict[int, int]:
+    return {e.key: at for at, e in reversed(list(enumerate(elements)))}
 
 
-def seeks(op: LogOp) -> bool:
-    """Whether an assignment goes back to the beginning."""
-    return (op.op.ext or {}).get(SEEK) is True
+def _rebalanced(ext: dict[str, Any]) -> frozenset[int]:
+    log: Any = ext["rebalance-log"] or ()
+    return frozenset(key for entry in log for key in entry["keys"])
 
 
-def _ends(op: LogOp) -> Iterator[tuple[int, int]]:
-    ends: Any = (op.op.ext or {})["end"]
+def _ends(at: int, ends: Any) -> Iterator[tuple[int, int]]:
     if not isinstance(ends, dict):
-        raise MalformedError(f"W9: end of {op.at} is no map: {ends!r:.100}")
+        raise MalformedError(f"W9: end of {at} is no map: {ends!r:.100}")
     for key, end in ends.items():
         if type(key) is not int or type(end) is not int:
-            raise MalformedError(f"W9: end of {op.at} holds {key!r}: {end!r:.100}")
+            raise MalformedError(f"W9: end of {at} holds {key!r}: {end!r:.100}")
         yield key, end
 
 
-def _proven(ops: list[LogOp], keys: dict[int, KeyLog]) -> frozenset[int]:
-    seen = {key: {r.value for r in log.read if r.ok} for key, log in keys.items()}
-    return frozenset(
-        op.at for op in ops if op.type == "info" and any(e.value in seen[e.key] for e in op.sent)
-    )
+Step = LogOp | Assignment
+_RANK = attrgetter("open", "at")  # what never completed comes last
+
+
+def steps_of(ops: Sequence[LogOp], facts: LogFacts) -> list[Step]:
+    """A key's operations and all assignments, in order of judgement."""
+    if not facts.assignments and not any(op.open for op in ops):
+        return list(ops)
+    steps: list[Step] = [*facts.assignments, *ops]
+    steps.sort(key=_RANK)
+    return steps
+
+
+def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:
+    """The columns of one key.
+
+    Raises:
+        MalformedError: a message was sent twice (W10).
+    """
+    log = KeyLog(key)
+    runs: dict[int, int] = {}  # process -> its reading run
+    writers: dict[Value, int] = {}
+
+    def begin(run: ReadingRun) -> int:
+        log.runs.append(run)
+        return len(log.runs) - 1
+
+    def run_of(process: int) -> int:
+        if process not in runs:
+            runs[process] = begin(ReadingRun(process, facts.plain, -1))
+        return runs[process]
+
+    for step in steps:
+        if isinstance(step, Assignment):
+            if key not in step.keys:
+                runs.pop(step.process, None)
+            elif step.process not in runs or step.seeks:
+                # An assignment that may or may not have happened: its seek proves nothing.
+                seek = step.begun if step.ok and step.seeks else -1
+                runs[step.process] = begin(ReadingRun(step.process, seek >= 0, seek))
+            continue
+        at, ok = step.at, step.type == "ok"
+        for e in step.sent:
+            other = writers.setdefault(e.value, at)
+            if other != at:
+                raise MalformedError(
+                    f"W10: value {e.value} of key {key} is sent by {other} and {at}"
+                )
+            log.sent.append(Sent(e.value, e.offset, at, step.type))
+        if step.polled or step.end is not None:
+            run = run_of(step.process)
+            log.read += [Read(e.value, e.offset, at, ok, run) for e in step.polled]
+            if step.end is not None:
+                log.ends.append(End(step.end, at, step.begun, run))
+    return log
+
+
+def proven_by(log: KeyLog) -> frozenset[int]:
+    """The `info` operations of which an ok poll of this key returned a message: they happened."""
+    unsure = [s for s in log.sent if s.type == "info"]
+    if not unsure:
+        return frozenset()
+    seen = {r.value for r in log.read if r.ok}
+    return frozenset(s.op for s in unsure if s.value in seen)

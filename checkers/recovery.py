@@ -8,19 +8,20 @@ acknowledged and lost is counted against the first fault that was complete after
 """
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from checkers.api import Context
+from checkers.durability import Durability, KeyVerdict
 from checkers.faults import Fault, faults
-from checkers.log import MalformedError, read_log
-from checkers.log_key import judge_key
+from checkers.keyed import Alone, Event, results_of
 from histories.history import History
-from histories.op import Op
+from histories.op import HistoryError
 
 STRIKES = frozenset({"kill", "terminate", "restart", "power-loss"})
-LOST = frozenset({"lost-write", "lost-tail"})
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,61 +41,120 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     failed_over: bool
 
 
+class SendSeen(NamedTuple):
+    """A send: its completion (`ok` or not), or its invocation while open."""
+
+    at: int
+    begun: int
+    at_ns: int
+    begun_ns: int
+    ok: bool
+    broker: object
+
+
+class Around(NamedTuple):
+    """The sends to one broker set around each strike: the last ok one before, the first after."""
+
+    before: dict[int, SendSeen]
+    after: dict[int, SendSeen]
+    until_ns: int  # when the last send was begun
+
+
+class Recoveries(Alone):
+    """A measurement, made like a check: the sends of each broker set around the strikes."""
+
+    name = "recoveries"
+    reads = frozenset(("send",))
+
+    def prepare(self, history: History, context: Context) -> tuple[int, ...]:
+        return tuple(sorted({f.ended for f in _strikes(history) if f.ended is not None}))
+
+    def rows(self, event: Event, known: tuple[int, ...]) -> Iterator[tuple[str, SendSeen]]:
+        op, begun = event.op, event.begun
+        if not known or (op.type == "invoke" and not event.open):
+            return
+        first = op if begun is None else begun
+        ext = op.ext or {}
+        broker, ok = ext.get("broker"), op.type == "ok"
+        yield str(ext.get("node")), SendSeen(op.index, first.index, op.time, first.time, ok, broker)
+
+    def judge(
+        self, key: str, rows: Sequence[SendSeen], known: tuple[int, ...], more: object = None
+    ) -> Around:
+        return sends_around(rows, known)
+
+
+def sends_around(sends: Sequence[SendSeen], strikes: Sequence[int]) -> Around:
+    """Look up the sends around each strike; both in order of index."""
+    ok = [s for s in sends if s.ok]
+    before: dict[int, SendSeen] = {}
+    after: dict[int, SendSeen] = {}
+    for struck in strikes:
+        at = bisect_right(ok, struck, key=_at)
+        if at:
+            before[struck] = ok[at - 1]
+        late = (ok[i] for i in range(at, len(ok)))
+        first = next((s for s in late if s.begun > struck), None)
+        if first is not None:
+            after[struck] = first
+    return Around(before, after, max((s.begun_ns for s in sends), default=0))
+
+
+def _at(s: SendSeen) -> int:
+    return s.at
+
+
 def recoveries(history: History) -> list[Recovery]:
     """The recovery from every fault that takes a node away, in order of the faults."""
-    sends = [op for op in history.clients if op.f == "send" and op.type == "ok"]
-    until_ns = max(
-        (op.time for op in history.clients if op.f == "send" and op.type == "invoke"), default=0
-    )
-    by_set: dict[str, list[Op]] = defaultdict(list)
-    for s in sends:
-        by_set[str((s.ext or {}).get("node"))].append(s)
+    check = Recoveries()
+    strikes = check.prepare(history, Context())
+    return recovered(history, results_of(check, history, strikes) if strikes else {})
+
+
+def recovered(history: History, sets: Mapping[str, Around]) -> list[Recovery]:
+    """The same, of sends already looked up by broker set."""
+    until_ns = max((around.until_ns for around in sets.values()), default=0)
     found = []
-    for fault in faults(history):
-        if fault.f in STRIKES and fault.ended is not None and isinstance(fault.result, dict):
-            for node in fault.nodes:
-                name = node.rpartition("-")[0]  # b0-1 is a replica of b0; n0 is of no set
-                mine = by_set[name] if name else sends
-                found.append(_recovery(history, fault, node, mine, until_ns))
+    for fault in _strikes(history):
+        for node in fault.nodes:
+            name = node.rpartition("-")[0]  # b0-1 is a replica of b0; n0 is of no set
+            mine = [around for key, around in sets.items() if key == name or not name]
+            found.append(_recovery(fault, node, mine, until_ns))
     return found
 
 
-def _recovery(
-    history: History, fault: Fault, node: str, sends: Sequence[Op], until_ns: int
-) -> Recovery:
-    """`sends` are the ok ones to the node's set, in order of completion."""
+def _strikes(history: History) -> list[Fault]:
+    return [
+        fault
+        for fault in faults(history)
+        if fault.f in STRIKES and fault.ended is not None and isinstance(fault.result, dict)
+    ]
+
+
+def _recovery(fault: Fault, node: str, sets: Sequence[Around], until_ns: int) -> Recovery:
     proof = fault.result.get(node)
     part = str(proof.get("role", "")) if isinstance(proof, dict) else ""
     struck = fault.ended if fault.ended is not None else fault.begun
-    at = bisect_right(sends, struck, key=_index)
-    before = sends[at - 1] if at else None
-    late = (sends[i] for i in range(at, len(sends)))
-    after = next((s for s in late if _begun(history, s) > struck), None)
+    before = max((a.before[struck] for a in sets if struck in a.before), key=_at, default=None)
+    after = min((a.after[struck] for a in sets if struck in a.after), key=_at, default=None)
     at_ns = fault.ended_ns if fault.ended_ns is not None else fault.begun_ns
-    moved = before is not None and after is not None and _broker(before) != _broker(after)
+    moved = before is not None and after is not None and before.broker != after.broker
     return Recovery(
         op=struck,
         f=fault.f,
         node=node,
         part=part,
         at_ns=at_ns,
-        after_ns=None if after is None else after.time - at_ns,
+        after_ns=None if after is None else after.at_ns - at_ns,
         sent_ns=max(until_ns - at_ns, 0),
         failed_over=bool(node.rpartition("-")[0]) and moved,
     )
 
 
-def _begun(history: History, op: Op) -> int:
-    begun = history.invocation(op)
-    return op.index if begun is None else begun.index
+class Losses(Durability):
+    """What was lost, and nothing else."""
 
-
-def _index(op: Op) -> int:
-    return op.index
-
-
-def _broker(op: Op) -> object:
-    return (op.ext or {}).get("broker")
+    orders = False
 
 
 def losses(history: History) -> dict[int, int] | None:
@@ -103,17 +163,21 @@ def losses(history: History) -> dict[int, int] | None:
     None where nobody can say: no reader stood at the confirmed end of a log after the last fault.
     What was lost without any strike after it is counted under -1.
     """
+    log = Losses()
     try:
-        log = read_log(history)
-    except MalformedError:
+        facts = log.prepare(history, Context())
+        return cost_of(history, results_of(log, history, facts))
+    except HistoryError:
         return None
-    if not any(key.ends for key in log.keys.values()):
+
+
+def cost_of(history: History, keys: Mapping[int, KeyVerdict]) -> dict[int, int] | None:
+    """The same, of keys already judged."""
+    if not any(v.ends for v in keys.values()):
         return None
     strikes = sorted(f.ended for f in faults(history) if f.f in STRIKES and f.ended is not None)
     cost: Counter[int] = Counter(dict.fromkeys(strikes, 0))
-    for key in log.keys.values():
-        for finding in judge_key(key, log.proven).findings:
-            if finding.name in LOST:
-                after = bisect_right(strikes, finding.detail["writer"])
-                cost[strikes[after] if after < len(strikes) else -1] += 1
+    for writer in (w for v in keys.values() for w in v.lost):
+        after = bisect_right(strikes, writer)
+        cost[strikes[after] if after < len(strikes) else -1] += 1
     return dict(cost)

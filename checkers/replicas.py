@@ -12,14 +12,16 @@ acknowledge, nor where somebody from outside the set may be elected.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
 from checkers.calm import calm_after
 from checkers.durability import LOSSY_PROFILES
+from checkers.keyed import Alone, Event, check_keyed
 from checkers.replica_logs import (
     Parting,
+    Piece,
     Records,
     Store,
     first_other_span,
@@ -27,10 +29,10 @@ from checkers.replica_logs import (
     stores_of,
 )
 from checkers.ruling import Case, Found, rule, unreadable
-from checkers.sightings import SetSighting, listed, set_sightings, sightings
+from checkers.sightings import SetSighting, Sighting, listed, set_sightings, sighting
 from checkers.story import when
 from histories.history import History
-from histories.observed import REPLICA_LOG, ReplicaLog
+from histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from histories.op import HistoryError, Op
 from histories.tables import elements_of, epoch_of, node_of
 
@@ -47,56 +49,124 @@ class Acked(NamedTuple):
     node: str | None
 
 
-class Replicas:
+class Homes(NamedTuple):
+    """Whose stores were read, where a queue's messages were found, and who was a member."""
+
+    sets: frozenset[str]
+    of_key: dict[int, frozenset[str]]
+    members: dict[str, tuple[int, ...]]
+
+
+class Count(NamedTuple):
+    """What was looked at."""
+
+    replicas: int = 0
+    pairs: int = 0
+    bytes: int = 0
+    lists: int = 0
+    messages: int = 0
+    holders: int = 0
+
+
+class SetStores(NamedTuple):
+    """What was found in the stores of one set."""
+
+    found: list[Found]
+    looked: Count
+
+
+class Replicas(Alone):
     """The checker. See the module's text."""
 
     name = "replicas"
     claims = ("S8", "S8b", "S9")
+    reads = frozenset((REPLICA_LOG, "send"))
 
     def check(self, history: History, context: Context) -> Verdict:
-        try:
-            case = _judge(history, context)
-        except HistoryError as error:
-            return unreadable(self, error)
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> Homes:
+        sets: set[str] = set()
+        of_key: dict[int, set[str]] = defaultdict(set)
+        for op in history.of_f(REPLICA_LOG):
+            if op.is_client and op.type == "ok":
+                name, keys = keys_of(op)
+                sets.add(name)
+                for key in keys:
+                    of_key[key].add(name)
+        homes = {key: frozenset(names) for key, names in of_key.items()}
+        return Homes(frozenset(sets), homes, _members(history))
+
+    def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
+        op = event.op
+        if op.type != "ok":
+            return
+        if op.f == REPLICA_LOG:
+            piece = sighting(op, event.begun, ReplicaLog)
+            yield piece.view.set, piece
+        elif known.sets:
+            yield from _acked(op, known)
+
+    def judge(
+        self, key: str, rows: Sequence[Piece | Acked], known: Homes, more: object = None
+    ) -> SetStores:
+        stores = stores_of(row for row in rows if isinstance(row, Sighting))
+        acked = [row for row in rows if isinstance(row, Acked)]
+        members = known.members.get(key, ())
+        still = [s for s in stores if s.id in members and s.complete]
+        whole = [(s, s.records()) for s in still if not s.start]
+        parted, compared = partings(stores)
+        missing, messages = _missing(key, whole, acked)
+        found = [_parted(key, parting) for parting in parted]
+        found += [*_lists_differ(key, still), *missing]
+        lists = max(len(still) - 1, 0)
+        return SetStores(
+            found, Count(len(stores), _pairs(stores), compared, lists, messages, len(whole))
+        )
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: Homes,
+        results: Mapping[str, SetStores],
+    ) -> Verdict:
         unpromised = ("S9",) if context.profile in LOSSY_PROFILES else ()
-        return rule(self, history, context, case, unpromised=unpromised)
+        return rule(self, history, context, _case(history, context, results), unpromised=unpromised)
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
 
 
-class _Count:
-    """What was looked at, over all sets."""
+def keys_of(op: Op) -> tuple[str, frozenset[int]]:
+    """The set of a `replica-log`, and the keys of which it holds messages.
 
-    def __init__(self) -> None:
-        self.compared = self.bytes = self.lists = self.messages = self.holders = 0
+    Raises:
+        HistoryError: its value has another shape.
+    """
+    try:
+        return str(op.value["set"]), frozenset(record[0] for record in op.value.get("records", ()))
+    except (TypeError, KeyError, IndexError, AttributeError):
+        log = decoded(op, ReplicaLog)  # says what is wrong
+        return log.set, frozenset(key for key, _, _ in log.records)
 
 
-def _judge(history: History, context: Context) -> Case:
-    stores: dict[str, list[Store]] = {}
-    pieces = defaultdict(list)
-    for s in sightings(history, REPLICA_LOG, ReplicaLog):
-        pieces[s.view.set].append(s)
-    for name in sorted(pieces):
-        stores[name] = stores_of(pieces[name])
-    members = _members(history)
-    acked = _acked_by_set(history, stores)
-    count = _Count()
-    case = Case()
-    for name, of_set in stores.items():
-        case.found += _diverged(name, of_set, count)
-        still = [s for s in of_set if s.id in members.get(name, ()) and s.complete]
-        case.found += _lists_differ(name, still, count)
-        case.found += _missing(name, [s for s in still if not s.start], acked[name], count)
-    case.judged = {"S8": count.compared, "S8b": count.lists, "S9": count.messages}
+def _case(history: History, context: Context, results: Mapping[str, SetStores]) -> Case:
+    sets = results.values()
+    total = Count(*map(sum, zip(*(s.looked for s in sets), strict=True))) if sets else Count()
+    case = Case(found=[f for s in sets for f in s.found])
+    case.judged = {"S8": total.pairs, "S8b": total.lists, "S9": total.messages}
     case.counts = {
-        "replicas": sum(map(len, stores.values())),
-        "pairs-compared": count.compared,
-        "bytes-compared": count.bytes,
-        "epoch-lists-compared": count.lists,
-        "messages-looked-up": count.messages,
-        "members-read": count.holders,
+        "replicas": total.replicas,
+        "pairs-compared": total.pairs,
+        "bytes-compared": total.bytes,
+        "epoch-lists-compared": total.lists,
+        "messages-looked-up": total.messages,
+        "members-read": total.holders,
     }
-    case.doubts += _doubts(stores, context, count)
-    sent = any(op.f == "send" and op.type == "ok" for op in history.clients)
-    if sent and context.profile not in LOSSY_PROFILES and not count.messages:
+    case.doubts += _doubts(results, context, total)
+    sent = history.totals["send", "ok"]
+    if sent and context.profile not in LOSSY_PROFILES and not total.messages:
         case.doubts.append(
             "S9: no acknowledged message could be looked up in the whole log of a replica that was "
             "in its SyncStateSet after the last fault"
@@ -104,11 +174,11 @@ def _judge(history: History, context: Context) -> Case:
     return case
 
 
-def _doubts(stores: dict[str, list[Store]], context: Context, count: _Count) -> Iterator[str]:
-    if not count.compared:
+def _doubts(results: Mapping[str, SetStores], context: Context, total: Count) -> Iterator[str]:
+    if not total.pairs:
         yield "no two replicas of a broker set with an epoch in common were read"
     for name, nodes in sorted(context.broker_sets.items()):
-        read = len(stores.get(name, ()))
+        read = results[name].looked.replicas if name in results else 0
         if len(nodes) >= NODES_MIN and read < NODES_MIN:
             yield f"the stores of {read} replicas of {name} were read, {NODES_MIN} needed"
 
@@ -131,14 +201,6 @@ def _newest(s: SetSighting) -> tuple[int, int, int]:
 
 
 # S8.
-
-
-def _diverged(name: str, stores: Sequence[Store], count: _Count) -> Iterator[Found]:
-    found, compared = partings(stores)
-    count.bytes += compared
-    count.compared += _pairs(stores)
-    for parting in found:
-        yield _parted(name, parting)
 
 
 def _pairs(stores: Sequence[Store]) -> int:
@@ -172,12 +234,11 @@ def _parted(name: str, parting: Parting) -> Found:
 # S8b.
 
 
-def _lists_differ(name: str, still: Sequence[Store], count: _Count) -> Iterator[Found]:
+def _lists_differ(name: str, still: Sequence[Store]) -> Iterator[Found]:
     """Compare each member's epoch list with that of the longest log."""
     ranked = sorted(still, key=lambda s: (-s.end, s.node))
     for b in ranked[1:]:
         a = ranked[0]
-        count.lists += 1
         other = first_other_span(a, b)
         if other is None:
             continue
@@ -198,38 +259,26 @@ def _lists_differ(name: str, still: Sequence[Store], count: _Count) -> Iterator[
 # S9.
 
 
-def _acked_by_set(history: History, stores: dict[str, list[Store]]) -> dict[str, list[Acked]]:
-    """Acknowledged messages with a known place, by the broker set that holds their queue."""
-    homes: dict[int, set[str]] = defaultdict(set)
-    for name, of_set in stores.items():
-        for store in of_set:
-            for p in store.pieces:
-                for key, _, _ in p.view.records:
-                    homes[key].add(name)
-    found: dict[str, list[Acked]] = defaultdict(list)
-    for op in history.of_f("send"):
-        if op.type != "ok" or not op.is_client:
-            continue
-        node = node_of(op.ext or {})
-        for e in elements_of(op):
-            home = {node} if node in stores else homes.get(e.key, set())
-            if e.offset is not None and len(home) == 1:
-                name = str(next(iter(home)))
-                found[name].append(Acked(e.key, e.offset, e.value, op, node))
-    return found
+def _acked(op: Op, known: Homes) -> Iterator[tuple[str, Acked]]:
+    """Acknowledged messages with a known place, and the broker set that holds their queue."""
+    node = node_of(op.ext or {})
+    for e in elements_of(op):
+        home = {node} if node in known.sets else known.of_key.get(e.key, frozenset())
+        if e.offset is not None and len(home) == 1:
+            yield str(next(iter(home))), Acked(e.key, e.offset, e.value, op, node)
 
 
 def _missing(
-    name: str, whole: Sequence[Store], acked: Sequence[Acked], count: _Count
-) -> Iterator[Found]:
-    """One finding for each message that members lack."""
-    held: list[tuple[Store, Records]] = [(s, s.records()) for s in whole]
-    count.holders += len(held)
+    name: str, whole: Sequence[tuple[Store, Records]], acked: Sequence[Acked]
+) -> tuple[list[Found], int]:
+    """One finding for each message that members lack; and how many messages were looked up."""
+    found = []
+    messages = 0
     for m in acked:
         lacking = []
         instead = None
         looked = False
-        for store, records in held:
+        for store, records in whole:
             if m.op.index >= store.read_at:
                 continue
             looked = True
@@ -237,9 +286,10 @@ def _missing(
             if there != m.value:
                 lacking.append(store)
                 instead = there if instead is None else instead
-        count.messages += looked
+        messages += looked
         if lacking:
-            yield _lost(name, m, lacking, instead)
+            found.append(_lost(name, m, lacking, instead))
+    return found, messages
 
 
 def _lost(name: str, m: Acked, lacking: Sequence[Store], instead: object) -> Found:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from checkers.api import Anomaly, Checker, Context, Valid, Verdict
+from checkers.log import MalformedError
 from checkers.story import Storyteller
 from histories.history import History
 
@@ -87,9 +88,8 @@ def rule(
 
 def unreadable(checker: Checker, error: ValueError) -> Verdict:
     """The verdict on a history with a value of another shape than the documented one."""
-    return Verdict(
-        checker=checker.name, claims=checker.claims, valid="unknown", reason=f"W9: {error}"
-    )
+    reason = str(error) if isinstance(error, MalformedError) else f"W9: {error}"
+    return Verdict(checker=checker.name, claims=checker.claims, valid="unknown", reason=reason)
 
 
 def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:

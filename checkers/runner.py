@@ -8,7 +8,7 @@ invalid, 2 unknown, 255 for a harness that crashed; a real violation is never ma
 """
 
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -40,7 +40,19 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_all(history: History, checkers: Sequence[Checker], context: Context) -> Results:
     """Judge a history by every checker."""
-    breaches = wellformed(history)
+    return judged_by(checkers, wellformed(history), lambda checker: checker.check(history, context))
+
+
+def judged_by(
+    checkers: Sequence[Checker], breaches: Sequence[Breach], judge: Callable[[Checker], Verdict]
+) -> Results:
+    """What every checker says of a history with these breaches.
+
+    Args:
+        checkers: who judges.
+        breaches: of the rules of well-formedness; where one is broken nobody judges.
+        judge: asks one of them.
+    """
     broken = [b for b in breaches if not b.warning]
     if broken:
         first = broken[0]
@@ -50,15 +62,15 @@ def check_all(history: History, checkers: Sequence[Checker], context: Context) -
             for c in checkers
         )
     else:
-        verdicts = tuple(_check(checker, history, context) for checker in checkers)
+        verdicts = tuple(_asked(checker, judge) for checker in checkers)
     kept = (*broken, *(b for b in breaches if b.warning))[:BREACHES_MAX]
     valid: Valid = "unknown" if broken else worst(verdicts)
     return Results(valid=valid, verdicts=verdicts, breaches=kept)
 
 
-def _check(checker: Checker, history: History, context: Context) -> Verdict:
+def _asked(checker: Checker, judge: Callable[[Checker], Verdict]) -> Verdict:
     try:
-        return checker.check(history, context)
+        return judge(checker)
     except Exception:
         reason = f"the checker crashed:\n{traceback.format_exc()}"
         return Verdict(checker=checker.name, claims=checker.claims, valid="unknown", reason=reason)

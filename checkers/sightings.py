@@ -5,7 +5,7 @@ So one sighting is *before* another only if it had ended when the other began, b
 nothing here. Leases and bounds are in ns of the harness's clock; -1 is an unknown time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, ValidationError, convert
@@ -53,12 +53,18 @@ def sightings(history: History, f: str, kind: type[T]) -> list[Sighting[T]]:
     Raises:
         HistoryError: a value has another shape (W9).
     """
-    found = []
-    for op in history.clients:
-        if op.f == f and op.type == "ok":
-            begun, begun_ns = begin_of(history, op)
-            found.append(Sighting(begun, op.index, begun_ns, op.time, decoded(op, kind)))
-    return found
+    done = (op for op in history.clients if op.f == f and op.type == "ok")
+    return [sighting(op, history.invocation(op), kind) for op in done]
+
+
+def sighting(done: Op, invocation: Op | None, kind: type[T]) -> Sighting[T]:
+    """What one ok answer says.
+
+    Raises:
+        HistoryError: the value has another shape (W9).
+    """
+    begun, begun_ns = begin(done, invocation)
+    return Sighting(begun, done.index, begun_ns, done.time, decoded(done, kind))
 
 
 def replica_sightings(history: History) -> list[Sighting[ReplicaView]]:
@@ -70,18 +76,22 @@ def set_sightings(history: History) -> dict[str, list[SetSighting]]:
     """What controllers said, by broker set."""
     sets: dict[str, list[SetSighting]] = {}
     for s in sightings(history, OBSERVE_CONTROLLER, ControllerView):
-        for name, view in s.view.sets.items():
-            seen = SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view)
+        for name, seen in of_sets(s):
             sets.setdefault(name, []).append(seen)
     return dict(sorted(sets.items()))
 
 
-def begin_of(history: History, done: Op) -> tuple[int, int]:
+def of_sets(s: Sighting[ControllerView]) -> Iterator[tuple[str, SetSighting]]:
+    """A controller's answer taken apart, by broker set."""
+    for name, view in s.view.sets.items():
+        yield name, SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view)
+
+
+def begin(done: Op, invocation: Op | None) -> tuple[int, int]:
     """Index and time (ns) of a completion's invocation; -1 where there is none."""
-    begun = history.invocation(done)
-    if begun is None or begun.index >= done.index:
+    if invocation is None or invocation.index >= done.index:
         return -1, -1
-    return begun.index, begun.time
+    return invocation.index, invocation.time
 
 
 def registered(view: SetView, at: int) -> dict[int, str]:

@@ -4,8 +4,6 @@ A kind of which no attempt ever succeeded makes the verdict `unknown`: whatever 
 say of such a run, they have not seen that kind work. (Upstream says false; see history-format 16.)
 """
 
-from collections import Counter
-
 from checkers.api import Context, Verdict
 from histories.history import History
 
@@ -19,7 +17,7 @@ class Stats:
     claims: tuple[str, ...] = ()
 
     def check(self, history: History, context: Context) -> Verdict:
-        count = Counter((op.f, op.type) for op in history.clients)
+        count = history.totals
         kinds = sorted({f for f, _ in count} - NEVER_OK)
         counts: dict[str, int] = {}
         for f, op_type in sorted(count):

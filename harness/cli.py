@@ -1,4 +1,4 @@
-"""The command line: ``maxq test``, ``maxq check``, ``maxq doctor``.
+"""The command line: ``maxq test``, ``maxq doctor``; stored histories are in `cli_stored`.
 
 Results go to standard output, progress to standard error. Exit codes are Jepsen's: 0 valid, 1
 invalid, 2 unknown, 254 bad arguments, 255 our own failure.
@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import campaign, doctor, runs
+from harness import campaign, cli_stored, doctor, runs
 from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
@@ -257,36 +257,8 @@ def clean() -> int:
     return 0
 
 
-@cli.command()
-@click.argument("run", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option(
-    "--allow-truncated", is_flag=True, help="judge the readable part of a damaged history"
-)
-@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
-def check(run: Path, allow_truncated: bool, as_json: bool) -> int:
-    """Judge a stored run (its folder) again, also one whose harness was killed.
-
-    The new verdict replaces the stored one, unless the run still goes on or its history is damaged.
-    """
-    with runs.held(run.resolve()) as ended:
-        judged = runs.judge_stored(run, allow_truncated=allow_truncated)
-        found = judged.stored.report
-        if found.damage:
-            click.echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
-        if found.dropped_bytes:
-            click.echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
-        if not ended:
-            click.echo("the run still goes on; judged as far as it is recorded", err=True)
-        elif not found.complete and not found.damage:
-            click.echo("the run did not end properly; judged as far as it was recorded", err=True)
-        if ended and not found.damage:
-            try:
-                judged.save(whole=False)
-            except OSError as error:
-                click.echo(f"the verdict is not stored: {described(error)}", err=True)
-            judged = judged.with_report()
-    show(judged, as_json=as_json)
-    return judged.exit_code
+cli.add_command(cli_stored.check)
+cli.add_command(cli_stored.export)
 
 
 @cli.command("doctor")
@@ -295,6 +267,8 @@ def doctor_command() -> int:
     findings = doctor.examine()
     for finding in findings:
         click.echo(f"{'yes' if finding.works else 'no ':3} {finding.environment}: {finding.text}")
+    why = cli_stored.spark_missing()
+    click.echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
     return 0
 
 

@@ -11,7 +11,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.status import Status
 
 from checkers import runner
+from checkers.recovery import Recovery, recoveries
 from checkers.runner import Results
 from harness import doctor, source, worlds
 from harness.composition import MAKERS as WORKLOADS
@@ -44,7 +45,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run and its verdict.
 
     `trouble` is what went wrong besides, of our own. `report` is where the report is;
-    `unreported` why there is none, which changes no verdict.
+    `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
+    faults where `stored.history` holds only a part.
     """
 
     stored: StoredRun
@@ -53,6 +55,17 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     trouble: Exception | None = None
     report: Path | None = None
     unreported: Exception | None = None
+    measured: tuple[Recovery, ...] | None = None
+
+    @property
+    def recoveries(self) -> Sequence[Recovery]:
+        """How long it took after each fault until messages were taken again."""
+        return recoveries(self.stored.history) if self.measured is None else self.measured
+
+    @property
+    def repeat(self) -> str:
+        """The command line that repeats the run."""
+        return self.options.command()
 
     @property
     def exit_code(self) -> int:
@@ -222,6 +235,16 @@ def judge_stored(path: Path, *, allow_truncated: bool = False) -> Judged:
         HistoryError: the history is unreadable, or the options are.
     """
     stored = open_run(path, allow_truncated=allow_truncated)
+    options = options_of(stored)
+    return Judged(stored=stored, options=options, results=judge(options, stored.history))
+
+
+def options_of(stored: StoredRun) -> Options:
+    """How a stored run was set up.
+
+    Raises:
+        HistoryError: nobody knows.
+    """
     if not stored.config:
         raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")
     try:
@@ -233,7 +256,7 @@ def judge_stored(path: Path, *, allow_truncated: bool = False) -> Judged:
         raise HistoryError(
             f"{CONFIG}: unknown workload {strange[0]!r}; known: {', '.join(WORKLOADS)}"
         )
-    return Judged(stored=stored, options=options, results=judge(options, stored.history))
+    return options
 
 
 @contextmanager

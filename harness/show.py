@@ -1,20 +1,47 @@
 """A verdict as it is printed: for people, or as JSON."""
 
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import click
 import msgspec
 
 from checkers.api import Anomaly
 from checkers.faults import faults
-from checkers.recovery import Recovery, recoveries
-from harness.runs import Judged
+from checkers.recovery import Recovery
+from checkers.runner import Results
+from histories.store import StoredRun
 
 SHOWN_MAX = 3  # findings of one name that are told on the terminal
 
 
-def show(judged: Judged, *, as_json: bool) -> None:
+class Shown(Protocol):
+    """What can be shown: a run and its verdict, or a file's."""
+
+    @property
+    def stored(self) -> StoredRun: ...
+
+    @property
+    def results(self) -> Results: ...
+
+    @property
+    def recoveries(self) -> Sequence[Recovery]: ...
+
+    @property
+    def repeat(self) -> str: ...
+
+    @property
+    def commit(self) -> str: ...
+
+    @property
+    def report(self) -> Path | None: ...
+
+    @property
+    def unreported(self) -> Exception | None: ...
+
+
+def show(judged: Shown, *, as_json: bool) -> None:
     """Print a verdict: for people, or the JSON of the design's section 5."""
     results = judged.results
     anomalies = [a for v in results.verdicts for a in v.anomalies]
@@ -28,17 +55,17 @@ def show(judged: Judged, *, as_json: bool) -> None:
         click.echo(f"{verdict.checker}: {word(verdict.valid)}  {counts}".rstrip())
         if verdict.reason:
             click.echo(f"  {verdict.reason}")
-    show_recoveries(recoveries(judged.stored.history))
+    show_recoveries(judged.recoveries)
     show_anomalies(anomalies)
     click.echo(f"\nverdict: {word(results.valid)}")
     click.echo(f"run:     {judged.stored.path}")
-    click.echo(f"repeat:  {judged.options.command()}")
+    click.echo(f"repeat:  {judged.repeat}")
     click.echo(f"commit:  {judged.commit}")
     if judged.report is not None:
         click.echo(f"report:  {judged.report}")
 
 
-def document(judged: Judged) -> dict[str, Any]:
+def document(judged: Shown) -> dict[str, Any]:
     """What ``--json`` prints."""
     plain = judged.results.to_json()
     return {
@@ -47,9 +74,9 @@ def document(judged: Judged) -> dict[str, Any]:
         "claims": [{"claim": claim, "valid": valid} for claim, valid in plain["claims"].items()],
         "verdicts": plain["verdicts"],
         "anomalies": [a for v in plain["verdicts"] for a in v["anomalies"]],
-        "recoveries": msgspec.to_builtins(recoveries(judged.stored.history)),
+        "recoveries": msgspec.to_builtins(list(judged.recoveries)),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
-        "repeat": judged.options.command(),
+        "repeat": judged.repeat,
         "commit": judged.commit,
         "report": None if judged.report is None else str(judged.report),
     }

@@ -1,4 +1,4 @@
-"""Writes EDN, for the one file that Jepsen's tools read of ours: ``results.edn``.
+"""Writes EDN, for what Jepsen's tools read of ours: ``results.edn`` and exported histories.
 
 Writer only, and only the forms that a reader without tag readers accepts: nil, booleans, integers,
 finite floats, strings, keywords, vectors, maps, sets. Source: history-format 8.2.
@@ -48,6 +48,11 @@ def to_edn(value: Any) -> str:
         case Mapping():
             return "{" + ", ".join(f"{_key(k)} {to_edn(v)}" for k, v in value.items()) + "}"
     raise ValueError(f"EDN cannot hold a {type(value).__name__}: {value!r:.100}")
+
+
+def name_of(text: str) -> str:
+    """A keyword where a text can be one, else the text."""
+    return Keyword(text) if _NAME.fullmatch(text) else text
 
 
 def _key(key: Any) -> str:

@@ -7,6 +7,7 @@ because `wellformed` must be able to say what is wrong with them.
 Source: history-format 4 to 7.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Literal
@@ -77,6 +78,11 @@ class History:
         return tuple(op for op in self.ops if not op.is_client)
 
     @cached_property
+    def totals(self) -> Counter[tuple[str, str]]:
+        """How many operations of clients there are, by `f` and type."""
+        return Counter((op.f, op.type) for op in self.clients)
+
+    @cached_property
     def open_invocations(self) -> tuple[Op, ...]:
         """Client operations that never completed: nobody knows, for ever."""
         pairs = self._pairs
@@ -97,6 +103,14 @@ class History:
     def filter(self, keep: Callable[[Op], bool]) -> "History":
         """A sparse history of some operations, indices unchanged."""
         return History(op for op in self.ops if keep(op))
+
+
+class PartHistory(History):
+    """Some operations of a history that is too big to be held, and how many there are of all."""
+
+    def __init__(self, ops: Iterable[Op], totals: Counter[tuple[str, str]]) -> None:
+        super().__init__(ops)
+        self.__dict__["totals"] = totals  # what would be counted here would be too few
 
 
 def pair_up(ops: Sequence[Op]) -> dict[int, int]:
@@ -132,51 +146,75 @@ def wellformed(history: History) -> list[Breach]:
     index, never by time. W9 (the shape of values) and W10 are for the checker of each workload.
     """
     breaches: list[Breach] = []
-    last_index = -1
-    last_time = -1
-    open_by: dict[int, Op] = {}
-    retired: set[int] = set()
-
-    def breach(rule: RuleId, op: Op, text: str, *, warning: bool = False) -> None:
-        breaches.append(Breach(rule, op.index, text, warning))
-
+    order, processes = OrderRules(), ProcessRules()
     for op in history.ops:
-        if type(op.index) is not int or op.index <= last_index:
-            breach("W1", op, f"index {op.index} after {last_index}")
-        else:
-            last_index = op.index
-        if type(op.time) is not int:
-            breach("W8", op, f"time is not an integer: {op.time!r}")
-        elif op.time != -1:
-            if op.time < last_time:
-                breach("W8", op, f"time {op.time} after {last_time}", warning=True)
-            last_time = max(last_time, op.time)
-        if op.type not in TYPES:
-            breach("W2", op, f"unknown type {op.type!r}")
-        elif type(op.process) is not int:
-            if op.type != "info":
-                breach("W7", op, f"{op.process} is no client and used {op.type!r}")
-        else:
-            for rule, text in _client_breaches(op, op.process, open_by, retired):
-                breach(rule, op, text, warning=rule == "W6")
+        breaches += order.step(op)
+        breaches += processes.step(op)
     return breaches
 
 
-def _client_breaches(
-    op: Op, process: int, open_by: dict[int, Op], retired: set[int]
-) -> Iterator[tuple[RuleId, str]]:
-    """Rules of one client operation; updates who is open and who is retired."""
-    if process in retired:
-        yield "W6", f"process {process} goes on after an info completion"
-    if op.type == "invoke":
-        if process in open_by:
-            yield "W3", f"process {process} invokes while {open_by[process].index} is open"
-        open_by[process] = op
-        return
-    begun = open_by.pop(process, None)
-    if begun is None:
-        yield "W4", f"process {process} completes what it did not invoke"
-    elif begun.f != op.f:
-        yield "W5", f"completes {op.f!r}, invoked {begun.f!r} at {begun.index}"
-    if op.type == "info":
-        retired.add(process)
+class OrderRules:
+    """W1 and W8, a fold over operations in order; a piece of a history starts where one left off.
+
+    `last_index` and `last_time` are the highest so far; -1 before the first.
+    """
+
+    def __init__(self, last_index: int = -1, last_time: int = -1) -> None:
+        self.last_index = last_index
+        self.last_time = last_time
+
+    def step(self, op: Op) -> Sequence[Breach]:
+        """Take the next operation."""
+        found: list[Breach] = []
+        if type(op.index) is not int or op.index <= self.last_index:
+            found.append(Breach("W1", op.index, f"index {op.index} after {self.last_index}"))
+        else:
+            self.last_index = op.index
+        if type(op.time) is not int:
+            found.append(Breach("W8", op.index, f"time is not an integer: {op.time!r}"))
+        elif op.time != -1:
+            if op.time < self.last_time:
+                text = f"time {op.time} after {self.last_time}"
+                found.append(Breach("W8", op.index, text, warning=True))
+            self.last_time = max(self.last_time, op.time)
+        return found
+
+
+class ProcessRules:
+    """W2 to W7, a fold over operations in order; those of one process alone give the same."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Op] = {}
+        self._retired: set[int] = set()
+
+    def step(self, op: Op) -> Sequence[Breach]:
+        """Take the next operation."""
+        if op.type not in TYPES:
+            return (Breach("W2", op.index, f"unknown type {op.type!r}"),)
+        if type(op.process) is not int:
+            if op.type == "info":
+                return ()
+            return (Breach("W7", op.index, f"{op.process} is no client and used {op.type!r}"),)
+        return self._client(op, op.process)
+
+    def _client(self, op: Op, process: int) -> Sequence[Breach]:
+        found: list[Breach] = []
+        if process in self._retired:
+            text = f"process {process} goes on after an info completion"
+            found.append(Breach("W6", op.index, text, warning=True))
+        if op.type == "invoke":
+            if process in self._open:
+                text = f"process {process} invokes while {self._open[process].index} is open"
+                found.append(Breach("W3", op.index, text))
+            self._open[process] = op
+            return found
+        begun = self._open.pop(process, None)
+        if begun is None:
+            text = f"process {process} completes what it did not invoke"
+            found.append(Breach("W4", op.index, text))
+        elif begun.f != op.f:
+            text = f"completes {op.f!r}, invoked {begun.f!r} at {begun.index}"
+            found.append(Breach("W5", op.index, text))
+        if op.type == "info":
+            self._retired.add(process)
+        return found

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from histories.op import HistoryError, Op
-from histories.schema import SCHEMA_VERSION
+from histories.schema import EVENTS, SCHEMA_VERSION
 from histories.tables import events_table, ops_from_events
 
 ROW_GROUP_ROWS = 1_000_000
@@ -40,7 +40,45 @@ def read_parquet(path: Path) -> tuple[Op, ...]:
         table = pq.read_table(path)
     except pa.ArrowException as e:
         raise HistoryError(f"{path.name}: {e}") from None
-    version = (table.schema.metadata or {}).get(b"maxq.schema", b"").decode()
+    _check_version(path, table.schema)
+    return ops_from_events(table)
+
+
+def run_id_of(path: Path) -> str:
+    """The run that a file is of, as told by its first row; empty if it has none.
+
+    Reads no more than the footer and one cell, so that a damaged file is named before a job of many
+    files begins.
+
+    Raises:
+        HistoryError: the file is damaged, of another version, or no events table.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            _check_version(path, schema)
+            missing = set(EVENTS.names) - set(schema.names)
+            if missing:
+                raise HistoryError(f"not an events table: no column {sorted(missing)}")
+            first = next(iter(file.iter_batches(1, columns=["run_id"])), None)
+            return "" if first is None or not len(first) else str(first["run_id"][0])
+    except pa.ArrowException as e:
+        raise HistoryError(f"{path.name}: {e}") from None
+
+
+def rows_of(path: Path) -> int:
+    """How many operations a file holds, from its footer.
+
+    Raises:
+        HistoryError: the file is damaged.
+    """
+    try:
+        return int(pq.read_metadata(path).num_rows)
+    except pa.ArrowException as e:
+        raise HistoryError(f"{path.name}: {e}") from None
+
+
+def _check_version(path: Path, schema: pa.Schema) -> None:
+    version = (schema.metadata or {}).get(b"maxq.schema", b"").decode()
     if version != SCHEMA_VERSION:
         raise HistoryError(f"{path.name}: schema version {version!r}, expected {SCHEMA_VERSION!r}")
-    return ops_from_events(table)

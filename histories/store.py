@@ -146,6 +146,23 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
         return self.report.complete and (self.path / RESULTS_EDN).exists()
 
 
+def whole_table(path: Path) -> Path | None:
+    """The table of a run that ended properly and was judged: all of its history; else None."""
+    found = path / PARQUET
+    return found if found.exists() and (path / RESULTS_EDN).exists() else None
+
+
+def open_part(path: Path, history: History, count: int) -> StoredRun:
+    """A run whose history is not read but given, in part, by who has read its table."""
+    return StoredRun(
+        path=path,
+        config=_read_json(path / CONFIG) or {},
+        history=history,
+        report=ReadReport(count=count, complete=True),
+        results=_read_json(path / RESULTS),
+    )
+
+
 def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     """Read a run, also one whose harness was killed, through a link or not.
 

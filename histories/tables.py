@@ -71,7 +71,7 @@ def ops_from_events(table: pa.Table) -> tuple[Op, ...]:
     ops: list[Op] = []
     for batch in table.to_batches():
         for row in batch.to_pylist():
-            ops.append(_op_of_row(row))
+            ops.append(op_of_row(row))
     return tuple(ops)
 
 
@@ -237,7 +237,12 @@ def _text(value: Any) -> str | None:
     return None if value is None else encode_value(value).decode()
 
 
-def _op_of_row(row: dict[str, Any]) -> Op:
+def op_of_row(row: dict[str, Any]) -> Op:
+    """The operation of one row of an events table.
+
+    Raises:
+        HistoryError: it is none.
+    """
     process = row["process"] if row["process"] is not None else row["process_name"]
     ext = {} if row["ext"] is None else decode_value(row["ext"])
     op = op_of_fields(

@@ -1,1 +1,1 @@
-"""The checkers on Spark, for histories that do not fit one machine. None yet."""
+"""The checkers on Spark, for histories that do not fit one machine."""

@@ -1,0 +1,128 @@
+"""Histories as Jepsen keeps them: ``history.edn``, an operation a line, in both directions.
+
+We have no keywords: the position of a string says whether it is one (see `histories.text`). Written
+as keywords are `type`, `f`, a process that is no number, the names of keys, and the names that
+begin the parts of a `send`, `poll` or `txn`. Whatever else an imported history has as a keyword
+stays one. So what we recorded comes back equal; of a foreign history tags, records and the
+difference of lists and vectors are lost, and a string as a key of a map becomes a keyword where it
+can be one.
+
+Source: history-format 8 and 9.3.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from histories.edn import Keyword, name_of, to_edn
+from histories.edn_read import read_edn
+from histories.op import HistoryError, Op
+from histories.text import FIXED, RESERVED, TYPES
+
+MICRO = frozenset(("send", "poll", "txn"))  # whose values are vectors of [:name ...]
+
+
+def encode_edn(ops: Iterable[Op]) -> bytes:
+    """The file.
+
+    Raises:
+        ValueError: a value is none that a history may hold.
+    """
+    return "".join(f"{to_edn(_form(op))}\n" for op in ops).encode()
+
+
+def _form(op: Op) -> dict[str, Any]:
+    fields: dict[str, Any] = {
+        "index": op.index,
+        "time": op.time,
+        "type": Keyword(op.type),
+        "process": op.process if op.is_client else name_of(str(op.process)),
+        "f": name_of(op.f),
+        "value": _micro(op.value) if op.f in MICRO else op.value,
+    }
+    if op.error is not None:
+        fields["error"] = op.error
+    for key, value in sorted((op.ext or {}).items()):
+        if key in RESERVED:
+            raise ValueError(f"ext redefines a key of the operation: {key}")
+        fields[key] = value
+    return fields
+
+
+def _micro(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        return value
+    return [
+        [name_of(part[0]), *part[1:]]
+        if isinstance(part, list | tuple) and part and type(part[0]) is str
+        else part
+        for part in value
+    ]
+
+
+def read_edn_history(path: Path) -> tuple[Op, ...]:
+    """The operations of a file: a form each, or all in one vector or list.
+
+    Raises:
+        HistoryError: it is no history; with the line, or the number of the operation.
+    """
+    try:
+        forms = list(read_edn(path.read_text(encoding="utf-8")))
+    except UnicodeDecodeError as error:
+        raise HistoryError(f"{path.name}: not UTF-8: {error}") from None
+    except HistoryError as error:
+        raise HistoryError(f"{path.name}: {error}") from None
+    if len(forms) == 1 and isinstance(forms[0], list):
+        forms = forms[0]
+    # As upstream reads them: the first tells whether indices are there.
+    indexed = bool(forms) and isinstance(forms[0], dict) and type(forms[0].get("index")) is int
+    ops = []
+    for at, form in enumerate(forms):
+        try:
+            ops.append(_op(form, None if indexed else at))
+        except HistoryError as error:
+            raise HistoryError(f"{path.name}: operation {at}: {error}") from None
+    return tuple(ops)
+
+
+def _op(form: Any, index: int | None) -> Op:
+    if not isinstance(form, dict):
+        raise HistoryError(f"no map: {form!r:.100}")
+    fields = dict(form)
+    index = fields.pop("index", None) if index is None else index
+    if type(index) is not int:
+        raise HistoryError("no :index, and others have one")
+    op_type, process, f = (fields.pop(key, None) for key in ("type", "process", "f"))
+    if not isinstance(op_type, str) or str(op_type) not in TYPES:
+        raise HistoryError(f"unknown :type {op_type!r}")
+    if type(process) is not int and not isinstance(process, str):
+        raise HistoryError(f":process is neither a number nor a name: {process!r}")
+    time, value, error = (fields.pop(key, None) for key in ("time", "value", "error"))
+    if time is not None and type(time) is not int:
+        raise HistoryError(f":time is no integer: {time!r}")
+    fields.pop("index", None)
+    strange = [key for key in fields if type(key) is not str or key in FIXED]
+    if strange:
+        raise HistoryError(f"a key that is no keyword: {strange[0]!r}")
+    f = "" if f is None else str(f)
+    return Op(
+        type=str(op_type),  # type: ignore[arg-type]
+        process=process if type(process) is int else str(process),
+        f=f,
+        value=_plain_micro(value) if f in MICRO else value,
+        error=error,
+        index=index,
+        time=-1 if time is None else time,
+        ext=fields or None,
+    )
+
+
+def _plain_micro(value: Any) -> Any:
+    if not isinstance(value, list):
+        return value
+    return [
+        [str(part[0]), *part[1:]]
+        if isinstance(part, list) and part and isinstance(part[0], Keyword)
+        else part
+        for part in value
+    ]

@@ -1,0 +1,131 @@
+"""The events of runs as Spark sees them: from Parquet, each completion joined with its invocation.
+
+What does not grow with the load of a run (the nemesis, observers, assignments) is collected; of a
+`replica-log` only its set and one message of each queue, which is all that anybody may ask of it
+before its rows are dealt out.
+"""
+
+import pickle
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from checkers.keyed import BULK
+from checkers.replicas import keys_of
+from histories.history import PartHistory
+from histories.observed import REPLICA_LOG
+from histories.op import HistoryError, Op
+from histories.parquet import run_id_of
+from histories.tables import op_of_row
+from spark_checkers.deal import Batches, op_of
+
+OPS = "run string, op binary"
+
+
+class Small(NamedTuple):
+    """The small part of one run."""
+
+    ops: list[Op]
+    totals: Counter[tuple[str, str]]
+
+    def history(self, more: Sequence[Op] = ()) -> PartHistory:
+        """It as a history, with some operations more."""
+        known = {op.index: op for op in [*more, *self.ops]}
+        return PartHistory((known[index] for index in sorted(known)), self.totals)
+
+
+def read_events(session: Any, paths: Sequence[Path]) -> tuple[Any, tuple[str, ...]]:
+    """The events of some files, and the runs that they are of.
+
+    Raises:
+        HistoryError: a file is damaged or no events table, or two are of one run.
+    """
+    runs = tuple(run_id_of(path) for path in paths)
+    if len(set(runs)) < len(runs):
+        raise HistoryError(f"two files are of one run: {sorted(runs)}")
+    return session.read.parquet(*(str(path.resolve()) for path in paths)), runs
+
+
+def joined(events: Any) -> Any:
+    """Events, and of each completion the time and value of its invocation."""
+    from pyspark.sql import functions as F  # noqa: N812 (Spark's own word)
+
+    invoked = events.where((F.col("type") == "invoke") & F.col("process").isNotNull())
+    begun = invoked.select(
+        F.col("run_id").alias("begun_run"),
+        F.col("index").alias("begun_index"),
+        F.col("time").alias("begun_time"),
+        F.col("value").alias("begun_value"),
+    )
+    its_own = (
+        (F.col("run_id") == F.col("begun_run"))
+        & (F.col("pair") == F.col("begun_index"))
+        & (F.col("type") != "invoke")
+        & F.col("process").isNotNull()
+    )
+    return events.join(begun, its_own, "left").drop("begun_run", "begun_index")
+
+
+def collect_small(events: Any) -> dict[str, Small]:
+    """The small part of every run.
+
+    Raises:
+        HistoryError: a row is no operation.
+    """
+    from pyspark.sql import functions as F  # noqa: N812
+
+    big = F.col("process").isNotNull() & F.col("f").isin(*sorted(BULK - {REPLICA_LOG}))
+    found: dict[str, Small] = defaultdict(lambda: Small([], Counter()))
+    clients = events.where(F.col("process").isNotNull())
+    for row in clients.groupBy("run_id", "f", "type").count().collect():
+        found[row["run_id"]].totals[row["f"], row["type"]] = row["count"]
+    for row in events.where(~big).mapInArrow(_slimmed, OPS).collect():
+        found[row["run"]].ops.append(op_of(bytes(row["op"])))
+    return dict(found)
+
+
+def collect_ops(events: Any, wanted: Mapping[str, Collection[int]]) -> dict[str, list[Op]]:
+    """Some operations of some runs, by index."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    indices = sorted({index for of_run in wanted.values() for index in of_run})
+    found: dict[str, list[Op]] = {run: [] for run in wanted}
+    if not indices:
+        return found
+    rows = events.where(F.col("index").isin(indices)).mapInArrow(_whole, OPS)
+    for row in rows.collect():
+        op = op_of(bytes(row["op"]))
+        if op.index in wanted.get(row["run"], ()):
+            found[row["run"]].append(op)
+    return found
+
+
+def _slimmed(batches: Batches) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield _ops([(row["run_id"], _slim(op_of_row(row))) for row in batch.to_pylist()])
+
+
+def _whole(batches: Batches) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield _ops([(row["run_id"], op_of_row(row)) for row in batch.to_pylist()])
+
+
+def _ops(found: Sequence[tuple[str, Op]]) -> pa.RecordBatch:
+    runs = pa.array([run for run, _ in found], pa.string())
+    blobs = pa.array([pickle.dumps(op) for _, op in found], pa.binary())
+    return pa.RecordBatch.from_arrays([runs, blobs], names=["run", "op"])
+
+
+def _slim(op: Op) -> Op:
+    if op.f != REPLICA_LOG or not op.is_client or op.type != "ok":
+        return op
+    try:
+        _, keys = keys_of(op)
+    except HistoryError:
+        return op  # whoever reads it will say so
+    records = [[key, 0, None] for key in sorted(keys)]
+    return msgspec.structs.replace(op, value={**op.value, "digests": [], "records": records})

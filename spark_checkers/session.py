@@ -1,0 +1,103 @@
+"""A Spark session for checks: an embedded one in this process, or one on a cluster.
+
+Everything of an embedded session stays on this machine's loopback address, has bounded memory and
+no web page. Python workers are this interpreter. A cluster's workers need Python with msgspec and
+pyarrow; the code of the checks is sent to them.
+
+Source: spark-design 4.
+"""
+
+import importlib.util
+import os
+import shutil
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+LOCAL = "local[*]"
+MEMORY = "2g"
+BATCH_ROWS = 10_000  # of an Arrow batch: values are texts, so the 100,000 of plain columns are many
+PACKAGES = ("checkers", "histories", "spark_checkers")
+NEEDED = ("pyspark", "pandas")  # without pandas Spark refuses functions over Arrow batches
+LOOPBACK = "127.0.0.1"
+
+
+class SparkMissing(Exception):
+    """What is not here, and what to do about it."""
+
+
+def missing() -> str:
+    """Why no session can be made here; empty if one can."""
+    absent = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if absent:
+        cure = "pip install 'maxq[spark]', with the pins of constraints-spark.txt"
+        return f"not installed: {', '.join(absent)}; {cure}"
+    home = os.environ.get("JAVA_HOME")
+    java = Path(home, "bin", "java") if home else None
+    if (java is None or not java.exists()) and shutil.which("java") is None:
+        return "no java was found: install a Java runtime, 17 or later, or set JAVA_HOME"
+    return ""
+
+
+@contextmanager
+def spark_session(master: str = LOCAL) -> Iterator[Any]:
+    """A session for the length of a block; the one that is there already, if one is.
+
+    Args:
+        master: where tasks run; `LOCAL` is this process.
+
+    Raises:
+        SparkMissing: there is no pyspark or no Java here.
+    """
+    why = missing()
+    if why:
+        raise SparkMissing(why)
+    from pyspark.sql import SparkSession
+
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
+    builder = SparkSession.builder.appName("maxq").master(master)
+    for key, value in settings(master).items():
+        builder = builder.config(key, value)
+    if master.startswith("local"):
+        # Spark reads these two from nowhere else.
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = builder.getOrCreate()
+    try:
+        with tempfile.TemporaryDirectory() as folder:  # workers fetch from it when they begin
+            if not master.startswith("local["):
+                _send_code(session, Path(folder, "maxq_checks.zip"))
+            yield session
+    finally:
+        session.stop()
+
+
+def settings(master: str) -> dict[str, str]:
+    """What a session is told."""
+    told = {
+        "spark.driver.memory": MEMORY,
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.log.level": "ERROR",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(BATCH_ROWS),
+        "spark.sql.session.timeZone": "UTC",
+    }
+    if master.startswith("local"):
+        told |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return told
+
+
+def _send_code(session: Any, archive: Path) -> None:
+    root = Path(__file__).parent.parent
+    with zipfile.ZipFile(archive, "w") as out:
+        for package in PACKAGES:
+            for module in sorted((root / package).glob("*.py")):
+                out.write(module, f"{package}/{module.name}")
+    session.sparkContext.addPyFile(str(archive))

@@ -1,0 +1,50 @@
+"""Both engines on the same histories: many of them in one job, in any partitioning and order."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from checkers.api import Context
+from checkers.runner import Results, check_all
+from harness.judging import every_checker
+from histories.history import History
+from histories.tables import events_table
+from spark_checkers.engine import Request, judge_runs
+
+
+class Case(NamedTuple):
+    """A history and how its run was set up."""
+
+    history: History
+    context: Context = Context()
+
+
+def judged_locally(cases: Mapping[str, Case]) -> dict[str, Results]:
+    return {
+        name: check_all(case.history, every_checker(), case.context) for name, case in cases.items()
+    }
+
+
+def judged_on_spark(
+    spark: Any, folder: Path, cases: Mapping[str, Case], *, partitions: int, seed: int | None
+) -> dict[str, Results]:
+    """Judge all cases in one job; `seed` shuffles the rows of the file."""
+    tables = [events_table(case.history.ops, run_id=name) for name, case in cases.items()]
+    table = pa.concat_tables(tables)
+    if seed is not None:
+        order = list(range(table.num_rows))
+        Random(seed).shuffle(order)
+        table = table.take(pa.array(order, pa.int64()))
+    path = folder / f"events-{partitions}-{seed}.parquet"
+    pq.write_table(table, path, row_group_size=max(1, table.num_rows // 5))
+    events = spark.read.parquet(str(path)).repartition(partitions)
+    requests = {name: Request(every_checker(), case.context) for name, case in cases.items()}
+    judged = judge_runs(events, requests, partitions=partitions)
+    return {name: each.results for name, each in judged.items()}
+
+
+LAYOUTS: Sequence[tuple[int, int | None]] = ((1, None), (3, 7), (16, 8))

@@ -1,0 +1,18 @@
+"""One embedded Spark session for all tests here; none, said by name, where it cannot be had."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from spark_checkers.session import missing, spark_session
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    why = missing()
+    if why:
+        pytest.skip(why)
+    with spark_session("local[2]") as session:
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+        yield session

@@ -1,0 +1,76 @@
+"""The engines say the same: every verdict, anomaly, story and count, however rows lie."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cases import cases_of_tests, random_cases
+from engines import LAYOUTS, Case, judged_locally, judged_on_spark
+from spark_fixture import spark
+
+from checkers.runner import Results
+from harness.options import Options
+from harness.runs import run_test
+from reference import mutants
+
+__all__ = ("spark",)  # the fixture; pytest finds it here
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+SECONDS_NS = 1_000_000_000
+
+
+def simulated(folder: Path, mutant: str) -> Case:
+    """A short run of a cluster whose master is killed."""
+    options = Options(
+        environment="simulated",
+        seed=3,
+        nemesis=("kill",),
+        time_limit_ns=8 * SECONDS_NS,
+        rate=20.0,
+        mutant=mutant,
+    )
+    judged = run_test(options, folder, quiet=True)
+    return Case(judged.stored.history, options.context())
+
+
+@pytest.fixture(scope="module")
+def all_cases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Case]:
+    folder = tmp_path_factory.mktemp("runs")
+    runs = {f"run.{name}": simulated(folder, name) for name in ("", *mutants.names())}
+    return {**cases_of_tests(), **random_cases(), **runs}
+
+
+@pytest.fixture(scope="module")
+def expected(all_cases: dict[str, Case]) -> dict[str, Results]:
+    return judged_locally(all_cases)
+
+
+def test_the_cases_are_of_every_kind(expected: dict[str, Results]) -> None:
+    """Otherwise agreement would say little."""
+    verdicts = [v for results in expected.values() for v in results.verdicts]
+    valid = Counter((v.checker, v.valid) for v in verdicts)
+    for checker in ("durability", "locks", "broker-ids", "epochs", "replicas", "availability"):
+        assert min(valid[checker, kind] for kind in (True, False, "unknown")) > 0, checker
+    names = Counter(a.name for v in verdicts for a in v.anomalies)
+    assert len(names) > 25, names
+    assert any(results.breaches for results in expected.values())
+    assert any(v.reason.startswith("W9") for v in verdicts)
+    assert any(v.reason.startswith("W10") for v in verdicts)
+    assert not [v.reason for v in verdicts if "the checker crashed" in v.reason]
+
+
+@pytest.mark.parametrize(("partitions", "seed"), LAYOUTS)
+def test_both_engines_agree_on_every_case(
+    spark: Any,
+    tmp_path: Path,
+    all_cases: dict[str, Case],
+    expected: dict[str, Results],
+    partitions: int,
+    seed: int | None,
+) -> None:
+    got = judged_on_spark(spark, tmp_path, all_cases, partitions=partitions, seed=seed)
+
+    assert got.keys() == expected.keys()
+    for name, local in expected.items():
+        assert got[name] == local, name

@@ -1,0 +1,80 @@
+"""`maxq check --engine spark`: the same words as the local engine's, of runs and of files."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from history_recorder import Recorder
+from small import SMALL_ARGS
+from spark_fixture import spark
+
+from harness.cli import run_cli
+from histories.jepsen import encode_edn
+
+__all__ = ("spark",)  # the fixture; pytest finds it here
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def invalid_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("invalid")
+    chosen = ("--seed", "1", "--time-limit", "15s", "--mutant", "ack_before_write")
+    where = ("--environment", "simulated", "--store", str(folder))
+    assert run_cli(["test", *where, *SMALL_ARGS, *chosen, "--json"]) == 1
+    return (folder / "latest").resolve()
+
+
+def told(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str]:
+    code = run_cli([str(a) for a in argv])
+    return code, capsys.readouterr().out
+
+
+def test_a_run_is_judged_alike(
+    spark: Any, invalid_run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    local = told(capsys, "check", invalid_run, "--json")
+
+    assert local[0] == 1
+    assert told(capsys, "check", invalid_run, "--engine", "spark", "--json") == local
+
+
+def test_a_run_without_a_table_is_judged_from_its_journal(
+    spark: Any, invalid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.json", "history.jsonl"):
+        (tmp_path / name).write_bytes((invalid_run / name).read_bytes())
+    local = told(capsys, "check", tmp_path)
+
+    assert local[0] == 1
+    assert told(capsys, "check", tmp_path, "--engine", "spark") == local
+
+
+def test_a_damaged_table_is_named(
+    spark: Any, invalid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.json", "history.jsonl", "results.edn"):
+        (tmp_path / name).write_bytes((invalid_run / name).read_bytes())
+    (tmp_path / "history.parquet").write_bytes(b"PAR1 no more")
+
+    code = run_cli(["check", str(tmp_path), "--engine", "spark"])
+
+    assert code == 254
+    assert "history.parquet: " in capsys.readouterr().err
+
+
+def test_a_history_of_jepsen_is_judged_alike(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorder = Recorder()
+    for offset in range(3):
+        recorder.send(0, 10 + offset, offset)
+    recorder.poll(1, (0, 10), (2, 12))
+    path = tmp_path / "history.edn"
+    path.write_bytes(encode_edn(recorder.ops))
+    arguments = ("check", path, "--workload", "queue")
+    local = told(capsys, *arguments)
+
+    assert local[0] == 1
+    assert "lost-write" in local[1]
+    assert told(capsys, *arguments, "--engine", "spark") == local

@@ -1,0 +1,99 @@
+"""`maxq export` and `maxq check` of files."""
+
+from pathlib import Path
+
+import pytest
+from history_recorder import Recorder
+
+from harness import cli_stored
+from harness.cli import run_cli
+from harness.files import concurrency_of, open_file
+from histories.history import History
+from histories.jsonl import JournalWriter
+from histories.op import Op
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    recorder = Recorder()
+    recorder.assign(1, 0, seek=True)
+    recorder.fault("kill", **{"b0-0": True})
+    for offset in range(3):
+        recorder.send(0, 10 + offset, offset, broker="x:1")
+    recorder.poll(1, (0, 10), (2, 12), end={0: 3})
+    path = tmp_path / "history.jsonl"
+    with JournalWriter(path) as writer:
+        for op in recorder.ops:
+            writer.append(op)
+    return path
+
+
+def test_every_format_holds_the_same(journal: Path, tmp_path: Path) -> None:
+    ops = open_file(journal).history.ops
+    for form in ("edn", "parquet", "jsonl"):
+        out = tmp_path / f"out.{form}"
+        assert run_cli(["export", str(journal), "--format", form, "--output", str(out)]) == 0
+        assert open_file(out).history.ops == ops, form
+        # And from each into each other.
+        for other in ("edn", "parquet", "jsonl"):
+            again = tmp_path / f"again.{other}"
+            assert run_cli(["export", str(out), "--format", other, "--output", str(again)]) == 0
+            assert open_file(again).history.ops == ops, (form, other)
+
+
+def test_a_file_is_judged_and_what_is_assumed_is_said(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run_cli(["check", str(journal), "--workload", "queue"])
+    out, err = capsys.readouterr()
+
+    assert code == 1
+    assert "no config: assumed are profile P-ALL" in err
+    assert "2 clients at a time" in err
+    assert "S6 lost-write" in out
+    assert f"repeat:  maxq check {journal} --workload queue" in out
+
+
+def test_a_file_needs_a_workload_and_a_folder_has_one(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["check", str(journal)]) == 254
+    assert "--workload is needed" in capsys.readouterr().err
+    assert run_cli(["check", str(tmp_path), "--workload", "queue"]) == 254
+    assert "--workload is for files" in capsys.readouterr().err
+
+
+def test_a_suffix_that_says_nothing_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "history.txt"
+    path.write_text("")
+    assert run_cli(["check", str(path), "--workload", "queue"]) == 254
+    assert "known: .edn, .jsonl, .parquet" in capsys.readouterr().err
+
+
+def test_an_engine_that_is_not_here_is_named_with_its_cure(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr("spark_checkers.session.NEEDED", ())
+    arguments = ["check", str(journal), "--workload", "queue", "--engine", "spark"]
+    assert run_cli(arguments) == 255
+    assert "install a Java runtime" in capsys.readouterr().err
+
+    monkeypatch.setattr("spark_checkers.session.NEEDED", ("no_such_module_at_all",))
+    assert run_cli(arguments) == 255
+    assert "pip install 'maxq[spark]'" in capsys.readouterr().err
+    assert cli_stored.spark_missing().startswith("not installed: no_such_module_at_all")
+
+
+def test_clients_at_a_time_are_guessed_as_upstream_does() -> None:
+    ops = [
+        Op("invoke", 0, "send", None, None, 0),
+        Op("invoke", 4, "send", None, None, 1),
+        Op("info", 0, "send", None, None, 2),
+        Op("invoke", 5, "send", None, None, 3),
+    ]
+    assert concurrency_of(History(ops)) == 5
+    assert concurrency_of(History(())) == 0
