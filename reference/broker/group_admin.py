@@ -104,11 +104,12 @@ class GroupAdmin:
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         offset = self._tables.offset(topic, group, queue_id) or 0
+        pulled = self._tables.pulled.get(f"{topic}@{group}", {}).get(queue_id, 0)
         return OffsetWrapper(
             broker_offset=self._store.bounds(topic, queue_id)[1],
             consumer_offset=offset,
             last_timestamp=stored_before(self._store, topic, queue_id, offset) or 0,
-            pull_offset=offset,
+            pull_offset=max(offset, pulled),
         )
 
     # Connections.

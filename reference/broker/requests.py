@@ -2,16 +2,19 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
+
+import msgspec
 
 from reference.broker import pull, send
 from reference.broker.clients import Clients
 from reference.broker.membership import Membership
+from reference.broker.reached import reached
 from reference.broker.refusal import Refusal
 from reference.broker.replication import Replication
 from reference.broker.store import Store
-from reference.broker.topics import RETRY_PREFIX, Tables, name_fault
+from reference.broker.topics import DLQ_PREFIX, RETRY_PREFIX, Tables, name_fault
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import now_ns
@@ -35,7 +38,17 @@ Answer = Reply | Awaitable[Reply]
 
 
 class Requests:
-    """Handlers of client requests."""
+    """Handlers of client requests.
+
+    Args:
+        settings: the broker's; some change while it runs.
+        node: clock and randomness.
+        store: the messages.
+        tables: topics, groups, offsets.
+        membership: role and replicas.
+        group: where the work goes that outlives a request.
+        is_ordered: whether a consumer group holds locks of queues now.
+    """
 
     def __init__(
         self,
@@ -45,6 +58,8 @@ class Requests:
         tables: Tables,
         membership: Membership,
         group: asyncio.TaskGroup,
+        *,
+        is_ordered: Callable[[str], bool],
     ) -> None:
         self._settings = settings
         self._node = node
@@ -52,6 +67,8 @@ class Requests:
         self._tables = tables
         self._membership = membership
         self._group = group
+        self._is_ordered = is_ordered
+        self._levels = settings.now.delay_levels()
         self.clients = Clients()
         self._rng = node.rng("broker.queue")
         self._uniq = node.rng("broker.uniq")
@@ -84,7 +101,7 @@ class Requests:
     def _send(self, request: Frame, connection: Connection) -> Answer:
         long = request.code == RequestCode.SEND_MESSAGE
         h = from_ext(headers.SendRequest, request.ext) if long else from_short_ext(request.ext)
-        situation = self._situation()
+        situation = self.situation()
         refusal = send.role_fault(situation)
         topic = self._tables.topics.get(h.topic)
         if refusal is None and topic is not None and topic.order and not self._allows(PERM_WRITE):
@@ -95,7 +112,41 @@ class Requests:
             return self._refused(request, refusal)
         if topic is None:
             return self._send_first(request, connection, h)
+        if self._is_dead(request, h):
+            return self._send_dead(request, connection, h)
         return self._store_sent(request, connection, h, topic, situation)
+
+    def _is_dead(self, request: Frame, h: headers.SendRequest) -> bool:
+        name = h.topic.removeprefix(RETRY_PREFIX)
+        group = self._tables.groups.get(name) if name != h.topic else None
+        return group is not None and send.is_dead(
+            h, group, version=request.version, is_ordered=self._is_ordered(name)
+        )
+
+    async def _send_dead(
+        self, request: Frame, connection: Connection, h: headers.SendRequest
+    ) -> Reply:
+        """Store among the dead letters what was tried often enough."""
+        name = DLQ_PREFIX + h.topic.removeprefix(RETRY_PREFIX)
+        topic = await self.known_topic(name, queues=1)
+        properties = props.decode((h.properties or "").encode())
+        undelayed = props.encode({k: v for k, v in properties.items() if k != props.DELAY})
+        dead = msgspec.structs.replace(h, topic=name, queue_id=0, properties=undelayed.decode())
+        situation = self.situation()  # another by now, maybe
+        refusal = send.role_fault(situation)
+        if refusal is not None:
+            return self._refused(request, refusal)
+        answer = self._store_sent(request, connection, dead, topic, situation)
+        return answer if isinstance(answer, Frame | None) else await answer
+
+    async def known_topic(self, name: str, *, queues: int) -> TopicConfig:
+        """A topic that belongs to a group, made where there is none yet."""
+        if name not in self._tables.topics:
+            await self._tables.put_topic(
+                TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+            )
+            spawn(self._group, self._membership.register_everywhere())
+        return self._tables.topics[name]
 
     async def _send_first(
         self, request: Frame, connection: Connection, h: headers.SendRequest
@@ -128,8 +179,9 @@ class Requests:
             queue_id=queue_id,
             groups=None if self._config.auto_create_subscription_group else self._tables.groups,
             additions=self._additions(),
-            born_host=_host_of(connection.remote),
-            store_host=_host_of(self._membership.address),
+            levels=self._levels,
+            born_host=host_of(connection.remote),
+            store_host=host_of(self._membership.address),
         )
         if isinstance(accepted, Refusal):
             return self._refused(request, accepted)
@@ -140,7 +192,7 @@ class Requests:
             return self._refused(request, refusal)
         answer = headers.SendResponse(
             msg_id=",".join(
-                offset_msg_id(_host_of(self._membership.address), s.physical_offset) for s in stored
+                offset_msg_id(host_of(self._membership.address), s.physical_offset) for s in stored
             ),
             queue_id=queue_id,
             queue_offset=stored[0].queue_offset,
@@ -155,19 +207,9 @@ class Requests:
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
 
     async def _flushed(self, request: Frame, answer: headers.SendResponse, end: PhyOffset) -> Reply:
-        """Answer when disk and replicas have the message; what the replicas say weighs more."""
-        epoch = self._membership.master_epoch
-        code = ResponseCode.SUCCESS
-        try:
-            async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
-                await self._store.sync()
-        except TimeoutError:
-            code = ResponseCode.FLUSH_DISK_TIMEOUT
-        if self._membership.replication is not None:
-            why = await self._membership.replication.server.acknowledged(end, epoch)
-            if why:
-                return request.answer(ResponseCode.FLUSH_SLAVE_TIMEOUT, why, ext=to_ext(answer))
-        return request.answer(code, ext=to_ext(answer))
+        """Answer when disk and replicas have the message."""
+        code, why = await reached(self._config, self._store, self._membership, end)
+        return request.answer(code, why or None, ext=to_ext(answer))
 
     def _replicated(
         self,
@@ -186,7 +228,7 @@ class Requests:
         replication.server.when_acknowledged(end, self._membership.master_epoch, tell)
         return reply
 
-    def _situation(self) -> send.Situation:
+    def situation(self) -> send.Situation:
         return send.Situation(
             role=self._membership.role,
             configured_slave=self._config.broker_role == "SLAVE",
@@ -244,6 +286,7 @@ class Requests:
             return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why)
         if h.sys_flag & pull.COMMIT_OFFSET and self._membership.role == "master":
             self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
+        self._tables.on_pull(h.topic, h.consumer_group, h.queue_id, h.queue_offset)
         found = self._find(h, wanted)
         if found.code == ResponseCode.PULL_NOT_FOUND and h.sys_flag & pull.SUSPEND:
             return self._hold(request, h, wanted)
@@ -312,6 +355,7 @@ class Requests:
             max_offset=end,
         )
         body = b"".join(self._store.record(unit) for unit in found.units)
+        self._store.figures.on_pull(len(found.units))
         return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)
 
     def _knows_the_end(self) -> bool:
@@ -406,12 +450,9 @@ class Requests:
         """A consumer group brings its retry topic along."""
         if group not in self._tables.groups and self._config.auto_create_subscription_group:
             await self._tables.put_group(SubscriptionGroupConfig(group_name=group))
-        retry = RETRY_PREFIX + group
-        if retry not in self._tables.topics:
-            await self._tables.put_topic(
-                TopicConfig(topic_name=retry, read_queue_nums=1, write_queue_nums=1)
-            )
-            spawn(self._group, self._membership.register_everywhere())
+        known = self._tables.groups.get(group)
+        queues = 1 if known is None else max(1, known.retry_queue_nums)
+        await self.known_topic(RETRY_PREFIX + group, queues=queues)
 
     def _unregister(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.UnregisterClientRequest, request.ext)
@@ -441,6 +482,9 @@ class Requests:
     def _notify(self, groups: list[str]) -> None:
         """Tell the members of changed groups, so that they rebalance."""
         for group in groups:
+            known = self._tables.groups.get(group)
+            if known is not None and not known.notify_consumer_ids_changed_enable:
+                continue
             ext = to_ext(headers.ConsumerGroupRequest(consumer_group=group))
             notice = Frame(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext=ext)
             for member in self.clients.members(group).values():
@@ -460,6 +504,6 @@ def _stored_at(record: bytes) -> int:
 
 
 @lru_cache(maxsize=4096)
-def _host_of(address: str) -> bytes:
+def host_of(address: str) -> bytes:
     """An ``ip:port`` as records carry it."""
     return host(*split_address(address))
