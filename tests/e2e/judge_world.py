@@ -5,21 +5,27 @@ controllers, one name server. `Judge` speaks with `java/Judge.java`: commands go
 line by line; whoever waits, waits for a condition within a bound. Times are seconds.
 """
 
+import asyncio
 import contextlib
 import os
 import random
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from test_java_client import HOST, NodeProcess, free_port
 
+from reference import rpc
+from reference.wire.bodies import BrokerReplicasInfo
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+
 CLUSTER, SET = "maxq-judge", "jg"
 REPLICAS, CONTROLLERS = 3, 3
-COMMAND_S, READY_S, QUIT_S = 40, 40, 20
+COMMAND_S, READY_S, RECOVER_S, QUIT_S = 40, 40, 60, 20
 
 
 class Got(NamedTuple):
@@ -58,8 +64,6 @@ class Judge:
                 f"-Duser.home={home}", f"-Drocketmq.home.dir={home}",  # where clients log
                 "-Drmq.logback.configurationFile=rmq.client.logback.xml",
                 "-Drocketmq.client.logRoot=" + str(home),
-                "-Drocketmq.client.rebalance.waitInterval=1000",
-                "-Drocketmq.client.rebalance.lockInterval=2000",
                 "-cp", os.pathsep.join(class_path), "Judge", namesrv,
             ],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
@@ -85,16 +89,18 @@ class Judge:
                 left = while_s - time.monotonic()
                 assert left > 0, f"not within {within_s} s: {what}; {self.lines[-5:]}"
                 self._news.wait(min(left, 0.5))
+        print(f"{time.monotonic() - while_s + within_s:5.1f} s: {what}")
 
     def tell(self, *words: object, within_s: float = COMMAND_S) -> list[str]:
         """Give a command, wait until it is through; returns the lines of that time."""
         assert self.process.stdin is not None
         command = "\t".join(map(str, words))
-        begin = len(self.lines)
+        begin, began = len(self.lines), time.monotonic()
         self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
         end = f"done\t{command}"
         self.until(lambda: end in self.lines[begin:], command, within_s)
+        print(f"{time.monotonic() - began:5.1f} s: {command}")
         lines = self.lines[begin:]
         failed = [line for line in lines if line.startswith("failed\t")]
         assert not failed, failed
@@ -133,6 +139,8 @@ class Judge:
             self.process.kill()
             code = self.process.wait()
         self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
         self._log.close()
         return code
 
@@ -207,6 +215,42 @@ class Cluster:
             assert not dead, f"ended while waiting for {what}: {dead}"
             assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
             time.sleep(0.05)
+
+    def know_topic(self, topic: str) -> bool:
+        """Whether every broker has a topic."""
+        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext={"topic": topic})
+        answers = asyncio.run(self._ask(self.brokers.values(), request))
+        return all(a is not None and a.code == ResponseCode.SUCCESS for a in answers)
+
+    def replicas(self) -> tuple[int, int, set[int]]:
+        """The master's id, its epoch and the SyncStateSet, as the leading controller has them."""
+        request = Frame(code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, body=f'["{SET}"]'.encode())
+        for answer in asyncio.run(self._ask(self.controllers.values(), request)):
+            if answer is not None and answer.code == ResponseCode.SUCCESS:
+                known = BrokerReplicasInfo.from_json(answer.body).replicas_info_table[SET]
+                members = {r.broker_id for r in known.in_sync_replicas}
+                return known.master_broker_id or 0, known.master_epoch, members
+        return 0, 0, set()
+
+    async def _ask(self, addresses: Iterable[str], request: Frame) -> list[Frame | None]:
+        """What each says; None of those that do not answer."""
+        answers: list[Frame | None] = []
+        async with asyncio.TaskGroup() as group:
+            pool = rpc.Pool(group)
+            for address in addresses:
+                answers.append(None)
+                with contextlib.suppress(OSError, TimeoutError):
+                    answers[-1] = await pool.call(address, request, timeout_s=2)
+            pool.close()
+        return answers
+
+    def wait_in_sync(self) -> None:
+        """Wait until every replica is in the SyncStateSet of a master."""
+        self.wait(lambda: self.replicas()[2] == set(self.brokers), "all in sync", RECOVER_S)
+
+    @property
+    def master(self) -> int:
+        return self.replicas()[0]
 
     def kill(self, number: int) -> None:
         """SIGKILL of a broker."""

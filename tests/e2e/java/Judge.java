@@ -9,16 +9,20 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
+import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientExt;
@@ -49,6 +53,8 @@ public final class Judge {
         producer.setNamesrvAddr(namesrv);
         producer.setPollNameServerInterval(QUICK_MS);
         producer.setHeartbeatBrokerInterval(QUICK_MS);
+        producer.setRetryTimesWhenSendFailed(0); // every attempt is reported
+        producer.setRetryTimesWhenSendAsyncFailed(0);
         producer.start();
         BufferedReader in = new BufferedReader(
             new InputStreamReader(System.in, StandardCharsets.UTF_8));
@@ -61,7 +67,7 @@ public final class Judge {
             }
             print("done", line);
         }
-        running.values().forEach(Runnable::run);
+        stop(new ArrayList<>(running.keySet()));
         producer.shutdown();
         System.exit(0); // some client threads are no daemons, and none has work left
     }
@@ -73,19 +79,33 @@ public final class Judge {
             case "stream": stream(w[1], w[2], w[3]); break;
             case "push": push(w[1], w[2], w[3], w[4], Integer.parseInt(w[5])); break;
             case "poll": poll(w[1], w[2], w[3]); break;
-            case "stop": running.remove(w[1]).run(); break;
+            case "stop": stop(Arrays.asList(w).subList(1, w.length)); break;
             default: throw new IllegalArgumentException(w[0]);
         }
+    }
+
+    /** End some clients side by side: each takes up to 3 s. */
+    static void stop(List<String> names) {
+        List<Thread> threads = new ArrayList<>();
+        for (String name : names) {
+            Thread thread = new Thread(running.remove(name));
+            thread.start();
+            threads.add(thread);
+        }
+        threads.forEach(Judge::join);
     }
 
     /** Run a command of mqadmin as its shell script would, and print its output line by line. */
     static void admin(String[] words) {
         ByteArrayOutputStream said = new ByteArrayOutputStream();
+        PrintStream errors = System.err;
         System.setOut(new PrintStream(said, true));
+        System.setErr(System.out);
         try {
             MQAdminStartup.main0(words, null);
         } finally {
             System.setOut(OUT);
+            System.setErr(errors);
         }
         for (String line : said.toString(StandardCharsets.UTF_8).split("\n")) {
             OUT.println("out\t" + line);
@@ -168,23 +188,24 @@ public final class Judge {
         }
     }
 
-    /** Send until stopped, each message again and again until it is acknowledged. */
+    /**
+     * Send until stopped, each message again and again until it is acknowledged. Every tenth is one
+     * that fails once.
+     */
     static void stream(String name, String topic, String prefix) {
+        AtomicBoolean stopped = new AtomicBoolean(); // clients swallow interrupts
         Thread thread = new Thread(() -> {
             int keys = 4;
-            for (int i = 0; !Thread.currentThread().isInterrupted(); i++) {
-                String body = prefix + i;
+            for (int i = 0; !stopped.get(); i++) {
+                String body = prefix + i + (i % 10 == 7 ? "!1" : "");
                 int key = i % keys;
                 boolean sent = false;
-                while (!sent && !Thread.currentThread().isInterrupted()) {
+                while (!sent && !stopped.get()) {
                     try {
                         SendResult r = producer.send(message(topic, body),
                             (queues, m, k) -> queues.get((int) k % queues.size()), key);
                         sent = r.getSendStatus() == SendStatus.SEND_OK;
                         print(sent ? "sent" : "again", body, r.getSendStatus());
-                    } catch (InterruptedException e) {
-                        print("again", body, "interrupted");
-                        return;
                     } catch (Exception e) {
                         print("again", body, e.getClass().getSimpleName());
                     }
@@ -194,7 +215,7 @@ public final class Judge {
         });
         thread.start();
         running.put(name, () -> {
-            thread.interrupt();
+            stopped.set(true);
             join(thread);
         });
     }
@@ -265,6 +286,21 @@ public final class Judge {
         }
         consumer.start();
         running.put(name, consumer::shutdown);
+        findRetryTopic(consumer.getDefaultMQPushConsumerImpl(), MixAll.getRetryTopic(group));
+    }
+
+    /**
+     * A group's first consumer asks for the route of its retry topic before its heartbeat has made
+     * that topic, and asks again after 30 s; then it looks for queues every 20 s. Do both now.
+     */
+    static void findRetryTopic(DefaultMQPushConsumerImpl consumer, String topic) {
+        MQClientInstance client = consumer.getmQClientFactory();
+        Map<String, ?> known = consumer.getRebalanceImpl().getTopicSubscribeInfoTable();
+        while (!known.containsKey(topic)) {
+            client.updateTopicRouteInfoFromNameServer(topic);
+            pause(20);
+        }
+        client.rebalanceImmediately();
     }
 
     /** Consume by pulling, in a thread of its own until stopped. */
@@ -277,14 +313,15 @@ public final class Judge {
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(topic, "*");
         consumer.start();
+        AtomicBoolean stopped = new AtomicBoolean();
         Thread thread = new Thread(() -> {
-            while (!Thread.currentThread().isInterrupted()) {
+            while (!stopped.get()) {
                 consumer.poll(POLL_MS).forEach(m -> print(name, m));
             }
         });
         thread.start();
         running.put(name, () -> {
-            thread.interrupt();
+            stopped.set(true);
             join(thread);
             consumer.shutdown();
         });
