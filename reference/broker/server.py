@@ -15,6 +15,7 @@ from reference.broker.figures import SAMPLE_S
 from reference.broker.group_admin import GroupAdmin
 from reference.broker.ha_admin import HaAdmin
 from reference.broker.lock_quorum import Locks
+from reference.broker.lookup import Lookup
 from reference.broker.membership import Membership
 from reference.broker.metadata import Metadata
 from reference.broker.metadata_sync import TICK_S, MetadataSync
@@ -106,6 +107,7 @@ class Broker:
             Admin(settings, host, store, tables, membership, schedule, mutant=self._mutant),
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, requests.clients),
+            Lookup(store, tables),
             Metadata(tables),
             HaAdmin(config, host, store, membership),
         )

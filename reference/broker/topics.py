@@ -288,6 +288,10 @@ class Tables:
         """Topics that a group has offsets in."""
         return tuple(sorted(topic for topic, name in self._consumers() if name == group))
 
+    def groups_in(self, topic: str) -> tuple[str, ...]:
+        """Groups that have offsets in a topic."""
+        return tuple(sorted(group for name, group in self._consumers() if name == topic))
+
     def offset_table(self) -> ConsumerOffsets:
         """The offsets as slaves copy them, and as they are written."""
         topics: dict[str, list[str]] = {}

@@ -325,6 +325,12 @@ class SubscriptionGroupList(Body):
     group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
 
 
+class GroupList(Body):
+    """Answer to 300."""
+
+    group_list: tuple[str, ...] = ()
+
+
 class SubscriptionGroups(Body):
     """Answer to 201, and the file subscriptionGroup.json."""
 

@@ -66,7 +66,7 @@ class Judge:
                 "-Drocketmq.client.logRoot=" + str(home),
                 "-cp", os.pathsep.join(class_path), "Judge", namesrv,
             ],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
+            cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True,
         )  # fmt: skip
         self.lines: list[str] = []
         self._news = threading.Condition()

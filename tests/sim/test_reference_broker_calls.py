@@ -115,7 +115,7 @@ def test_a_refused_send_stores_nothing(
     assert cluster.info(BROKER)["commitLogMaxOffset"] == end
 
 
-@pytest.mark.parametrize("code", [12, 37, 46, 324, 370, 400, 200050, 200051, 999])
+@pytest.mark.parametrize("code", [37, 46, 324, 370, 400, 200050, 200051, 999])
 def test_requests_that_are_not_here_are_refused_by_code_3(cluster: Cluster, code: int) -> None:
     """Design 9: unknown and unimplemented codes get the protocol's own answer."""
     up(cluster)
