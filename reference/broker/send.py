@@ -118,17 +118,7 @@ def accept(
     if waits and s.in_sync_count < s.in_sync_count_min:
         why = f"in-sync replicas not enough: {s.in_sync_count} < {s.in_sync_count_min}"
         return Refusal(code=ResponseCode.SYSTEM_ERROR, remark=why)
-    template = Message(
-        topic=h.topic,
-        body=body,
-        queue_id=queue_id,
-        flag=h.flag,
-        sys_flag=h.sys_flag,
-        born_timestamp=h.born_timestamp,
-        born_host=born_host,
-        store_host=store_host,
-        reconsume_times=h.reconsume_times or 0,
-    )
+    template = _template(h, body, queue_id, born_host, store_host)
     try:
         if h.batch:
             messages = _unpack(template, body)
@@ -159,6 +149,23 @@ def is_dead(
     if version >= delay.MAX_RECONSUME_VERSION and h.max_reconsume_times is not None:
         times_max = h.max_reconsume_times
     return is_ordered or (h.reconsume_times or 0) > times_max
+
+
+def _template(
+    h: SendRequest, body: bytes, queue_id: int, born_host: bytes, store_host: bytes
+) -> Message:
+    """What all messages of a request share."""
+    return Message(
+        topic=h.topic,
+        body=body,
+        queue_id=queue_id,
+        flag=h.flag,
+        sys_flag=h.sys_flag,
+        born_timestamp=h.born_timestamp,
+        born_host=born_host,
+        store_host=store_host,
+        reconsume_times=h.reconsume_times or 0,
+    )
 
 
 def _delayed(message: Message, properties: Mapping[str, str], levels: delay.Levels) -> Message:
