@@ -52,6 +52,7 @@ class Schedule:
         self._term: int | None = None  # the master epoch that the rest is of; None: no master
         self._next: dict[int, QueueOffset] = {}  # level -> what is looked at next
         self._flying: dict[int, deque[tuple[PhyOffset, int]]] = {}  # log end, position behind it
+        self._nothing_until: PhyOffset | None = None  # nothing waits in a log that ends here
 
     def tick(self) -> None:
         """Deliver what is due, and remember what is delivered for good."""
@@ -60,9 +61,18 @@ class Schedule:
             return
         if self._term != self._membership.master_epoch:
             self._begin()
+        if self._store.end == self._nothing_until:
+            return
         for level in range(1, len(self._levels) + 1):
             self._settle(level)
             self._deliver(level)
+        waits = any(self._waits(level) for level in range(1, len(self._levels) + 1))
+        self._nothing_until = None if waits else self._store.end
+
+    def _waits(self, level: int) -> bool:
+        """Whether a level has messages, or copies, that are not done with."""
+        end = self._store.written(SCHEDULE_TOPIC, level - 1)
+        return bool(self._flying[level]) or self._next[level] < end
 
     def progress(self) -> dict[int, tuple[int, int]]:
         """For each level that was used: how far delivery is, and the end of its queue."""
@@ -78,7 +88,7 @@ class Schedule:
 
         A position behind the end of the queue is of messages that were lost in an unclean election.
         """
-        self._term = self._membership.master_epoch
+        self._term, self._nothing_until = self._membership.master_epoch, None
         reached = self._tables.delay.offset_table
         for level in range(1, len(self._levels) + 1):
             end = self._store.written(SCHEDULE_TOPIC, level - 1)
