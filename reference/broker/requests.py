@@ -118,7 +118,8 @@ class Requests:
 
     def _is_dead(self, request: Frame, h: headers.SendRequest) -> bool:
         name = h.topic.removeprefix(RETRY_PREFIX)
-        group = self._tables.groups.get(name) if name != h.topic else None
+        mine = name != h.topic and not h.batch  # a batch is refused later
+        group = self._tables.groups.get(name) if mine else None
         return group is not None and send.is_dead(
             h, group, version=request.version, is_ordered=self._is_ordered(name)
         )
@@ -267,8 +268,8 @@ class Requests:
         h = from_ext(headers.PullRequest, request.ext)
         role = self._role_fault_of_pull()
         new = h.consumer_group not in self._tables.groups and self._may_create(h.consumer_group)
-        if role is None and new:
-            return self._pull_first(request, connection, h.consumer_group)
+        if role is None and (new or self._is_forgotten(h)):
+            return self._pull_first(request, connection, h)
         refusal = role or pull.fault(
             h,
             group=self._tables.groups.get(h.consumer_group),
@@ -308,8 +309,20 @@ class Requests:
     def _may_create(self, group: str) -> bool:
         return self._config.auto_create_subscription_group and name_fault(group) is None
 
-    async def _pull_first(self, request: Frame, connection: Connection, group: str) -> Reply:
-        await self._tables.put_group(SubscriptionGroupConfig(group_name=group))
+    def _is_forgotten(self, h: headers.PullRequest) -> bool:
+        """Whether this is a group's own topic that a former master has made, and did not live to
+        tell: its messages are in the log, dead letters among them."""
+        known = h.topic in self._tables.topics
+        own = h.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        return own and not known and self._store.written(h.topic, h.queue_id) > 0
+
+    async def _pull_first(
+        self, request: Frame, connection: Connection, h: headers.PullRequest
+    ) -> Reply:
+        if h.consumer_group not in self._tables.groups and self._may_create(h.consumer_group):
+            await self._tables.put_group(SubscriptionGroupConfig(group_name=h.consumer_group))
+        if self._is_forgotten(h):
+            await self.known_topic(h.topic, queues=h.queue_id + 1)
         answer = self._pull(request, connection)
         return answer if isinstance(answer, Frame | None) else await answer
 

@@ -28,7 +28,7 @@ from reference.wire import property as props
 from reference.wire.bodies import LockRequest, MessageQueue, SubscriptionGroupConfig
 from reference.wire.codes import RequestCode
 from reference.wire.headers import SendBackRequest
-from reference.wire.message import Message
+from reference.wire.message import BatchElement, Message, encode_batch
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -248,6 +248,14 @@ def test_a_client_sends_to_the_retry_topic_itself(cluster: Cluster) -> None:
     assert only(cluster, RETRY).body == b"again"
 
 
+def test_a_batch_to_a_retry_topic_is_refused_also_by_who_gives_up(cluster: Cluster) -> None:
+    broker_up(cluster, **LEVELS)
+    group(cluster)
+    create_topic(cluster, RETRY)
+    body = encode_batch([BatchElement(body=b"x")])
+    assert cluster.send(BROKER, body, topic=RETRY, reconsume_times=99, batch=True).code == 13
+
+
 def test_who_consumes_in_order_sends_only_dead_letters(cluster: Cluster) -> None:
     """A group that holds locks tries again in place, so what it sends is given up."""
     broker_up(cluster, **LEVELS)
@@ -320,6 +328,21 @@ def test_the_next_master_delivers(pair: Pair) -> None:
     pair.until(lambda: pair.logged("b2", "broker.role") == 2)
     pair.sleep(6)
     assert there(pair, SLAVE) == [b"1", b"2"]
+
+
+def test_dead_letters_are_there_after_a_fail_over(pair: Pair) -> None:
+    """S6: slaves copy the topics every 12 s, so the next master may not know theirs."""
+    group(pair, retry_max_times=0)
+    pair.send(BROKER, b"x")
+    pair.sleep(12)  # the topic is known to the slave
+    assert back(pair, only(pair, "T")).code == 0
+    pair.master.loop.kill()
+    pair.until(lambda: pair.logged("b2", "broker.role") == 2)
+    pair.sleep(2)
+    assert pair.ask(SLAVE, RequestCode.GET_TOPIC_CONFIG, {"topic": DEAD}).code == 17
+    assert bodies(pair.pull(SLAVE, topic=DEAD)) == [b"x"]
+    assert bodies(pair.pull(SLAVE, topic="%DLQ%h")) == []
+    assert pair.pull(SLAVE, topic="%DLQ%h").code == 17
 
 
 def test_sending_back_waits_for_the_replicas(pair: Pair) -> None:
