@@ -1,8 +1,8 @@
 """The broker: one process that stores messages and answers clients, and its way through life.
 
 This module owns the start, the ports, the periodic work and the stop; the requests themselves are
-in `requests` and `lock_quorum` (clients), `admin`, `topic_admin` and `group_admin` (operators) and
-`metadata` (slaves).
+in `requests`, `send_back`, `offsets` and `lock_quorum` (clients), `admin`, `topic_admin`,
+`group_admin` and `lookup` (operators) and `metadata` (slaves); `schedule` delivers what is delayed.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from reference.broker.lookup import Lookup
 from reference.broker.membership import Membership
 from reference.broker.metadata import Metadata
 from reference.broker.metadata_sync import TICK_S, MetadataSync
+from reference.broker.offsets import Offsets
 from reference.broker.requests import Requests
 from reference.broker.schedule import TICK_S as DELIVERY_TICK_S
 from reference.broker.schedule import Schedule
@@ -107,6 +108,7 @@ class Broker:
             Admin(settings, host, store, tables, membership, schedule, mutant=self._mutant),
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, requests.clients),
+            Offsets(store, tables),
             Lookup(store, tables),
             Metadata(tables),
             HaAdmin(config, host, store, membership),
