@@ -19,7 +19,7 @@ import click
 import msgspec
 
 from harness.cli_types import Duration
-from harness.faults import FAULTS
+from harness.faults import fault_names
 from harness.options import Options
 from harness.replicas import differences
 from harness.runs import run_test
@@ -105,7 +105,7 @@ def campaign(
 @click.command()
 @click.option("--count", default=200, show_default=True)
 @click.option("--first", default=1, show_default=True, help="the first seed")
-@click.option("--nemesis", "faults", type=click.Choice(FAULTS), multiple=True,
+@click.option("--nemesis", "faults", type=click.Choice(fault_names()), multiple=True,
               default=("power", "kill"), show_default=True)  # fmt: skip
 @click.option("--profile", "profiles", multiple=True, default=("P-SAFE", "P-ALL"),
               show_default=True)  # fmt: skip

@@ -19,7 +19,7 @@ from checkers.log_key import judge_key
 from histories.history import History
 from histories.op import Op
 
-STRIKES = frozenset({"kill", "power-loss"})
+STRIKES = frozenset({"kill", "terminate", "restart", "power-loss"})
 LOST = frozenset({"lost-write", "lost-tail"})
 
 

@@ -25,7 +25,7 @@ from checkers.story import QUESTIONS, heals
 from histories.history import History
 from histories.observed import ReplicaView
 
-SILENCING = frozenset(("kill", "pause", "power-loss"))
+SILENCING = frozenset(("kill", "terminate", "pause", "power-loss"))
 REVIVING = frozenset(("start", "resume"))  # heals of silence, and of nothing else
 
 

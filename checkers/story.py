@@ -23,12 +23,13 @@ HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
 # Which heal undoes which fault, where the names alone do not say; several faults may be at work.
 UNDONE_BY = {
     "kill": "start",
-    "stop": "start",
+    "terminate": "start",
     "power-loss": "start",
     "pause": "resume",
     "start-partition": "stop-partition",
     "change-ip": "restore-ip",
 }
+UNDONE_BY_ITSELF = frozenset(("restart",))
 STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partition or of bad packets
 
 _ALREADY = {
@@ -124,9 +125,12 @@ class Storyteller:
     def at_work(self, index: int) -> list[Op]:
         """The faults that were complete before an operation and not yet undone."""
         before = self._faults[: bisect_left(self._faults, index, key=_index)]
-        return [f for f in before if (heal := self.heal_of(f)) is None or heal.index > index]
+        lasting = [f for f in before if f.f not in UNDONE_BY_ITSELF]
+        return [f for f in lasting if (heal := self.heal_of(f)) is None or heal.index > index]
 
     def _fault(self, op: Op) -> str:
+        if op.f in UNDONE_BY_ITSELF:
+            return _action(op)
         heal = self.heal_of(op)
         healed = f", undone by the {_action(heal)}" if heal else ", never undone"
         return _action(op) + healed

@@ -17,14 +17,15 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import doctor, runs
-from harness.cli_types import Alias, Commands, Duration, Name, Names, Rate
+from harness import campaign, doctor, runs
+from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate
+from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.faults import FAULTS
+from harness.faults import THEN, fault_names
 from harness.judging import every_checker
-from harness.options import WORKLOADS, Options
+from harness.options import TOGETHER, Options
 from harness.show import described, show
 from harness.worlds import Around
 from histories.op import HistoryError
@@ -38,8 +39,8 @@ PROFILES = {
 }  # fmt: skip
 ENVIRONMENTS = ("auto", "docker", "local", "simulated")
 LISTED: dict[str, Callable[[], Sequence[str]]] = {
-    "workloads": lambda: WORKLOADS,
-    "nemeses": lambda: FAULTS,
+    "workloads": lambda: tuple(WORKLOADS),
+    "nemeses": fault_names,
     "checkers": lambda: [c.name for c in every_checker()],
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
@@ -107,17 +108,17 @@ LOAD = (
         "--workload",
         type=Names(WORKLOADS),
         multiple=True,
-        default=WORKLOADS,
+        default=TOGETHER,
         show_default=True,
         help="what clients do; may be repeated",
     ),
     click.option(
         "--nemesis",
-        type=Names([*FAULTS, "all"]),
+        type=Faults([*fault_names(), "all"], THEN),
         multiple=True,
         default=("kill", "partition", "readdress"),
         show_default=True,
-        help="faults; may be repeated, or joined by commas",
+        help="faults, joined by commas or repeated; partition-then-kill strikes in that order",
     ),
     click.option(
         "--time-limit",
@@ -125,6 +126,12 @@ LOAD = (
         default="60s",
         show_default=True,
         help="how long clients and faults run",
+    ),
+    click.option(
+        "--lull",
+        type=Duration(),
+        default=None,
+        help="a quiet period of this length for everybody, after each 15 s",
     ),
     click.option(
         "--rate",
@@ -197,6 +204,40 @@ def resolved(given: dict[str, Any]) -> Options:
         raise click.UsageError(str(error)) from None
 
 
+@cli.command("campaign")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where the campaign's folder goes",
+)
+@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
+def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -> int:
+    """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance.
+
+    The same command again goes on where the last one was cut off.
+    """
+    try:
+        found = campaign.read_campaign(file)
+        planned = Duration().convert(found.budget, None, None) if found.budget else None
+    except campaign.CampaignError as error:
+        raise click.UsageError(str(error)) from None
+    limit = budget if budget is not None else planned
+    folder = store.resolve() / "campaigns" / found.name
+    if fresh and folder.exists():
+        (folder / campaign.JOURNAL).unlink(missing_ok=True)
+    done = campaign.run_campaign(
+        found, folder, budget_s=None if limit is None else limit / 1e9, say=click.echo
+    )
+    click.echo(campaign.table(done))
+    click.echo(f"JUnit:   {folder / campaign.JUNIT}")
+    whole = len(done) == len(campaign.jobs_of(found))
+    return 1 if any(not d.passed for d in done) else 0 if whole else 2
+
+
 @cli.command("list")
 @click.argument("kind", type=Name(LISTED))
 def list_command(kind: str) -> int:
@@ -243,6 +284,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool) -> int:
                 judged.save(whole=False)
             except OSError as error:
                 click.echo(f"the verdict is not stored: {described(error)}", err=True)
+            judged = judged.with_report()
     show(judged, as_json=as_json)
     return judged.exit_code
 

@@ -68,6 +68,32 @@ class Names(click.ParamType[tuple[str, ...]]):
         return tuple(each.convert(name, param, ctx) for name in str(value).split(","))
 
 
+class Faults(Names):
+    """Names of faults joined by commas; two joined by `then` are an ordered pair.
+
+    Args:
+        choices: the names.
+        then: what joins a pair, such as ``-then-``.
+    """
+
+    def __init__(self, choices: Iterable[str], then: str) -> None:
+        super().__init__(choices)
+        self.then = then
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        each, found = Name(self.choices), []
+        for name in str(value).split(","):
+            parts = [each.convert(part, param, ctx) for part in name.split(self.then)]
+            if len(parts) > 2 or (len(parts) == 2 and {"all", "none"} & set(parts)):
+                self.fail(f"{name!r}: only two faults can be joined by {self.then}", param)
+            found.append(self.then.join(parts))
+        return tuple(found)
+
+
 class Alias(click.ParamType[str]):
     """One of several names, each with a short one; gives the long one."""
 

@@ -19,6 +19,7 @@ from harness.generators import (
     Source,
     any_of,
     clients,
+    lulls,
     nemesis,
     on_threads,
     once,
@@ -37,49 +38,66 @@ from workloads.registration import registration_workload
 INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 LOCKERS, APPLICANTS = 4, 2  # threads
+BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 
 
-def make_workloads(
-    options: Options,
-    cluster: ClusterView,
-    routes: RouteBook,
-    group: asyncio.TaskGroup,
-    *,
-    capabilities: frozenset[Capability],
-    cluster_name: str,
-    wall_ms: Callable[[], int],
-) -> list[Workload]:
-    """Make what a run's clients do, in the order of their threads."""
-    made: list[Workload] = []
-    if "queue" in options.workload:
-        made.append(
-            queue_workload(
-                cluster,
-                routes,
-                group,
-                concurrency=options.concurrency,
-                rate=options.rate,
-                drain_ns_max=DRAIN_NS,
-                wall_ms=wall_ms,
-            )
-        )
-    if "lock" in options.workload:
-        made.append(lock_workload(cluster, group, clients=LOCKERS, seed=options.seed))
-    if "registration" in options.workload:
-        made.append(
-            registration_workload(
-                cluster,
-                group,
-                cluster_name=cluster_name,
-                applicants=APPLICANTS,
-                rate=options.rate,
-                capabilities=capabilities,
-            )
-        )
+class Making(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workload may be made of. `wall_ms` is the wall clock of messages."""
+
+    options: Options
+    cluster: ClusterView
+    routes: RouteBook
+    group: asyncio.TaskGroup
+    capabilities: frozenset[Capability]
+    cluster_name: str
+    wall_ms: Callable[[], int]
+
+
+def _queue(m: Making) -> Workload:
+    return queue_workload(
+        m.cluster,
+        m.routes,
+        m.group,
+        concurrency=m.options.concurrency,
+        rate=m.options.rate,
+        drain_ns_max=DRAIN_NS,
+        wall_ms=m.wall_ms,
+    )
+
+
+def _lock(m: Making) -> Workload:
+    return lock_workload(m.cluster, m.group, clients=LOCKERS, seed=m.options.seed)
+
+
+def _registration(m: Making) -> Workload:
+    return registration_workload(
+        m.cluster,
+        m.group,
+        cluster_name=m.cluster_name,
+        applicants=APPLICANTS,
+        rate=m.options.rate,
+        capabilities=m.capabilities,
+    )
+
+
+# In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
+MAKERS: dict[str, Callable[[Making], Workload]] = {
+    "queue": _queue,
+    "lock": _lock,
+    "registration": _registration,
+}
+
+
+def make_workloads(making: Making) -> list[Workload]:
+    """Make what a run's clients do, in the order of their threads, and the observers."""
+    cluster, options = making.cluster, making.options
+    made = [make(making) for name, make in MAKERS.items() if name in options.workload]
     keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
     level_s = RECOVERY_S[options.timing]
-    made.append(observe_workload(cluster, group, keys=keys, decode=payload.decode, level_s=level_s))
-    return made
+    observers = observe_workload(
+        cluster, making.group, keys=keys, decode=payload.decode, level_s=level_s
+    )
+    return [*made, observers]
 
 
 class Composed:
@@ -139,7 +157,10 @@ def schedule(
 ) -> Source:
     """Everything that happens in a run, as one generator; `stopped` ends its main part early."""
     faults = [p.generator for p in packages]
-    main = Until(clients(composed.main(), any_of(*faults) if faults else None), stopped)
+    busy = clients(composed.main(), any_of(*faults) if faults else None)
+    if options.lull_ns:
+        busy = lulls(BUSY_NS, options.lull_ns, busy)
+    main = Until(busy, stopped)
     return phases(
         nemesis(once({"f": INSPECT, "value": None})),
         time_limit(options.time_limit_ns, main),

@@ -6,15 +6,15 @@ from random import Random
 from harness.cluster import FaultPackage, Part
 from harness.deployment import Deployment
 from harness.environments.api import Capability, Environment, MissingCapability
+from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
 from nemeses.partition import partition_fault
 from nemeses.power import power_fault
-from nemeses.process import kill_fault, pause_fault, stop_fault
+from nemeses.process import kill_fault, pause_fault, restart_fault, stop_fault
 from nemeses.readdress import readdress_fault
 
-FAULTS = ("kill", "stop", "pause", "power", "partition", "readdress", "none")
-# What `kill` and `stop` may hit; masters most of all, since it is their death that can lose
-# messages.
+# What `kill`, `stop` and `restart` may hit; masters most of all, since it is their death that can
+# lose messages.
 KILLED: tuple[Part, ...] = (
     *("master", "master", "master", "slave", "sync-state-set-slave"),
     *("controller-leader", "namesrv"),
@@ -27,6 +27,35 @@ MOVED: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
 MOVED_BY_NAME: tuple[Part, ...] = ("controller-leader", "controller", "namesrv")
 
 
+Maker = Callable[[Deployment, Random], Fault]
+
+
+def _readdress(cluster: Deployment, rng: Random) -> Fault:
+    moved = MOVED + MOVED_BY_NAME if cluster.settings.by_name else MOVED
+    return readdress_fault(cluster, rng, moved)
+
+
+PARTITION_CLIENTS = "partition-clients"  # cuts clients off from masters as well, if asked by name
+# In the order of the final heals: first whoever runs is let go and hears the others again.
+MAKERS: dict[str, Maker] = {
+    "partition": partition_fault,
+    PARTITION_CLIENTS: lambda cluster, rng: partition_fault(cluster, rng, clients=True),
+    "pause": lambda cluster, rng: pause_fault(cluster, rng, PAUSED),
+    "readdress": _readdress,
+    "kill": lambda cluster, rng: kill_fault(cluster, rng, KILLED),
+    "stop": lambda cluster, rng: stop_fault(cluster, rng, KILLED),
+    "restart": lambda cluster, rng: restart_fault(cluster, rng, KILLED),
+    "power": lambda cluster, rng: power_fault(cluster, rng, STRUCK),
+}
+NO_FAULT = "none"
+THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
+
+
+def fault_names() -> tuple[str, ...]:
+    """What a run may ask for."""
+    return (*sorted(MAKERS), NO_FAULT)
+
+
 def fault_packages(
     names: Sequence[str], cluster: Deployment, environment: Environment, seed: int
 ) -> list[FaultPackage]:
@@ -35,26 +64,32 @@ def fault_packages(
     Raises:
         MissingCapability: the environment cannot do one of them.
     """
-
-    def rng(name: str) -> Random:
-        return Random(f"{seed}/nemesis/{name}")
-
-    moved = MOVED + MOVED_BY_NAME if cluster.settings.by_name else MOVED
-    # In the order of the final heals: first whoever runs is let go and hears the others again.
-    makers: dict[str, Callable[[], Fault]] = {
-        "partition": lambda: partition_fault(cluster, rng("partition")),
-        "pause": lambda: pause_fault(cluster, rng("pause"), PAUSED),
-        "readdress": lambda: readdress_fault(cluster, rng("readdress"), moved),
-        "kill": lambda: kill_fault(cluster, rng("kill"), KILLED),
-        "stop": lambda: stop_fault(cluster, rng("stop"), KILLED),
-        "power": lambda: power_fault(cluster, rng("power"), STRUCK),
-    }
-    faults = [make() for name, make in makers.items() if name in names]
-    quiet_ns = crowded(len(faults))
-    for fault in faults:
+    quiet_ns = crowded(len(names))
+    packages = [_package(name, cluster, seed, quiet_ns) for name in in_order(names)]
+    for fault in packages:
         missing: set[Capability] = set(fault.needs - environment.capabilities)
         if missing:
             lacks = ", ".join(sorted(c.value for c in missing))
-            raise MissingCapability(f"{environment.name} cannot do {lacks}, which "
-                                    f"--nemesis {fault.name} needs")  # fmt: skip
-    return [package(fault, quiet_ns=quiet_ns) for fault in faults]
+            known = environment.lacking()
+            why = "; ".join(known[c] for c in sorted(missing, key=str) if c in known)
+            raise MissingCapability(
+                f"{environment.name} cannot do {lacks}, which --nemesis {fault.name} needs"
+                + (f": {why}" if why else "")
+            )
+    return packages
+
+
+def _package(name: str, cluster: Deployment, seed: int, quiet_ns: int) -> FaultPackage:
+    rng = Random(f"{seed}/nemesis/{name}")
+    first, _, second = name.partition(THEN)
+    fault = MAKERS[first](cluster, rng)
+    if not second:
+        return package(fault, quiet_ns=quiet_ns)
+    return ordered(fault, MAKERS[second](cluster, rng), rng, quiet_ns=quiet_ns)
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Faults in the order of their final heals."""
+    makers = list(MAKERS)
+    asked = [name for name in dict.fromkeys(names) if name != NO_FAULT]
+    return sorted(asked, key=lambda name: makers.index(name.partition(THEN)[0]))

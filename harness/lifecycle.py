@@ -21,6 +21,7 @@ from harness.composition import (
     AWAIT_RECOVERY,
     INSPECT,
     Composed,
+    Making,
     make_workloads,
     schedule,
 )
@@ -221,13 +222,15 @@ async def _drive(
         routes = RouteBook(cluster.namesrvs, cluster.dial, group)
         composed = Composed(
             make_workloads(
-                options,
-                cluster,
-                routes,
-                group,
-                capabilities=capabilities,
-                cluster_name=options.settings().cluster,
-                wall_ms=around.wall_ms,
+                Making(
+                    options=options,
+                    cluster=cluster,
+                    routes=routes,
+                    group=group,
+                    capabilities=capabilities,
+                    cluster_name=options.settings().cluster,
+                    wall_ms=around.wall_ms,
+                )
             )
         )
         routes.watch(composed.topics)

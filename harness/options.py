@@ -10,7 +10,7 @@ SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, che
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 SPARES = 2  # brokers that the registration workload owns
-WORKLOADS = ("queue", "lock", "registration")
+TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,9 +23,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     environment: str
     seed: int
     target: str = "reference"
-    workload: tuple[str, ...] = WORKLOADS
+    workload: tuple[str, ...] = TOGETHER
     nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
     time_limit_ns: int = 60_000_000_000
+    lull_ns: int = 0  # of each quiet period; 0: there are none
     rate: float = 50.0
     concurrency: int = 10
     namesrvs: int = 1
@@ -78,7 +79,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _ok_ops_min(self) -> dict[str, int]:
         scheduled = self.rate * self.time_limit_ns / 1e9
-        shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}}
+        shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {
             f: max(1, int(scheduled * share * OK_SHARE_MIN))
             for workload in self.workload
@@ -90,7 +91,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         words = [
             "maxq test",
             f"--env {self.environment}",
-            *(f"--workload {name}" for name in self.workload),
+            f"--workload {','.join(self.workload)}",
             f"--nemesis {','.join(self.nemesis)}",
             f"--profile {self.profile.removeprefix('P-').lower()}",
             f"--timing {self.timing}",
@@ -99,6 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--broker-sets {self.broker_sets}",
             f"--replicas {self.replicas}",
             f"--time-limit {decimal(self.time_limit_ns)}s",
+            *([f"--lull {decimal(self.lull_ns)}s"] if self.lull_ns else []),
             f"--rate {self.rate!r}".removesuffix(".0"),
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",

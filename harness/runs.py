@@ -8,7 +8,6 @@ import fcntl
 import os
 import platform
 import secrets
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,26 +24,35 @@ from rich.status import Status
 
 from checkers import runner
 from checkers.runner import Results
-from harness import doctor, worlds
-from harness.faults import FAULTS
+from harness import doctor, source, worlds
+from harness.composition import MAKERS as WORKLOADS
+from harness.faults import MAKERS as FAULTS
+from harness.faults import NO_FAULT, PARTITION_CLIENTS
 from harness.judging import judge
-from harness.options import WORKLOADS, Options
+from harness.options import Options
+from harness.report.evidence import Evidence
+from harness.report.writing import write_report
 from harness.targets.reference import PROFILES
 from harness.worlds import Around, run_in_world
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run
 
 SEED_BITS = 32
-ALONE = Around()
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored run and its verdict. `trouble` is what went wrong besides, of our own."""
+    """A stored run and its verdict.
+
+    `trouble` is what went wrong besides, of our own. `report` is where the report is;
+    `unreported` why there is none, which changes no verdict.
+    """
 
     stored: StoredRun
     options: Options
     results: Results
     trouble: Exception | None = None
+    report: Path | None = None
+    unreported: Exception | None = None
 
     @property
     def exit_code(self) -> int:
@@ -54,8 +62,9 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def commit(self) -> str:
         """The harness's commit, as far as the run knows it."""
-        dirty = " (changed)" if self.stored.config.get("dirty") else ""
-        return f"{self.stored.config.get('commit') or 'unknown'}{dirty}"
+        config = self.stored.config
+        dirty = " (changed)" if config.get("dirty") else ""
+        return f"{config.get('commit') or config.get('version') or 'unknown'}{dirty}"
 
     def save(self, *, whole: bool) -> None:
         """Store the verdict; `whole`: the history as a table as well."""
@@ -65,6 +74,32 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             run.save_results(self.stored.history.ops, results)
         else:
             run.save_verdict(results)
+
+    def with_report(self) -> "Judged":
+        """The same, its report written beside its results if that is possible."""
+        try:
+            report = write_report(self._evidence(), self.stored.path)
+        except Exception as error:  # a page is no evidence: nothing else may fail with it
+            return msgspec.structs.replace(self, unreported=error)
+        return msgspec.structs.replace(self, report=report)
+
+    def _evidence(self) -> Evidence:
+        journal, doubts = self.stored.report, []
+        if journal.damage:
+            doubts.append(f"The history is damaged, and judged up to there: {journal.damage}")
+        elif not journal.complete:
+            doubts.append("The run did not end properly; it is judged as far as it was recorded.")
+        if self.trouble is not None:
+            doubts.append(f"Max-Q itself failed: {type(self.trouble).__name__}: {self.trouble}")
+        return Evidence(
+            history=self.stored.history,
+            results=self.results,
+            options=self.options,
+            config=self.stored.config,
+            run=str(self.stored.path),
+            commit=self.commit,
+            doubts=tuple(doubts),
+        )
 
 
 def options_from(given: Mapping[str, Any]) -> Options:
@@ -81,13 +116,14 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
-    possible = [n for n in FAULTS if n != "none" and (simulated or n != "power")]
+    left_out = {PARTITION_CLIENTS} if simulated else {PARTITION_CLIENTS, "power"}
+    possible = sorted(FAULTS.keys() - left_out)
     asked = flat(known["nemesis"])
     faults = possible if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))
     workloads = flat(known["workload"])
     known["workload"] = tuple(name for name in WORKLOADS if name in workloads)
-    if "none" in known["nemesis"] and len(known["nemesis"]) > 1:
+    if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")
     keys = PROFILES[known["profile"]]
     needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
@@ -98,6 +134,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
         )
     known["mutant"] = known["mutant"] or ""
     known["time_limit_ns"] = known.pop("time_limit")
+    known["lull_ns"] = known.pop("lull", None) or 0
     return Options(**known)
 
 
@@ -116,13 +153,14 @@ def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
     return [name for each in given for name in ([each] if isinstance(each, str) else each)]
 
 
-def run_test(options: Options, root: Path, *, quiet: bool, around: Around = ALONE) -> Judged:
-    """Perform a run in a folder of its own, judge it and store its verdict.
+def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None = None) -> Judged:
+    """Perform a run in a folder of its own, judge it, store its verdict and write its report.
 
     Raises:
         Exception: there was no run, or it ended too early, and what was recorded until then breaks
             no promise. Its notes say where the run is and how to repeat it.
     """
+    around = around or Around()
     run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
     with held(run.path):
         try:
@@ -142,7 +180,7 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around = ALON
             judged.save(whole=True)
         except OSError as error:
             return msgspec.structs.replace(judged, trouble=error)
-    return judged
+        return judged.with_report()
 
 
 def run_up(options: Options, root: Path, around: Around) -> None:
@@ -173,7 +211,7 @@ def _violation(run: Run, error: BaseException) -> Judged | None:
         if judged.results.valid is False:
             judged = msgspec.structs.replace(judged, trouble=error)
             judged.save(whole=False)
-            return judged
+            return judged.with_report()
     return None
 
 
@@ -218,24 +256,13 @@ def held(folder: Path) -> Iterator[bool]:
 def _config(options: Options) -> dict[str, Any]:
     return {
         "options": msgspec.to_builtins(options),
-        "commit": _git("rev-parse", "HEAD"),
-        "dirty": bool(_git("status", "--porcelain", "--untracked-files=no")),
+        **source.identity(),
         "python": sys.version.split()[0],
         "kernel": platform.release(),
         "start_wall": datetime.now(UTC).isoformat(),
         "start_monotonic_ns": time.monotonic_ns(),  # node logs are stamped by the same clock
         "repeat": options.command(),
     }
-
-
-def _git(*args: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", *args], cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.strip()
 
 
 class Progress:

@@ -18,6 +18,8 @@ def show(judged: Judged, *, as_json: bool) -> None:
     """Print a verdict: for people, or the JSON of the design's section 5."""
     results = judged.results
     anomalies = [a for v in results.verdicts for a in v.anomalies]
+    if judged.unreported is not None:
+        click.echo(f"the report is not written: {described(judged.unreported)}", err=True)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
         return
@@ -32,6 +34,8 @@ def show(judged: Judged, *, as_json: bool) -> None:
     click.echo(f"run:     {judged.stored.path}")
     click.echo(f"repeat:  {judged.options.command()}")
     click.echo(f"commit:  {judged.commit}")
+    if judged.report is not None:
+        click.echo(f"report:  {judged.report}")
 
 
 def document(judged: Judged) -> dict[str, Any]:
@@ -47,6 +51,7 @@ def document(judged: Judged) -> dict[str, Any]:
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
         "repeat": judged.options.command(),
         "commit": judged.commit,
+        "report": None if judged.report is None else str(judged.report),
     }
 
 

@@ -28,23 +28,24 @@ from histories.store import Run
 from reference.records import some
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run's options do not say, since it does not change what is run.
-
-    `keep`: leave a cluster up whose run was not valid. `base_image`: of the docker engine, to
-    build on; empty for the public one.
-    """
-
-    keep: bool = False
-    base_image: str = ""
-
-
 class Stop:
     """A request to come to an end."""
 
     def __init__(self) -> None:
         self.possible = False  # clients run, so that there is something to come to an end of
         self.asked = False
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run's options do not say, since it does not change what is run.
+
+    `keep`: leave a cluster up whose run was not valid. `base_image`: of the docker engine, to
+    build on; empty for the public one. `stop` tells afterwards whether somebody asked for the end.
+    """
+
+    keep: bool = False
+    base_image: str = ""
+    stop: Stop = msgspec.field(default_factory=Stop)
 
 
 class Judge(Protocol):
@@ -63,14 +64,14 @@ def run_in_world(
         Exception: as `harness.lifecycle.perform`.
     """
     if options.environment == "simulated":
-        _simulated(options, run, telling)
+        _simulated(options, run, around, telling)
     else:
         _real(options, run, around, telling, is_valid)
 
 
 def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge) -> None:
     environment = make_environment(options, run, around, telling.say)
-    stop = Stop()
+    stop = around.stop
 
     async def keep(cluster: Deployment) -> None:
         if around.keep and not is_valid():
@@ -95,7 +96,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
 
 
 async def _kept(cluster: Deployment, environment: Environment, telling: Telling) -> None:
-    telling.say("kept: the cluster stays up until you interrupt (Ctrl-C)")
+    telling.say("the cluster stays up until you interrupt (Ctrl-C)")
     for node in cluster.nodes:
         if cluster.running(node.name):
             telling.say(f"  {node.name} {cluster.address(node.name)}: "
@@ -118,8 +119,8 @@ def make_target(options: Options) -> Target:
     return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
 
 
-def _simulated(options: Options, run: Run, telling: Telling) -> None:
-    world, stop = World(options.seed), Stop()
+def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> None:
+    world, stop = World(options.seed), around.stop
 
     async def main(host: SimHost) -> None:
         with interruptible(stop, telling.say):

@@ -72,7 +72,8 @@ class EpochView(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker's answer. `id` is what its identity file says; None before it has one."""
+    """A broker's answer. `id` is what its identity file says; None before it has one. `leads`,
+    `epochs` and `end` are of one instant, `confirmed` of another one soon after."""
 
     node: str
     set: str

@@ -6,6 +6,7 @@
       history.parquet    3. at the end: the same history for Spark
       results.json          verdicts
       results.edn           the same for Jepsen's web page; last, by rename
+      report.html           the same for people; left out where it cannot be written
       nodes/<name>/         logs and stores collected from each node
     <root>/<test name>/latest, <root>/latest -> the newest run
     <root>/current -> the run in progress
@@ -22,6 +23,7 @@ Source: history-format 10, design "Run folder".
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,7 @@ JOURNAL = "history.jsonl"
 PARQUET = "history.parquet"
 RESULTS = "results.json"
 RESULTS_EDN = "results.edn"
+REPORT = "report.html"
 SAME_MS_RUNS_MAX = 1000
 
 _STAMP = re.compile(r"\d{8}T\d{6}\.\d{3}Z")
@@ -80,8 +83,9 @@ class Run:
         write_json(self.path / RESULTS, results)
         write_whole(self.path / RESULTS_EDN, (to_edn(_for_jepsen(results)) + "\n").encode())
         current = self.path.parent.parent / "current"
-        if current.is_symlink() and current.readlink() == Path(*self.path.parts[-2:]):
-            current.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):  # another run in the same store ends at this moment
+            if current.is_symlink() and current.readlink() == Path(*self.path.parts[-2:]):
+                current.unlink()
 
     def node_dir(self, node: str) -> Path:
         """Where the logs and the stores of a node go; made on demand."""
@@ -146,7 +150,7 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     """Read a run, also one whose harness was killed, through a link or not.
 
     Raises:
-        HistoryError: it holds no history, or a damaged one (see `read_jsonl`).
+        HistoryError: it is no run, or its history is damaged (see `read_jsonl`).
     """
     path = path.resolve()
     if (path / JOURNAL).exists():
@@ -154,6 +158,8 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     elif (path / PARQUET).exists():
         ops = read_parquet(path / PARQUET)
         report = ReadReport(count=len(ops), complete=True)
+    elif (path / CONFIG).exists():  # it died before its first operation
+        ops, report = (), ReadReport(count=0, complete=False)
     else:
         raise HistoryError(f"no history in {path.name}: neither {JOURNAL} nor {PARQUET}")
     return StoredRun(

@@ -22,6 +22,7 @@ from nemeses.bag import Bag
 from nemeses.fault import Fault
 from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
 from nemeses.nodes import told
+from nemeses.palette import band
 
 CUT_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as dead
 ROUNDS = 8  # how often each kind is in a schedule before that repeats
@@ -169,5 +170,5 @@ def partition_fault(
         hold_ns=cut_ns,
         end={"f": STOP, "value": None},
         nemesis=Partition(cluster, rng),
-        color="#A0E9C9",
+        color=band(START),
     )

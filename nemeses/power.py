@@ -15,6 +15,7 @@ from harness.cluster import ClusterView, Part
 from harness.environments.api import Capability
 from nemeses.fault import Fault
 from nemeses.nodes import ALL, ONE, Choice, NodeNemesis, start_dead
+from nemeses.palette import band
 from nemeses.process import START
 
 DOWN_NS = 1_500_000_000  # how long the victims stay dark
@@ -43,5 +44,5 @@ def power_fault(
             strike=cluster.power_loss,
             end=partial(start_dead, cluster),
         ),
-        color="#B7A6D9",
+        color=band("power-loss"),
     )

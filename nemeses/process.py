@@ -1,10 +1,12 @@
-"""Faults kill, stop and pause: what can happen to a node's process.
+"""Faults kill, stop, restart and pause: what can happen to a node's process.
 
 The victim is chosen when the fault strikes, among the nodes that run and play one of the parts
 asked for at that moment: master, slave, leader of the controllers, and so on.
-`kill` ends it as SIGKILL does, `stop` as SIGTERM does; both complete when its process is gone and
-its port refuses, and `start` brings it back on its store. `pause` holds it as SIGSTOP does: it
-keeps its connections and its beliefs, and does not know when it goes on that time has passed.
+`kill` ends it as SIGKILL does, `terminate`, of the fault stop, as SIGTERM does; both complete when
+its process is gone and its port refuses, and `start` brings it back on its store. `restart` ends it
+cleanly and starts it again at once, as an operator does who rolls out a setting. `pause` holds it
+as SIGSTOP does: it keeps its connections and its beliefs, and does not know when it goes on that
+time has passed.
 Names follow Jepsen's packages: kill, start; pause, resume.
 """
 
@@ -12,14 +14,17 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.cluster import ClusterView, Part
+from harness.cluster import ClusterView, Part, Proof
 from harness.environments.api import Capability
 from nemeses.fault import Fault
 from nemeses.nodes import MAJORITY, MINORITY, ONE, Choice, NodeNemesis, resume_paused, start_dead
+from nemeses.palette import band
 
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
 PAUSED_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as dead
 START = {"f": "start", "value": None}
+# `stop` alone is the heal of Jepsen's standalone partitioner: a strike must not be called so.
+TERMINATE = "terminate"
 GROUPS = (ONE, ONE, ONE, MAJORITY)
 
 
@@ -52,7 +57,7 @@ def kill_fault(
             strike=cluster.kill,
             end=partial(start_dead, cluster),
         ),
-        color="#E9A4A0",
+        color=band("kill"),
     )
 
 
@@ -63,16 +68,41 @@ def stop_fault(
     return Fault(
         name="stop",
         needs=frozenset({Capability.KILL, Capability.RESTART}),
-        rounds=(({"f": "stop", "value": ONE},),),
+        rounds=(({"f": TERMINATE, "value": ONE},),),
         hold_ns=down_ns,
         end=START,
         nemesis=NodeNemesis(
             Choice(cluster, rng, parts),
-            f="stop",
+            f=TERMINATE,
             strike=cluster.stop,
             end=partial(start_dead, cluster),
         ),
-        color="#E8C39A",
+        color=band(TERMINATE),
+    )
+
+
+def restart_fault(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> Fault:
+    """Stop processes cleanly and start them at once, one at a time; arguments as `kill_fault`."""
+
+    async def strike(node: str) -> Proof:
+        stopped = await cluster.stop(node)
+        started = await cluster.start(node)
+        seen = {"stopped": stopped.seen, "started": started.seen}
+        return Proof(stopped.holds and started.holds, seen)
+
+    return Fault(
+        name="restart",
+        needs=frozenset({Capability.KILL, Capability.RESTART}),
+        rounds=(({"f": "restart", "value": ONE},),),
+        hold_ns=DOWN_NS,
+        end=START,
+        nemesis=NodeNemesis(
+            Choice(cluster, rng, parts),
+            f="restart",
+            strike=strike,
+            end=partial(start_dead, cluster),
+        ),
+        color=band("restart"),
     )
 
 
@@ -92,5 +122,5 @@ def pause_fault(
             strike=cluster.pause,
             end=partial(resume_paused, cluster),
         ),
-        color="#C5A0E9",
+        color=band("pause"),
     )

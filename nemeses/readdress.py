@@ -19,6 +19,7 @@ from histories.op import Op
 from nemeses.bag import Bag
 from nemeses.fault import Ask, Fault
 from nemeses.nodes import ONE, Choice, each, told
+from nemeses.palette import band
 
 AWAY_NS = 5_000_000_000  # between two moves
 LIVE, RESTART = "live", "restart"
@@ -93,5 +94,5 @@ def readdress_fault(
         hold_ns=away_ns,
         end={"f": "restore-ip", "value": None},
         nemesis=Readdress(cluster, rng, parts),
-        color="#A0C8E9",
+        color=band("change-ip"),
     )

@@ -16,10 +16,20 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     ("ruff", "check", "--output-format", "concise", "."),
     ("mypy",),
     ("lint-imports",),
-    ("pytest", "-m", "not java", "--numprocesses", "2", "--dist", "loadfile", "--durations", "5"),
-    # A JVM takes a core for itself: beside it, others miss their bounds. Campaigns take minutes:
-    # they run by `pytest -m campaign`, not at every change.
-    ("pytest", "-m", "java and not campaign", "--durations", "5"),
+    (
+        "pytest",
+        "-m",
+        "not java and not serial",
+        "--numprocesses",
+        "2",
+        "--dist",
+        "loadfile",
+        "--durations",
+        "5",
+    ),
+    # A JVM, or a cluster in containers, takes a core for itself: beside it, others miss their
+    # bounds. Campaigns take minutes: they run by `pytest -m campaign`, not at every change.
+    ("pytest", "-m", "(java or serial) and not campaign", "--durations", "5"),
 )
 
 

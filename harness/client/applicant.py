@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from harness.client.classify import error_of
-from harness.client.outcome import Fail, Info, Ok, Outcome
+from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
-from reference.rpc import ConnectionLost, Dial, NotSent, Pool
+from reference.rpc import Dial, NotSent, Pool
 from reference.wire import node_headers as headers
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
@@ -77,15 +77,14 @@ class Applicant:
             applied_broker_id=broker_id,
             register_check_code=code,
         )
-        try:
-            answer = await self._ask(RequestCode.CONTROLLER_APPLY_BROKER_ID, claim)
-        except NotSent as error:
-            return Fail(["not-sent", str(error)])
-        except TimeoutError:
-            return Info("timeout")
-        except ConnectionLost:
-            return Info("connection-lost")
+        frame = Frame(code=RequestCode.CONTROLLER_APPLY_BROKER_ID, ext=to_ext(claim))
+        # To whoever offered the id.
+        leader, self._leader = self._leader, ""
+        answer = await attempt(self._pool, leader, frame, timeout_s=CALL_TIMEOUT_S)
+        if not isinstance(answer, Frame):
+            return answer
         if answer.code == ResponseCode.SUCCESS:
+            self._leader = leader
             return Ok(broker_id)
         why = error_of(answer.code, answer.remark)
         # A controller that has lost its lead cannot tell what became of the claim.

@@ -8,10 +8,10 @@ Units: seconds. Source: RocketMQ ``RebalanceImpl.lock``, whose time-out is one s
 import asyncio
 
 from harness.client.classify import error_of
-from harness.client.outcome import Fail, Info, Ok, Outcome
+from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from harness.client.session import QueueName
 from reference.records import RemoteProtocolError
-from reference.rpc import ConnectionLost, Dial, NotSent, Pool
+from reference.rpc import Dial, Pool
 from reference.wire.bodies import LockRequest, LockResponse, MessageQueue
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
@@ -58,14 +58,9 @@ class LockSession:
             client_id=client_id, consumer_group=self._consumer_group, mq_set=(_wire(queue),)
         )
         frame = Frame(code=code, ext={}, body=body.to_json())
-        try:
-            answer = await self._pool.call(broker, frame, timeout_s=LOCK_TIMEOUT_S)
-        except NotSent as error:
-            return Fail(["not-sent", str(error)])
-        except TimeoutError:
-            return Info("timeout")
-        except ConnectionLost:
-            return Info("connection-lost")
+        answer = await attempt(self._pool, broker, frame, timeout_s=LOCK_TIMEOUT_S)
+        if not isinstance(answer, Frame):
+            return answer
         if answer.code != ResponseCode.SUCCESS:
             return Info(error_of(answer.code, answer.remark))
         return answer

@@ -17,7 +17,7 @@ from reference.wire.body import Body
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.lenient_json import dumps
-from reference.wire.route import MASTER_ID, ClusterInfo
+from reference.wire.route import MASTER_ID, ClusterInfo, KVTable
 
 TIMEOUT_S = 1.0
 T = TypeVar("T", bound=Body)
@@ -60,6 +60,11 @@ class Observer:
         )
         if isinstance(told, Fail):
             return told
+        # An answer of its own, and so of another instant than the rest; RocketMQ tells none.
+        info = await self._ask(
+            KVTable, address, Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
+        )
+        confirmed = "" if isinstance(info, Fail) else info.table.get("maxq.confirmOffset", "")
         entries = told.epoch_list
         ends = [*(e.start_offset for e in entries[1:]), told.max_offset]
         return ReplicaView(
@@ -73,7 +78,7 @@ class Observer:
                 for e, end in zip(entries, ends, strict=False)
             ),
             end=told.max_offset,
-            confirmed=None,
+            confirmed=int(confirmed) if confirmed.isdecimal() else None,
         )
 
     async def route(self, node: str, address: str) -> RouteView | Fail:

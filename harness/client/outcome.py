@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import msgspec
 
 from histories.op import Op
+from reference.rpc import ConnectionLost, NotSent, Pool
+from reference.wire.frame import Frame
 
 
 class Ok(msgspec.Struct, frozen=True):
@@ -36,6 +38,21 @@ class Info(msgspec.Struct, frozen=True):
 
 
 Outcome = Ok | Fail | Info
+
+
+async def attempt(
+    pool: Pool, address: str, request: Frame, *, timeout_s: float
+) -> Frame | Fail | Info:
+    """One call of an operation with an effect: its answer, whatever that says, or what is known
+    without one. Only what never left this machine has certainly not happened."""
+    try:
+        return await pool.call(address, request, timeout_s=timeout_s)
+    except NotSent as error:
+        return Fail(["not-sent", str(error)])
+    except TimeoutError:
+        return Info("timeout")
+    except ConnectionLost:
+        return Info("connection-lost")
 
 
 class Client(Protocol):

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from harness.client.classify import classify_send, error_of
-from harness.client.outcome import Fail, Info, Ok, Outcome
+from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
-from reference.rpc import ConnectionLost, Dial, NotSent, Pool
+from reference.rpc import Dial, Pool
 from reference.wire import headers
 from reference.wire import property as props
 from reference.wire.codes import RequestCode, ResponseCode
@@ -163,14 +163,9 @@ class Session:
         return outcome
 
     async def _send(self, broker: str, request: Frame) -> Outcome:
-        try:
-            answer = await self._pool.call(broker, request, timeout_s=SEND_TIMEOUT_S)
-        except NotSent as error:
-            return Fail(["not-sent", str(error)])
-        except TimeoutError:
-            return Info("timeout")
-        except ConnectionLost:
-            return Info("connection-lost")
+        answer = await attempt(self._pool, broker, request, timeout_s=SEND_TIMEOUT_S)
+        if not isinstance(answer, Frame):
+            return answer
         kind = classify_send(answer.code, answer.remark)
         if kind == "fail":
             return Fail(error_of(answer.code, answer.remark))

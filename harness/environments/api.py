@@ -184,6 +184,10 @@ class Environment(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
+    def lacking(self) -> Mapping[Capability, str]:
+        """What it could do and cannot on this machine, and why."""
+        ...
+
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         """Make the machines and their network.
 

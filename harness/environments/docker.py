@@ -20,7 +20,7 @@ import os
 import secrets
 import shutil
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -109,6 +109,9 @@ class DockerEnvironment:
         self._machines: dict[str, LinkedMachine] = {}
         self._whole = False  # nothing that `up` asked for is still on its way
         self._first_lost: asyncio.Future[str] | None = None
+
+    def lacking(self) -> Mapping[Capability, str]:
+        return {}
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         if len(machines) > MACHINES_MAX:

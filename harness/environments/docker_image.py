@@ -25,6 +25,7 @@ from harness.environments.api import EnvironmentUnavailable
 from harness.environments.docker_engine import INSTEAD, Engine, EngineFailed, connect
 
 ROOT = Path(__file__).parents[2]
+PACKED = Path(__file__).parent / "image"
 DOCKERFILE, CONSTRAINTS = "docker/reference/Dockerfile", "constraints.txt"
 NAME = "maxq-reference"
 PUBLIC_BASE = "debian:bookworm-slim"
@@ -97,21 +98,26 @@ def inputs() -> dict[str, bytes]:
     """All that is copied into the image but the wheels, by path in the build.
 
     Raises:
-        EnvironmentUnavailable: the packages do not run from a checkout.
+        EnvironmentUnavailable: the packages were copied from somewhere without what they need.
     """
-    for path in (DOCKERFILE, CONSTRAINTS):
-        if not (ROOT / path).is_file():
-            raise EnvironmentUnavailable(
-                f"docker: {path} is not beside the packages, and an image is built from it: run "
-                f"from a checkout; {INSTEAD}"
-            )
-    found = {"Dockerfile": (ROOT / DOCKERFILE).read_bytes()}
+    found = {"Dockerfile": _source(DOCKERFILE)}
     modules = [*(ROOT / "reference").rglob("*.py")]
     modules += [ROOT / "harness" / f"{name}.py" for name in HELPER]
     for module in modules:
         found[f"lib/{module.relative_to(ROOT).as_posix()}"] = module.read_bytes()
-    pins = requirements((ROOT / CONSTRAINTS).read_text(), NEEDS)
+    pins = requirements(_source(CONSTRAINTS).decode(), NEEDS)
     return {**found, "wheels/requirements.txt": pins.encode()}
+
+
+def _source(path: str) -> bytes:
+    """A file of the checkout, or its copy in an installed wheel (see `pyproject.toml`)."""
+    for place in (ROOT / path, PACKED / Path(path).name):
+        if place.is_file():
+            return place.read_bytes()
+    raise EnvironmentUnavailable(
+        f"docker: {path} is not beside the packages, and an image is built from it: install Max-Q "
+        f"from its wheel or run from a checkout; {INSTEAD}"
+    )
 
 
 def requirements(constraints: str, names: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from ipaddress import IPv4Network
@@ -109,6 +109,9 @@ class LocalEnvironment:
     @property
     def capabilities(self) -> frozenset[Capability]:
         return COULD - lacking().keys()
+
+    def lacking(self) -> Mapping[Capability, str]:
+        return lacking()
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         check()

@@ -199,6 +199,9 @@ class SimulatedEnvironment:
         if mutant:
             self._mutant.enter_context(mutants.load(mutant))
 
+    def lacking(self) -> Mapping[Capability, str]:
+        return {}
+
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         cast(SimLoop, asyncio.get_running_loop()).stack.add_address(OBSERVER_ADDRESS)
         for number, spec in enumerate(machines, start=1):

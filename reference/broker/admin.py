@@ -102,6 +102,7 @@ class Admin:
             "commitLogMaxOffset": str(self._store.end),
             "commitLogMinOffset": str(self._store.start),
             "earliestMessageTimeStamp": str(self._earliest_ms()),
+            "maxq.confirmOffset": str(self._store.confirm_offset),
             "maxq.brokerId": str(self._membership.broker_id),
             "maxq.masterEpoch": str(self._membership.master_epoch),
             "maxq.mutant": self._mutant,

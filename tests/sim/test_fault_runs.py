@@ -4,13 +4,14 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from checkers.faults import faults
-from harness.faults import FAULTS
+from harness.faults import MAKERS
 from harness.options import Options
 from harness.runs import Judged, run_test
 
@@ -22,11 +23,13 @@ TRIO: dict[str, Any] = {
     "replicas": 3,
     "profile": "P-SAFE",
 }
-SINGLE = [name for name in FAULTS if name != "none"]
+SINGLE = sorted(MAKERS)
 THREE = ("kill", "partition", "readdress")
 BEGINS = {
+    "stop": "terminate",
     "power": "power-loss",
     "partition": "start-partition",
+    "partition-clients": "start-partition",
     "readdress": "change-ip",
 }
 
@@ -74,6 +77,17 @@ def test_all_faults_at_once(tmp_path: Path, seed: int) -> None:
     """Seed 222: a master that had been cut off was still believed when the last reads began."""
     counts = struck(run(tmp_path, tuple(SINGLE), seed=seed, seconds=60))
     assert all(counts[BEGINS.get(name, name)] for name in SINGLE)
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_an_ordered_pair_beside_quiet_periods(tmp_path: Path, seed: int) -> None:
+    """A partition, then a kill within 20 s; nobody does anything in a lull."""
+    more = {"lull_ns": 4 * SECOND_NS}
+    judged = run(tmp_path, ("partition-then-kill",), seed=seed, seconds=60, **more)
+    assert min(struck(judged)[f] for f in ("start-partition", "kill")) >= 2
+    begun = [op.time for op in judged.stored.history.clients if op.type == "invoke"]
+    gaps = [b - a for a, b in pairwise(begun)]
+    assert sum(gap > 3 * SECOND_NS for gap in gaps) >= 3
 
 
 def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:

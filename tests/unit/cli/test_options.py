@@ -2,14 +2,15 @@
 
 import shlex
 
+import click
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.cli import SEED_MAX, cli
 from harness.cli_types import DURATION_NS_MAX
-from harness.faults import FAULTS
-from harness.options import WORKLOADS, Options, decimal
+from harness.faults import MAKERS
+from harness.options import TOGETHER, Options, decimal
 from harness.runs import options_from
 from reference import mutants
 
@@ -17,20 +18,19 @@ OPTIONS = st.builds(
     Options,
     environment=st.sampled_from(["simulated", "local"]),
     seed=st.integers(0, SEED_MAX),
-    nemesis=st.lists(
-        st.sampled_from([f for f in FAULTS if f != "none"]), min_size=1, unique=True
-    ).map(tuple)
+    nemesis=st.lists(st.sampled_from(sorted(MAKERS)), min_size=1, unique=True).map(tuple)
     | st.just(("none",)),
     time_limit_ns=st.integers(1, DURATION_NS_MAX),
     rate=st.floats(0.1, 100_000),
     concurrency=st.integers(2, 1000),
-    workload=st.lists(st.sampled_from(WORKLOADS), min_size=1, unique=True).map(
-        lambda names: tuple(n for n in WORKLOADS if n in names)
+    workload=st.lists(st.sampled_from(TOGETHER), min_size=1, unique=True).map(
+        lambda names: tuple(n for n in TOGETHER if n in names)
     ),
     namesrvs=st.integers(1, 9),
     controllers=st.integers(1, 9),
     broker_sets=st.integers(1, 50),
     profile=st.sampled_from(["P-ALL", "P-DEFAULT", "P-UNCLEAN"]),
+    lull_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
     timing=st.sampled_from(["fast", "stock"]),
     mutant=st.sampled_from(["", *mutants.names()]),
 )
@@ -53,7 +53,7 @@ def test_a_command_round_trips(options: Options) -> None:
 def test_the_usual_command_is_short_to_read() -> None:
     options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
     assert options.command() == (
-        "maxq test --env simulated --workload queue --workload lock --workload registration "
+        "maxq test --env simulated --workload queue,lock,registration "
         "--nemesis kill,partition,readdress --profile safe --timing fast --controllers 3 "
         "--namesrvs 1 --broker-sets 1 --replicas 3 --time-limit 1.5s --rate 50 --concurrency 10 "
         "--seed 7"
@@ -70,9 +70,9 @@ def test_seconds_are_exact_and_never_in_powers(time_ns: int, text: str) -> None:
 
 def test_all_means_every_fault_that_the_environment_can_do() -> None:
     simulated = parsed("maxq test --environment simulated --seed 1 --nemesis all")
-    assert simulated.nemesis == ("kill", "stop", "pause", "power", "partition", "readdress")
+    assert simulated.nemesis == tuple(sorted(MAKERS.keys() - {"partition-clients"}))
     local = parsed("maxq test --env local --seed 1 --nemesis all")
-    assert local.nemesis == ("kill", "stop", "pause", "partition", "readdress")
+    assert local.nemesis == tuple(sorted(MAKERS.keys() - {"power", "partition-clients"}))
     twice = "maxq test --env simulated --seed 1 --nemesis kill,pause --nemesis kill"
     assert parsed(twice).nemesis == ("kill", "pause")
 
@@ -83,3 +83,9 @@ def test_all_means_every_fault_that_the_environment_can_do() -> None:
 def test_durations_have_units(text: str, ns: int) -> None:
     words = f"maxq test --environment simulated --seed 1 --time-limit {text}"
     assert parsed(words).time_limit_ns == ns
+
+
+@pytest.mark.parametrize("pair", ["kill-then-kil", "kill-then-all", "kill-then-stop-then-pause"])
+def test_only_two_faults_make_an_ordered_pair(pair: str) -> None:
+    with pytest.raises(click.UsageError):
+        parsed(f"maxq test --env simulated --seed 1 --nemesis {pair}")

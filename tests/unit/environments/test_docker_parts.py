@@ -116,5 +116,15 @@ def test_sources_that_are_not_there_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(docker_image, "ROOT", tmp_path)
+    monkeypatch.setattr(docker_image, "PACKED", tmp_path)  # an editable install has copies there
     with pytest.raises(EnvironmentUnavailable, match="run from a checkout"):
         docker_image.inputs()
+
+
+def test_an_installed_wheel_has_what_an_image_is_built_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM x")
+    monkeypatch.setattr(docker_image, "PACKED", tmp_path)
+    monkeypatch.setattr(docker_image, "DOCKERFILE", "nowhere/Dockerfile")
+    assert docker_image.inputs()["Dockerfile"] == b"FROM x"

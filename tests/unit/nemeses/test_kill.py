@@ -13,7 +13,7 @@ from harness.generators import time_limit
 from harness.generators.simulate import after, simulate
 from nemeses.fault import QUIET_NS, package
 from nemeses.nodes import ALL, MAJORITY, MINORITY
-from nemeses.process import DOWN_NS, kill_fault, pause_fault, stop_fault
+from nemeses.process import DOWN_NS, kill_fault, pause_fault, restart_fault, stop_fault
 
 SECOND_NS = 1_000_000_000
 BROKER_ONLY: tuple[Part, ...] = ("broker",)
@@ -43,7 +43,7 @@ def test_what_was_not_seen_does_not_hold(verb: str) -> None:
         "stop": stop_fault(cluster, Random(1), BROKER_ONLY),
         "pause": pause_fault(cluster, Random(1), BROKER_ONLY),
     }
-    [value] = values(invoke(faults[verb].nemesis, verb))
+    [value] = values(invoke(faults[verb].nemesis, {"stop": "terminate"}.get(verb, verb)))
     assert [seen["holds"] for seen in value.values()] == [False]
 
 
@@ -151,7 +151,21 @@ def test_the_package_kills_and_starts_in_turn_and_heals_at_the_end() -> None:
 
 def test_stop_and_pause_name_their_operations() -> None:
     cluster = FakeCluster()
-    assert package(stop_fault(cluster, Random(1), PARTS)).fs == {"stop", "start"}
+    assert package(stop_fault(cluster, Random(1), PARTS)).fs == {"terminate", "start"}
     pause = package(pause_fault(cluster, Random(1), PARTS))
     assert pause.fs == {"pause", "resume"}
     assert pause.needs == {Capability.PAUSE}
+
+
+def test_a_restart_ends_and_begins_and_is_proven_by_both() -> None:
+    cluster = FakeCluster()
+    nemesis = restart_fault(cluster, Random(1), BROKER_ONLY).nemesis
+    [value] = values(invoke(nemesis, "restart"))
+    [(node, seen)] = value.items()
+    assert [verb for verb, who in cluster.done if who == node] == ["stop", "start"]
+    assert seen["holds"] is True
+    assert (seen["stopped"]["code"], seen["started"]["port"]) == (0, "open")
+    for verb in ("stop", "start"):
+        cluster.unproven = {verb}
+        [value] = values(invoke(nemesis, "restart"))
+        assert [seen["holds"] for seen in value.values()] == [False]

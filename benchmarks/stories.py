@@ -1,0 +1,48 @@
+"""What the checkers tell an operator: one anomaly of each name from each seeded bug.
+
+Run as ``python -m benchmarks.stories > docs/stories.md``. Each mutant runs for a minute of virtual
+time under the faults of the first command; of each anomaly's name the first is told.
+"""
+
+import tempfile
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from checkers.api import Anomaly
+from harness.options import Options
+from harness.runs import Judged, run_test
+from reference import mutants
+
+SEEDS = (1, 2)
+SKIPPED = frozenset(("unseen",))  # no proof by itself
+
+
+def stories() -> Iterator[tuple[str, Judged, Anomaly]]:
+    """The mutant, the run, and the first anomaly of each name that it shows."""
+    told: set[tuple[str, str]] = set()
+    with tempfile.TemporaryDirectory(prefix="maxq-stories-") as folder:
+        for mutant in mutants.names():
+            for seed in SEEDS:
+                options = Options(environment="simulated", seed=seed, mutant=mutant)
+                judged = run_test(options, Path(folder), quiet=True)
+                for anomaly in (a for v in judged.results.verdicts for a in v.anomalies):
+                    if (mutant, anomaly.name) not in told and anomaly.name not in SKIPPED:
+                        told.add((mutant, anomaly.name))
+                        yield mutant, judged, anomaly
+
+
+def main() -> None:
+    print("# What a broken promise reads like\n")
+    print("Written by `python -m benchmarks.stories`: brokers and controllers that are wrong on")
+    print("purpose, a minute of faults each in the simulator, of each the first of every anomaly.")
+    for mutant, judged, anomaly in stories():
+        operations = ", ".join(map(str, anomaly.ops))
+        print(f"\n## {anomaly.claim} {anomaly.name}\n")
+        print(textwrap.fill(anomaly.story, 100))
+        print(f"\nMutant `{mutant}`, operations {operations}. Again, by\n")
+        print(f"```sh\n{judged.options.command()}\n```")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""What a report is made from. Everything in it but the options may be of hostile origin."""
+
+from typing import Any
+
+import msgspec
+
+from checkers.api import Anomaly
+from checkers.runner import Results
+from harness.options import Options
+from histories.history import History
+
+TOLD_MAX = 50  # anomalies of one name
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored run and its verdict.
+
+    `run` is the run's folder as people type it; `commit` what is known of the harness's source;
+    `doubts` are what went wrong with the run or its history besides, each in a line.
+    """
+
+    history: History
+    results: Results
+    options: Options
+    config: dict[str, Any]
+    run: str
+    commit: str
+    doubts: tuple[str, ...] = ()
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """An anomaly with its number in the report; `at_ns` is the time of the first operation of a
+    client that proves it, -1 if unknown."""
+
+    number: int
+    anomaly: Anomaly
+    at_ns: int
+
+
+class Group(msgspec.Struct, frozen=True, kw_only=True):
+    """Anomalies of one claim and name: those that the report tells, of so many found."""
+
+    claim: str
+    name: str
+    told: tuple[Told, ...]
+    found: int
+
+
+def grouped(evidence: Evidence) -> list[Group]:
+    """All anomalies, losses first."""
+    by_name: dict[tuple[str, str], list[Anomaly]] = {}
+    counts: dict[tuple[str, str], int] = {}
+    for verdict in evidence.results.verdicts:
+        for anomaly in verdict.anomalies:
+            key = anomaly.claim, anomaly.name
+            by_name.setdefault(key, []).append(anomaly)
+            counts[key] = max(counts.get(key, 0), verdict.counts.get(anomaly.name, 0))
+    number, groups = 0, []
+    for key in sorted(by_name, key=lambda key: (not key[1].startswith("lost"), key[1], key[0])):
+        found = by_name[key]
+        told = []
+        for anomaly in found[:TOLD_MAX]:
+            number += 1
+            at_ns = _time_of(evidence.history, anomaly)
+            told.append(Told(number=number, anomaly=anomaly, at_ns=at_ns))
+        most = max(len(found), counts[key])
+        groups.append(Group(claim=key[0], name=key[1], told=tuple(told), found=most))
+    return groups
+
+
+def _time_of(history: History, anomaly: Anomaly) -> int:
+    known = []
+    for index in anomaly.ops:
+        try:
+            known.append(history[index])
+        except KeyError:
+            continue
+    by_client = next((op for op in known if op.is_client), None)
+    first = by_client or (known[0] if known else None)
+    return -1 if first is None else first.time

@@ -1,0 +1,277 @@
+"""The words of a report: the verdict, each claim, each anomaly with its story and operations."""
+
+import re
+import shlex
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from checkers.api import Valid
+from checkers.claims import CLAIMS
+from checkers.faults import faults
+from harness.report.evidence import Evidence, Group, Told
+from harness.report.markup import Child, Html, clean, el, join, short
+from harness.report.timescale import TimeScale, seconds
+from histories.history import History
+from histories.op import Op
+
+OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX = 12, 240, 4000, 6000
+CARDS_MAX = 3  # anomalies of one name that need no click
+_OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
+WORDS: dict[Valid, str] = {True: "valid", False: "invalid", "unknown": "unknown"}
+
+
+def badge(valid: Valid) -> Html:
+    """A verdict in one coloured word."""
+    word = WORDS.get(valid, "unknown")
+    return el("span", word, class_=f"badge {word}")
+
+
+def head(evidence: Evidence, groups: Sequence[Group]) -> Html:
+    """The first thing to read: the verdict, and in a sentence why."""
+    o, valid = evidence.options, evidence.results.valid
+    mutant = el("p", "This run had a seeded bug on purpose: ", el("code", o.mutant), ".",
+                class_="note") if o.mutant else None  # fmt: skip
+    facts = (
+        f"{', '.join(o.workload)} with {', '.join(o.nemesis)}",
+        f"{o.environment}, {o.target}, {o.profile}, {o.timing} timing",
+        f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}, "
+        f"{_count(o.controllers, 'controller')}, "
+        f"{_count(o.namesrvs, 'name server')}",
+        f"seed {o.seed}",
+    )
+    return el(
+        "header",
+        el("p", "Max-Q", class_="brand"),
+        el("h1", badge(valid), " ", el("span", ", ".join(o.workload), class_="what")),
+        el("p", summary(evidence, groups), class_="summary"),
+        mutant,
+        [el("p", doubt, class_="note") for doubt in evidence.doubts],
+        el("ul", (el("li", fact) for fact in facts), class_="facts"),
+    )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def summary(evidence: Evidence, groups: Sequence[Group]) -> str:
+    """The verdict in a sentence or two."""
+    results = evidence.results
+    if results.valid is False:
+        judged = evidence.results.to_json()["claims"]
+        broken = in_order(claim for claim, valid in judged.items() if valid is False)
+        found = ", ".join(f"{g.found} {g.name}" for g in groups)
+        return f"Broken: {', '.join(broken)}. Found {found}."
+    if results.valid is True:
+        claims = len(results.to_json()["claims"])
+        struck = faults(evidence.history)
+        return (
+            f"Each of the {claims} claims that this run could judge holds, over "
+            f"{len(evidence.history):,} operations. The nemesis acted {len(struck)} times, and a "
+            f"probe proved each."
+        )
+    doubts = [f"{v.checker}: {v.reason}" for v in results.verdicts if v.valid == "unknown"]
+    if results.breaches:
+        doubts.insert(0, f"the history is malformed: {results.breaches[0].text}")
+    return short(f"Nothing is proved either way. {'; '.join(doubts)}", REASON_MAX)
+
+
+def commands(evidence: Evidence) -> Html:
+    """How to repeat the run, and how to judge it again."""
+    lines = (
+        ("repeat the run", evidence.options.command()),
+        ("judge it again", f"maxq check {shlex.quote(evidence.run)}"),
+    )
+    return el(
+        "dl",
+        (
+            [el("dt", name), el("dd", el("code", line), copy_button(name))]
+            for name, line in lines
+        ),
+        class_="commands",
+    )  # fmt: skip
+
+
+def copy_button(what: str) -> Html:
+    """A button that copies the text before it, where a script runs."""
+    return el("button", "copy", type="button", class_="copy", hidden=True,
+              aria_label=f"copy the command: {what}")  # fmt: skip
+
+
+def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
+    """Each claim with its verdict; those that were not judged are named."""
+    verdicts: dict[str, Valid] = evidence.results.to_json()["claims"]
+    found: dict[str, list[Group]] = {}
+    for group in groups:
+        found.setdefault(group.claim, []).append(group)
+    promises = {c.id: c.promise for c in CLAIMS}
+    judges = {c: v.checker for v in evidence.results.verdicts for c in v.claims}
+    rows = []
+    for claim in in_order(verdicts):
+        links = [_group_link(g) for g in found.get(claim, ())]
+        rows.append((claim, badge(verdicts[claim]), promises.get(claim, ""), links,
+                     el("code", judges.get(claim, ""), class_="id")))  # fmt: skip
+    left = [c.id for c in CLAIMS if c.id not in verdicts]
+    note = f"Not judged in this run, for want of occasion or of a promise: {', '.join(left)}."
+    heads = ("claim", "verdict", "promise", "found", "checker")
+    return join(table("claims", heads, rows), el("p", note, class_="note") if left else None)
+
+
+def in_order(claims: Iterable[str]) -> list[str]:
+    """Claims as the list of all claims has them, strange ones last."""
+    order = {c.id: n for n, c in enumerate(CLAIMS)}
+    return sorted(claims, key=lambda c: (order.get(c, len(order)), c))
+
+
+def _group_link(group: Group) -> Html:
+    first = group.told[0].number if group.told else 0
+    return el("a", f"{group.found} {group.name}", href=f"#anomaly-{first}", class_="found")
+
+
+def checkers_table(evidence: Evidence) -> Html:
+    """What each checker said, and counted."""
+    rows: list[Sequence[Child]] = []
+    for v in evidence.results.verdicts:
+        counts = {k: n for k, n in v.counts.items() if "@" not in k}
+        if v.checker == "stats":
+            counts = {}  # the table of operations tells them better
+        told = [el("span", f"{k} ", el("b", f"{n:,}"), class_="count") for k, n in counts.items()]
+        more = el("p", short(v.reason, REASON_MAX), class_="reason") if v.reason else None
+        rows.append((el("code", v.checker, class_="id"), badge(v.valid), join(told, more)))
+    return table("checkers", ("checker", "verdict", "counted"), rows)
+
+
+def breaches(evidence: Evidence) -> Html | None:
+    """What is malformed in the history."""
+    found = evidence.results.breaches
+    if not found:
+        return None
+    rows = [(b.rule, b.index, short(b.text, VALUE_MAX), "warning" if b.warning else "breach")
+            for b in found]  # fmt: skip
+    return table("breaches", ("rule", "op", "what", "kind"), rows)
+
+
+def table(label: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> Html:
+    """A table that scrolls by itself where it is too wide."""
+    body = (el("tr", (el("td", cell) for cell in cells)) for cells in rows)
+    drawn = el("table", el("thead", el("tr", (el("th", h, scope="col") for h in heads))),
+               el("tbody", body))  # fmt: skip
+    return el("div", drawn, class_="scroll", role="region", tabindex=0, aria_label=label)
+
+
+# Anomalies.
+
+
+def anomalies(evidence: Evidence, groups: Sequence[Group], time: TimeScale) -> Html:
+    """Every told anomaly: its story, its operations, its place in time."""
+    if not groups:
+        return el("p", "None was found.", class_="note")
+    return join(_group(evidence.history, group, time) for group in groups)
+
+
+def _group(history: History, group: Group, time: TimeScale) -> Html:
+    cards = [_card(history, told, time, is_open=n == 0) for n, told in enumerate(group.told)]
+    more = group.found - len(group.told)
+    rest = f"{len(group.told)} of {group.found} are told here; results.json may hold more."
+    return el(
+        "section",
+        el("h3", el("span", group.claim, class_="claim"), f" {group.name} ",
+           el("span", f"({group.found})", class_="times")),
+        cards[:CARDS_MAX],
+        el("details", el("summary", f"{len(cards) - CARDS_MAX} more"), cards[CARDS_MAX:],
+           class_="more") if len(cards) > CARDS_MAX else None,
+        el("p", rest, class_="note") if more > 0 else None,
+        class_="group",
+    )  # fmt: skip
+
+
+def _card(history: History, told: Told, time: TimeScale, *, is_open: bool) -> Html:
+    a = told.anomaly
+    at = seconds(told.at_ns) if told.at_ns >= 0 else "unknown time"
+    story = short(a.story, STORY_MAX)
+    cited = (*a.ops, *(int(match[2]) for match in _OP.finditer(story)))
+    known = [op for index in sorted({*cited}) if (op := _op_at(history, index)) is not None]
+    shown = {op.index for op in known[:OPS_MAX]}
+    places = " ".join(f"{time.at(op.time):g}" for op in known if op.index in a.ops and op.time >= 0)
+    show = el("a", "show on the timeline", href="#timeline", class_="show", data_marks=places)
+    return el(
+        "details",
+        el("summary", el("span", at, class_="at"), " ",
+           el("span", clean(a.story)[:140], class_="start")),
+        el("p", linked(story, told.number, shown), class_="story"),
+        _operations(known[:OPS_MAX], told.number),
+        _more_ops(a.ops, known),
+        el("p", show, " · ", el("code", short(a.signature, VALUE_MAX)), class_="note"),
+        id=f"anomaly-{told.number}", open=is_open, class_="anomaly",
+    )  # fmt: skip
+
+
+def _more_ops(ops: Sequence[int], known: Sequence[Op]) -> Html | None:
+    rest = [op.index for op in known[OPS_MAX:]]
+    lost = [index for index in ops if index not in {op.index for op in known}]
+    said = f"Also operations {', '.join(map(str, rest))}. " if rest else ""
+    said += f"Not in this history: {', '.join(map(str, lost))}." if lost else ""
+    return el("p", short(said, STORY_MAX), class_="note") if said else None
+
+
+def linked(story: str, number: int, shown: Collection[int]) -> Html:
+    """A story, in which operations are links to their rows, where they have one."""
+    parts: list[Child] = []
+    end = 0
+    for match in _OP.finditer(story):
+        if int(match[2]) in shown:
+            link = el("a", match[0], href=f"#op-{number}-{int(match[2])}")
+            parts += [story[end : match.start()], link]
+            end = match.end()
+    return join(*parts, story[end:])
+
+
+def _operations(ops: Sequence[Op], number: int) -> Html | None:
+    if not ops:
+        return None
+    heads = ("op", "time", "process", "type", "f", "value", "more")
+    body = (
+        el(
+            "tr",
+            (el("td", cell) for cell in (
+                op.index, el("span", _when(op), class_="at"), op.process,
+                el("span", op.type, class_=f"outcome {op.type}"), short(op.f, VALUE_MAX),
+                el("code", plain(op.value)), el("code", _more(op)),
+            )),
+            id=f"op-{number}-{op.index}",
+        )
+        for op in ops
+    )  # fmt: skip
+    drawn = el("table", el("thead", el("tr", (el("th", h, scope="col") for h in heads))),
+               el("tbody", body))  # fmt: skip
+    return el("div", drawn, class_="scroll", role="region", tabindex=0, aria_label="operations")
+
+
+def _when(op: Op) -> str:
+    return seconds(op.time) if op.time >= 0 else "unknown"
+
+
+def _more(op: Op) -> str:
+    more = dict(op.ext or {})
+    if op.error is not None:
+        more["error"] = op.error
+    return plain(more) if more else ""
+
+
+def _op_at(history: History, index: int) -> Op | None:
+    try:
+        return history[index]
+    except KeyError:
+        return None
+
+
+def plain(value: object) -> str:
+    """A value as JSON where it is that, of a bounded length."""
+    if value is None:
+        return ""
+    try:
+        told = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, UnicodeError):
+        told = repr(value)
+    return short(told, VALUE_MAX)

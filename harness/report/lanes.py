@@ -1,0 +1,230 @@
+"""What observers saw of the cluster, as lanes of a timeline: a state and how long it was told.
+
+An answer is true at one instant between its question and itself. A lane draws a state from the
+answer that told it to the next answer, so a change is drawn late by up to one round of questions.
+Answers of another shape are left out here; whoever judges them has said so.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from histories.history import History
+from histories.observed import (
+    OBSERVE_CONTROLLER,
+    OBSERVE_REPLICA,
+    OBSERVE_ROUTE,
+    ControllerView,
+    ReplicaView,
+    SetView,
+    T,
+    decoded,
+)
+from histories.op import HistoryError, Op
+
+State = Literal["master", "slave", "leader", "follower", "answers", "silent", "set"]
+NOT_LEADER = "CONTROLLER_NOT_LEADER"
+LANES_MAX, SEGMENTS_MAX = 60, 1500
+NOBODY = "no master"
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """A state and when it was told. `shade` is its strength from 0 to 3, where that says
+    something; `op` the answer that told it first."""
+
+    state: State
+    start_ns: int
+    end_ns: int
+    label: str
+    told: str
+    op: int
+    shade: int = 0
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the timeline; `node` where it is of one node. `dropped` are states too short to
+    draw among so many."""
+
+    name: str
+    node: str
+    segments: tuple[Segment, ...]
+    dropped: int = 0
+
+
+class Lanes(msgspec.Struct, frozen=True, kw_only=True):
+    """The timeline: what controllers held of each broker set, and what each node was."""
+
+    sets: tuple[Lane, ...]
+    nodes: tuple[Lane, ...]
+    left_out: int
+
+
+def lanes(history: History, end_ns: int, first: Sequence[str], struck: Iterable[str]) -> Lanes:
+    """All lanes of a history.
+
+    Args:
+        end_ns: where the last states end.
+        first: broker sets that come first: the ones that the run is about.
+        struck: nodes that faults hit, which have a lane even if nobody ever asked them.
+    """
+    names = _node_names(history)
+    sets = _set_lanes(history, end_ns, names)
+    order = sorted(sets, key=lambda name: (name not in first, name))
+    drawn = [lane for name in order for lane in sets[name]]
+    nodes = _node_lanes(history, end_ns)
+    for node in struck:
+        if node and node not in nodes:
+            nodes[node] = Lane(name=node, node=node, segments=())
+    in_order = [nodes[name] for name in sorted(nodes)]
+    left_out = max(0, len(drawn) - LANES_MAX) + max(0, len(in_order) - LANES_MAX)
+    return Lanes(
+        sets=tuple(drawn[:LANES_MAX]), nodes=tuple(in_order[:LANES_MAX]), left_out=left_out
+    )
+
+
+def _node_names(history: History) -> dict[tuple[str, int], str]:
+    """Which node an id of a set is, as the nodes said themselves; the last to say so has it."""
+    names = {}
+    for op in history.clients:
+        view = _view(op, OBSERVE_REPLICA, ReplicaView)
+        if view is not None and view.id is not None:
+            names[view.set, view.id] = view.node
+    return names
+
+
+def _view(op: Op, f: str, kind: type[T]) -> T | None:
+    if op.f != f or op.type != "ok":
+        return None
+    try:
+        return decoded(op, kind)
+    except HistoryError:
+        return None
+
+
+# Broker sets, by what controllers said.
+
+
+def _set_lanes(
+    history: History, end_ns: int, names: dict[tuple[str, int], str]
+) -> dict[str, tuple[Lane, ...]]:
+    masters: dict[str, list[Segment]] = defaultdict(list)
+    members: dict[str, list[Segment]] = defaultdict(list)
+    for op in history.clients:
+        view = _view(op, OBSERVE_CONTROLLER, ControllerView)
+        if view is not None and op.time >= 0:
+            for name, seen in view.sets.items():
+                _extend(masters[name], _master(name, seen, names, op, view.node))
+                _extend(members[name], _members(name, seen, names, op, view.node))
+    return {
+        name: (
+            _lane(f"{name} master", "", masters[name], end_ns),
+            _lane(f"{name} SyncStateSet", "", members[name], end_ns),
+        )
+        for name in masters
+    }
+
+
+def _called(name: str, broker_id: int, names: dict[tuple[str, int], str]) -> str:
+    return names.get((name, broker_id), f"id {broker_id}")
+
+
+def _master(
+    name: str, seen: SetView, names: dict[tuple[str, int], str], op: Op, who: str
+) -> Segment:
+    master = NOBODY if seen.master is None else _called(name, seen.master, names)
+    return Segment(
+        state="silent" if seen.master is None else "master",
+        start_ns=op.time,
+        end_ns=op.time,
+        label=f"{seen.master_epoch}: {master}",
+        told=f"{name}: {master} in master epoch {seen.master_epoch} (controller {who}, op "
+        f"{op.index})",
+        op=op.index,
+        shade=seen.master_epoch % 2,
+    )
+
+
+def _members(
+    name: str, seen: SetView, names: dict[tuple[str, int], str], op: Op, who: str
+) -> Segment:
+    members = sorted(_called(name, i, names) for i in seen.sync_state_set)
+    ordinary = max(1, len(seen.replicas))
+    return Segment(
+        state="set",
+        start_ns=op.time,
+        end_ns=op.time,
+        label=" ".join(members) or "empty",
+        told=f"{name}: SyncStateSet {', '.join(members) or 'empty'} of {len(seen.replicas)} "
+        f"replicas, SyncStateSet epoch {seen.sync_state_set_epoch} (controller {who}, op "
+        f"{op.index})",
+        op=op.index,
+        shade=min(3, round(3 * len(members) / ordinary)),
+    )
+
+
+# Nodes, by their own words.
+
+
+def _node_lanes(history: History, end_ns: int) -> dict[str, Lane]:
+    seen: dict[str, list[Segment]] = defaultdict(list)
+    for op in history.clients:
+        if op.f in (OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE) and op.type != "invoke":
+            node = op.value.get("node") if isinstance(op.value, dict) else None
+            if isinstance(node, str) and op.time >= 0:
+                _extend(seen[node], _state(op, node))
+    return {node: _lane(node, node, found, end_ns) for node, found in seen.items()}
+
+
+def _state(op: Op, node: str) -> Segment:
+    state: State
+    label = more = ""
+    if op.type != "ok":
+        led = isinstance(op.error, list) and NOT_LEADER in op.error[:1]
+        state = "follower" if led else "silent"
+        more = f": {op.error}" if op.error is not None else ""
+    elif op.f == OBSERVE_CONTROLLER:
+        state = label = "leader"
+    elif op.f == OBSERVE_ROUTE:
+        state = "answers"
+    else:
+        view = _view(op, OBSERVE_REPLICA, ReplicaView)
+        leads = view is not None and view.leads
+        state = "master" if leads else "slave"
+        if view is not None:
+            epoch = view.epochs[-1].epoch if view.epochs else None
+            label = f"epoch {epoch}" if leads and epoch is not None else ""
+            more = "" if epoch is None else f" in epoch {epoch}"
+    told = {"silent": "no answer", "answers": "answers"}.get(state, state)
+    return Segment(
+        state=state,
+        start_ns=op.time,
+        end_ns=op.time,
+        label=label,
+        told=f"{node}: {told}{more} (op {op.index})",
+        op=op.index,
+    )
+
+
+# Runs of equal states.
+
+
+def _extend(found: list[Segment], segment: Segment) -> None:
+    """Add a state, unless it is the one that was told before."""
+    if found and (found[-1].state, found[-1].label) == (segment.state, segment.label):
+        return
+    if found:
+        found[-1] = msgspec.structs.replace(found[-1], end_ns=segment.start_ns)
+    found.append(segment)
+
+
+def _lane(name: str, node: str, found: list[Segment], end_ns: int) -> Lane:
+    if found:
+        found[-1] = msgspec.structs.replace(found[-1], end_ns=max(end_ns, found[-1].start_ns))
+    kept = found
+    if len(found) > SEGMENTS_MAX:  # the longest stay, in their order
+        lengths = sorted((s.end_ns - s.start_ns for s in found), reverse=True)
+        least = lengths[SEGMENTS_MAX]
+        kept = [s for s in found if s.end_ns - s.start_ns > least][:SEGMENTS_MAX]
+    return Lane(name=name, node=node, segments=tuple(kept), dropped=len(found) - len(kept))

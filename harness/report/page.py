@@ -1,0 +1,211 @@
+"""The page: all parts of a report in one file that asks nobody for anything.
+
+Style and script are inside, and the page's policy allows these two by their digests and nothing
+else: no request leaves, and markup that slipped through could neither run nor load anything.
+Without a script everything is readable; with one, plots can be zoomed.
+"""
+
+import traceback
+from base64 import b64encode
+from collections.abc import Callable
+from hashlib import sha256
+from importlib.resources import files
+
+from harness.report import findings, tables
+from harness.report.bands import Actions, actions
+from harness.report.evidence import Evidence, Group, grouped
+from harness.report.lanes import lanes
+from harness.report.markup import Child, Html, clean, el, join
+from harness.report.measures import Kind, kinds, windows
+from harness.report.plot import (
+    FAULTS_MAX,
+    axis,
+    lane_row,
+    latency_plot,
+    marks_row,
+    rate_plot,
+    row,
+    shared,
+)
+from harness.report.timescale import TimeScale, duration, seconds, timescale
+
+FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
+OPEN_KINDS = 4  # plots that need no click
+
+
+def render(evidence: Evidence) -> str:
+    """A run as a page. Pure: equal evidence gives an equal page."""
+    style, script = _inside("report.css"), _inside("report.js")
+    o = evidence.options
+    title = f"{findings.WORDS.get(evidence.results.valid, 'unknown')}: {', '.join(o.workload)}"
+    head = join(
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=policy(style, script)),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("meta", name="referrer", content="no-referrer"),
+        el("meta", name="color-scheme", content="light dark"),
+        el("title", f"{title} — Max-Q"),
+        Html(f"<style>{style}</style>"),
+    )
+    content = join(_body(evidence), Html(f"<script>{script}</script>"))
+    page = el("html", el("head", head), el("body", content), lang="en")
+    return f"<!doctype html>\n{page}\n"
+
+
+def policy(style: str, script: str) -> str:
+    """A content security policy that allows this style and this script and nothing else."""
+
+    def digest(what: str) -> str:
+        return b64encode(sha256(what.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; "
+        f"script-src 'sha256-{digest(script)}'; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _inside(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _body(evidence: Evidence) -> Html:
+    time = timescale(evidence.history.ops)
+    done = actions(evidence.history)
+    groups = grouped(evidence)
+    counted = kinds(evidence.history)
+    parts: list[tuple[str, str, Callable[[], Child]]] = [
+        ("claims", "Claims", lambda: findings.claims_table(evidence, groups)),
+        ("anomalies", "Anomalies", lambda: findings.anomalies(evidence, groups, time)),
+        ("timeline", "Timeline", lambda: _timeline(evidence, time, done, groups)),
+        ("latency", "Latency and rate", lambda: _plots(time, counted)),
+        ("faults", "Faults", lambda: tables.faults_table(done)),
+        ("recovery", "Recovery", lambda: tables.recovery_table(evidence)),
+        ("operations", "Operations", lambda: tables.kinds_table(counted)),
+        ("checkers", "Checkers", lambda: _checkers(evidence)),
+        ("setup", "Set-up", lambda: tables.setup_table(evidence)),
+    ]
+    nav = el("nav", (el("a", title, href=f"#{name}") for name, title, _ in parts),
+             aria_label="parts of this report")  # fmt: skip
+    sections = (
+        el("section", el("h2", title), guarded(part), id=name) for name, title, part in parts
+    )
+    return join(
+        shared(time, done.bands),
+        el("a", "skip to the anomalies", href="#anomalies", class_="skip"),
+        el("div", guarded(lambda: findings.head(evidence, groups)),
+           guarded(lambda: findings.commands(evidence)), nav, class_="top"),
+        el("main", sections),
+        el("footer", el("p", f"{len(evidence.history):,} operations, "
+                             f"{duration(time.length_ns)} of the run's own clock.")),
+    )  # fmt: skip
+
+
+def guarded(part: Callable[[], Child]) -> Html:
+    """A part of the page; one that cannot be drawn says so, and the others stay."""
+    try:
+        return join(part())
+    except Exception:  # of a history that nobody foresaw: the rest of the page is evidence still
+        why = clean(traceback.format_exc())
+        return join(el("p", "This part could not be drawn; the verdict does not depend on it.",
+                       class_="note"), el("pre", why))  # fmt: skip
+
+
+def _timeline(evidence: Evidence, time: TimeScale, done: Actions, groups: list[Group]) -> Html:
+    on = done.by_node()
+    first = tuple(evidence.options.context().broker_sets)
+    seen = lanes(evidence.history, time.end_ns, first, sorted(on))
+    marks = {
+        told.number: (told.at_ns, f"{group.claim} {group.name} at {seconds(told.at_ns)}")
+        for group in groups
+        for told in group.told
+        if told.at_ns >= 0
+    }
+    hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
+    dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
+    notes = "A state is drawn from the answer that told it to the next one, so a change appears up "
+    notes += "to one round of questions late."
+    notes += f" {seen.left_out} lines are left out." if seen.left_out else ""
+    notes += f" {dropped} states are too short to be drawn here." if dropped else ""
+    notes += f" {hidden} faults on nodes are not drawn, for their number." if hidden else ""
+    return join(
+        el("p", notes, class_="note"),
+        toolbar(),
+        tables.legend(done),
+        el("div", axis(time),
+           marks_row(time, marks) if marks else None,
+           (lane_row(time, lane, ()) for lane in seen.sets),
+           (lane_row(time, lane, on.get(lane.node, ())) for lane in seen.nodes),
+           axis(time), class_="plots"),
+        state_legend(),
+    )  # fmt: skip
+
+
+def _checkers(evidence: Evidence) -> Html:
+    return join(findings.checkers_table(evidence), findings.breaches(evidence))
+
+
+def state_legend() -> Html:
+    """What the fills of the timeline mean."""
+    states = ("master", "slave", "leader", "follower", "answers", "silent")
+    words = {"silent": "no answer, or no master", "answers": "answers (name server)"}
+    boxes = (
+        el("li", el("svg", el("rect", width=22, height=12, rx=2, class_=f"state {state}"),
+                    width=22, height=12, aria_hidden="true"), " ", words.get(state, state))
+        for state in states
+    )  # fmt: skip
+    whole = el("svg", (el("rect", x=n * 11, width=11, height=12, class_=f"state set shade-{n + 1}")
+                       for n in range(3)), width=33, height=12, aria_hidden="true")  # fmt: skip
+    return el("ul", boxes, el("li", whole, " SyncStateSet, the stronger the more members"),
+              class_="legend", aria_label="states")  # fmt: skip
+
+
+def toolbar() -> Html:
+    """What a script offers; without one it stays hidden."""
+    buttons = (("zoom-in", "Zoom in"), ("zoom-out", "Zoom out"), ("earlier", "Earlier"),
+               ("later", "Later"), ("whole", "Whole run"))  # fmt: skip
+    return el(
+        "div",
+        (el("button", words, type="button", data_do=name) for name, words in buttons),
+        el("output", "Drag across a plot to zoom.", id="readout", aria_live="off"),
+        class_="toolbar", id="toolbar", hidden=True, role="toolbar", aria_label="view of all plots",
+    )  # fmt: skip
+
+
+def _plots(time: TimeScale, counted: list[Kind]) -> Html:
+    if not counted:
+        return el("p", "No client did anything.", class_="note")
+    order = sorted(counted, key=lambda kind: (
+        FIRST.index(kind.f) if kind.f in FIRST else len(FIRST), kind.f.startswith("observe"),
+        -kind.invoked, kind.f))  # fmt: skip
+    shown, rest = order[:OPEN_KINDS], order[OPEN_KINDS:]
+    outcomes = (
+        el("li", el("svg", el("rect", width=12, height=12, rx=6, class_=f"key {name}"),
+                    width=12, height=12, aria_hidden="true"), f" {name}")
+        for name in ("ok", "info", "fail")
+    )  # fmt: skip
+    lines = (
+        el("li", el("svg", el("path", d="M0 6H22", class_=f"quantile {name}"), width=22, height=12,
+                    aria_hidden="true"), f" {name} of ok")
+        for name in ("p50", "p99")
+    )  # fmt: skip
+    more = None
+    if rest:
+        names = ", ".join(kind.f for kind in rest)
+        more = el("details", el("summary", f"{len(rest)} more: {names}"),
+                  (_kind(time, kind) for kind in rest), class_="more")  # fmt: skip
+    return join(
+        el("p", "Above: latency, from each invocation, on a logarithmic scale. Below: completions "
+           "a second, stacked. Shaded: faults, from their begin to their heal.", class_="note"),
+        el("ul", outcomes, lines, class_="legend", aria_label="outcomes"),
+        el("div", axis(time), (_kind(time, kind) for kind in shown), more, class_="plots"),
+    )  # fmt: skip
+
+
+def _kind(time: TimeScale, kind: Kind) -> Html:
+    stretches = windows(kind, time)
+    drawn, said = latency_plot(time, kind, stretches)
+    never = f"{kind.open} never completed. " if kind.open else ""
+    counts = " · ".join(f"{n:,} {outcome}" for outcome, n in kind.counts.items() if n)
+    name = join(el("b", kind.f), el("small", counts), el("small", said, never))
+    return el("div", row(name, drawn, kind="tall"), row("", rate_plot(time, kind, stretches)),
+              class_="kind")  # fmt: skip

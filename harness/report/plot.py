@@ -1,0 +1,269 @@
+"""The drawing: plots of equal width over one time axis, as SVG that stretches.
+
+A plot is an outer SVG, in pixels and per cent, which holds text, and an inner one of `WIDTH` units,
+which is stretched and which a zoom views in part. What all plots have (grid, bands of faults,
+marks) is drawn once in `shared` and used by each.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.report.bands import Band
+from harness.report.lanes import Lane, Segment
+from harness.report.markup import Html, el, join
+from harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
+from harness.report.timescale import WIDTH, TimeScale, duration, seconds
+
+LANE, STRIP, STRIPS_MAX, GAP = 16, 5, 4, 3  # px
+LATENCY, RATE, AXIS = 120, 46, 20  # px
+HIGH = 1000  # px; more than any plot
+BAND_GAP = 6  # units between bands of one colour that are drawn as one: half a pixel or so
+FAULTS_MAX = 1000  # on one node, that are drawn
+EDGED = 25  # units; the edge of a narrower state would hide it
+CHAR, NARROW = 6.4, 640  # px: of a letter; of the narrowest plot, for labels where no script runs
+
+
+def plot(
+    height: int, label: str, *parts: Html, texts: Sequence[Html] = (), role: str = "img"
+) -> Html:
+    """A plot: `parts` in units, `texts` beside them. One with links in it is no `img`."""
+    inner = el(
+        "svg",
+        *parts,
+        class_="x",
+        width="100%",
+        height=height,
+        viewBox=f"0 0 {WIDTH} {height}",
+        preserveAspectRatio="none",
+    )
+    return el(
+        "svg", inner, *texts, class_="plot", width="100%", height=height, role=role,
+        aria_label=label,
+    )  # fmt: skip
+
+
+def row(name: Html | str, drawn: Html, *, kind: str = "") -> Html:
+    """A plot with its name at the left."""
+    return el("div", el("div", name, class_="name"), drawn, class_=f"row {kind}".strip())
+
+
+def use(*ids: str) -> Html:
+    """What all plots share, by name."""
+    return join(el("use", href=f"#{name}") for name in ids)
+
+
+def shared(time: TimeScale, bands: Iterable[Band]) -> Html:
+    """Grid, bands, marks and cursor, drawn once."""
+    grid = (el("line", x1=x, x2=x, y1=0, y2=HIGH, class_="grid") for x, _ in time.ticks())
+    shades = (_shade(*one) for one in shaded(time, bands))
+    cursor = el("line", x1=-9, x2=-9, y1=0, y2=HIGH, class_="cursor", id="cursor-line")
+    chosen = el("rect", x=-9, y=0, width=0, height=HIGH, class_="chosen", id="chosen")
+    return el(
+        "svg",
+        el("defs", el("g", grid, id="grid"), el("g", shades, id="bands"),
+           el("g", id="marks"), el("g", chosen, cursor, id="cursor")),
+        width=0, height=0, aria_hidden="true", class_="defs", id="shared",
+        data_from=time.start_ns / 1e9, data_to=time.end_ns / 1e9,
+    )  # fmt: skip
+
+
+def shaded(time: TimeScale, bands: Iterable[Band]) -> list[tuple[str, float, float]]:
+    """Where each colour is: (colour, from, to) in units; what overlaps, or nearly meets, is one.
+
+    All plots use these, so their number must not grow with that of faults.
+    """
+    spans: dict[str, list[tuple[float, float]]] = {}
+    for band in bands:
+        spans.setdefault(band.color, []).append(_span(time, band.fault.begun_ns, band.end_ns()))
+    found: list[tuple[str, float, float]] = []
+    for color, each in spans.items():
+        whole: list[tuple[float, float]] = []
+        for start, end in sorted(each):
+            if whole and start <= whole[-1][1] + BAND_GAP:
+                whole[-1] = whole[-1][0], max(end, whole[-1][1])
+            else:
+                whole.append((start, end))
+        found += [(color, start, end) for start, end in whole]
+    return found
+
+
+def _shade(color: str, start: float, end: float) -> Html:
+    return el("rect", x=start, y=0, width=round(end - start, 1), height=HIGH, fill=color,
+              class_="band")  # fmt: skip
+
+
+def _span(time: TimeScale, start_ns: int, end_ns: int | None) -> tuple[float, float]:
+    """Units from, to; never invisibly narrow."""
+    start = time.at(max(start_ns, time.start_ns))
+    end = WIDTH if end_ns is None or end_ns < 0 else time.at(end_ns)
+    return start, max(end, start + 4)
+
+
+def label(x: float, width: float, y: float, words: str, kind: str = "seg") -> Html:
+    """Text at a place, which a script shows where there is room (0: always)."""
+    fits = not width or len(words) * CHAR + 6 <= width * NARROW / WIDTH
+    return el(
+        "text", words, class_=kind, data_x=x, data_w=width, x=f"{x * 100 / WIDTH:.2f}%", y=y,
+        visibility=None if fits else "hidden",
+    )  # fmt: skip
+
+
+def axis(time: TimeScale) -> Html:
+    """The times, above or below plots."""
+    texts = [label(x, 0, 14, words, "tick") for x, words in time.ticks()]
+    said = f"time from {seconds(time.start_ns)} to {seconds(time.end_ns)}"
+    return row("", plot(AXIS, said, use("grid"), texts=texts), kind="axis")
+
+
+# The timeline.
+
+
+def lane_row(time: TimeScale, lane: Lane, bands: Sequence[Band]) -> Html:
+    """One line of the timeline: its states, and below them the faults on its node."""
+    bands = bands[:FAULTS_MAX]
+    slots = stacked(time, lane.node, bands)
+    height = LANE + GAP + (max(slots.values(), default=-1) + 1) * STRIP + GAP
+    bars = [_bar(time, s) for s in lane.segments]
+    strips = [_strip(time, lane.node, band, slots[n]) for n, band in enumerate(bands) if n in slots]
+    texts = []
+    for s in lane.segments:
+        if s.label:
+            start, end = _span(time, s.start_ns, s.end_ns)
+            texts.append(
+                label(start, round(end - start, 1), GAP + 12, s.label, f"seg on-{_ink(s)}")
+            )
+    said = f"{lane.name}: {len(lane.segments)} states, {len(bands)} faults"
+    drawn = plot(height, said, use("grid"), *bars, *strips, use("marks", "cursor"), texts=texts)
+    return row(lane.name, drawn, kind="lane")
+
+
+def _ink(segment: Segment) -> str:
+    return "strong" if segment.state in ("master", "leader") else segment.state
+
+
+def _bar(time: TimeScale, s: Segment) -> Html:
+    start, end = _span(time, s.start_ns, s.end_ns)
+    told = f"{seconds(s.start_ns)} to {seconds(s.end_ns)}: {s.told}"
+    return el(
+        "rect", el("title", told), x=start, y=GAP, width=round(end - start, 1), height=LANE,
+        class_=f"state {s.state} shade-{s.shade}" + (" wide" if end - start > EDGED else ""),
+    )  # fmt: skip
+
+
+def stacked(time: TimeScale, node: str, bands: Sequence[Band]) -> dict[int, int]:
+    """A line for each band by its number, such that bands of one line do not overlap."""
+    free: list[float] = []
+    lines: dict[int, int] = {}
+    for number, band in enumerate(bands):
+        start, end = _span(time, band.fault.begun_ns, band.end_ns(node))
+        line = next((n for n, until in enumerate(free) if until <= start), len(free))
+        line = min(line, STRIPS_MAX - 1)
+        free[line : line + 1] = [end]
+        lines[number] = line
+    return lines
+
+
+def _strip(time: TimeScale, node: str, band: Band, line: int) -> Html:
+    end_ns = band.end_ns(node)
+    start, end = _span(time, band.fault.begun_ns, end_ns)
+    healed = "never healed" if end_ns is None else f"healed at {seconds(end_ns)}"
+    proof = "" if band.fault.holds else ", WITHOUT PROOF"
+    told = f"{band.f} of {node} at {seconds(band.fault.begun_ns)}, {healed}{proof}"
+    return el(
+        "rect", el("title", told), x=start, y=GAP + LANE + line * STRIP + 1,
+        width=round(end - start, 1), height=STRIP - 1, fill=band.color, class_="strip",
+    )  # fmt: skip
+
+
+# Latency and rate.
+
+
+def latency_plot(time: TimeScale, kind: Kind, stretches: Sequence[Window]) -> tuple[Html, str]:
+    """Points by outcome and quantiles of what was ok; with a sentence on what was drawn."""
+    height = LogScale(kind.slowest_ns, LATENCY)
+    drawn, paths = 0, []
+    for outcome in OUTCOMES:
+        points = thinned(kind.points[outcome], time, height)
+        drawn += len(points)
+        dots = "".join(f"M{x:g} {y:g}h.01" for x, y in points)
+        if dots:
+            paths.append(el("path", d=dots, class_=f"dots {outcome}"))
+    for name in ("p99", "p50"):
+        line = _steps(time, height, [(w, getattr(w, f"{name}_ns")) for w in stretches])
+        if line:
+            paths.append(el("path", d=line, class_=f"quantile {name}"))
+    scale = [
+        el("line", x1=0, x2=WIDTH, y1=height.at(ns), y2=height.at(ns), class_="grid")
+        for ns in height.decades()
+    ]
+    texts = [label(0, 0, max(10, height.at(ns) - 3), duration(ns), "y") for ns in height.decades()]
+    total = sum(map(len, kind.points.values()))
+    said = "" if drawn == total else f"{drawn:,} points stand for {total:,} operations. "
+    words = f"latency of {kind.f}, logarithmic, {total} operations, slowest " + duration(
+        kind.slowest_ns
+    )
+    return (
+        plot(LATENCY, words, use("bands", "grid"), *scale, *paths, use("marks", "cursor"),
+             texts=texts),
+        said,
+    )  # fmt: skip
+
+
+def _steps(time: TimeScale, height: LogScale, values: Sequence[tuple[Window, int | None]]) -> str:
+    """A line of steps, broken where there is no value."""
+    path, pen_down = [], False
+    for window, ns in values:
+        if ns is not None:
+            start, end, y = time.at(window.start_ns), time.at(window.end_ns), height.at(ns)
+            path.append(f"{'L' if pen_down else 'M'}{start:g} {y:g}H{end:g}")
+        pen_down = ns is not None
+    return "".join(path)
+
+
+def rate_plot(time: TimeScale, kind: Kind, stretches: Sequence[Window]) -> Html:
+    """Completions a second, one outcome on top of the other."""
+    top = max((sum(w.per_s.values()) for w in stretches), default=0) or 1.0
+    below = [0.0] * len(stretches)
+    areas = []
+    for outcome in OUTCOMES:
+        above = [b + w.per_s[outcome] for b, w in zip(below, stretches, strict=True)]
+        if above != below:
+            areas.append(_area(time, stretches, below, above, top, outcome))
+        below = above
+    words = f"rate of {kind.f}: at most {top:.3g} completions a second"
+    texts = [label(0, 0, 11, f"{top:.3g}/s", "y")]
+    return plot(RATE, words, use("bands", "grid"), *areas, use("marks", "cursor"), texts=texts)
+
+
+def _area(
+    time: TimeScale,
+    stretches: Sequence[Window],
+    below: Sequence[float],
+    above: Sequence[float],
+    top: float,
+    outcome: str,
+) -> Html:
+    def y(value: float) -> str:
+        return f"{RATE - 1 - value * (RATE - 4) / top:.1f}".removesuffix(".0")
+
+    ends = [(f"{time.at(w.start_ns):g}", f"{time.at(w.end_ns):g}") for w in stretches]
+    there = [f"L{a} {y(v)}H{b}" for (a, b), v in zip(ends, above, strict=True)]
+    back = [f"L{b} {y(v)}H{a}" for (a, b), v in zip(reversed(ends), reversed(below), strict=True)]
+    path = f"M{there[0][1:]}{''.join(there[1:])}{''.join(back)}Z"
+    return el("path", d=path, class_=f"area {outcome}")
+
+
+def marks_row(time: TimeScale, marks: Mapping[int, tuple[int, str]]) -> Html:
+    """Anomalies on the time axis: by number, (time, told); where many fall together, the first."""
+    taken: dict[float, list[int]] = {}
+    for number, (at_ns, _) in marks.items():
+        taken.setdefault(time.at(at_ns) // 40 * 40, []).append(number)
+    shapes = []
+    for x, numbers in sorted(taken.items()):
+        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
+        bar = el("rect", el("title", f"{marks[numbers[0]][1]}{more}"), x=x, y=GAP, width=30,
+                 height=LANE, class_="anomaly")  # fmt: skip
+        shapes.append(el("a", bar, href=f"#anomaly-{numbers[0]}", aria_label=marks[numbers[0]][1]))
+    height = LANE + 2 * GAP
+    said = f"{len(marks)} anomalies"
+    drawn = plot(height, said, use("grid"), *shapes, use("marks", "cursor"), role="group")
+    return row("anomalies", drawn, kind="lane")

@@ -1,0 +1,176 @@
+"""The numbers of a report: faults with their proofs, recoveries, operations, how it was set up."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from checkers.faults import HOLDS, Fault
+from checkers.recovery import recoveries
+from harness.report.bands import Actions, kind_of
+from harness.report.evidence import Evidence
+from harness.report.findings import plain, table
+from harness.report.markup import Child, Html, el, join, short
+from harness.report.measures import Kind, quantile
+from harness.report.timescale import duration, seconds
+
+ACTIONS_MAX, RECOVERIES_MAX, SETTINGS_MAX = 500, 500, 400
+NAME_MAX, VALUE_MAX = 120, 300
+BAR = 120  # px
+
+
+def swatch(color: str) -> Html:
+    """A little of a colour."""
+    box = el("rect", width=12, height=12, rx=2, fill=color, class_="swatch")
+    return el("svg", box, width=12, height=12, aria_hidden="true")
+
+
+def legend(actions: Actions) -> Html | None:
+    """Which colour is which fault."""
+    if not actions.colors:
+        return None
+    entries = (el("li", swatch(color), " ", short(f, NAME_MAX))
+               for f, color in actions.colors.items())  # fmt: skip
+    return el("ul", entries, class_="legend", aria_label="colours of faults")
+
+
+def faults_table(actions: Actions) -> Html:
+    """Every action of the nemesis, what probes saw of it, and what undid it."""
+    healed = {
+        band.fault.begun: sorted({heal.begun for heal in band.healed.values()})
+        for band in actions.bands
+    }
+    rows = [_action(action, actions, healed) for action in actions.every[:ACTIONS_MAX]]
+    heads = ("begun", "took", "action", "asked for", "on", "proof", "undone by")
+    more = len(actions.every) - len(rows)
+    note = el("p", f"{more} more are not shown.", class_="note") if more else None
+    return join(_anchored(heads, rows, actions), note)
+
+
+def _anchored(heads: Sequence[str], rows: Sequence[Sequence[Child]], actions: Actions) -> Html:
+    body = (
+        el("tr", (el("td", cell) for cell in cells), id=f"action-{action.begun}")
+        for action, cells in zip(actions.every, rows, strict=False)
+    )
+    drawn = el("table", el("thead", el("tr", (el("th", h, scope="col") for h in heads))),
+               el("tbody", body))  # fmt: skip
+    return el("div", drawn, class_="scroll", role="region", tabindex=0, aria_label="faults")
+
+
+def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) -> list[Child]:
+    color = actions.colors.get(action.f) if kind_of(action) == "fault" else None
+    took = "never ended"
+    if action.ended_ns is not None:
+        took = duration(max(0, action.ended_ns - action.begun_ns))
+    undone: Child = None
+    if color is not None:
+        links = [el("a", f"op {op}", href=f"#action-{op}") for op in healed.get(action.begun, ())]
+        undone = [[link, " "] for link in links] or "nothing"
+    return [
+        el("span", seconds(action.begun_ns), class_="at"),
+        el("span", took, class_="at"),
+        el("span", swatch(color) if color else None, " ", short(action.f, NAME_MAX),
+           class_="action"),
+        plain(action.request),
+        _nodes(action),
+        _proof(action),
+        undone,
+    ]  # fmt: skip
+
+
+def _nodes(action: Fault) -> Html:
+    told = []
+    for node in action.nodes:
+        done = action.result.get(node) if isinstance(action.result, dict) else None
+        role = done.get("role") if isinstance(done, dict) else None
+        told.append(el("span", short(node, NAME_MAX), f" ({short(role, NAME_MAX)})" if role else "",
+                       class_="node"))  # fmt: skip
+    return join([one, " "] for one in told)
+
+
+def _proof(action: Fault) -> Html:
+    mark = (el("span", "proven", class_="outcome ok") if action.holds
+            else el("span", "NO PROOF", class_="outcome fail"))  # fmt: skip
+    if not isinstance(action.result, dict) or not action.result:
+        return join(mark, " ", plain(action.result))
+    lines = (
+        el("li", el("b", short(node, NAME_MAX)), " ", _seen(done))
+        for node, done in sorted(action.result.items(), key=lambda entry: str(entry[0]))
+    )
+    return el("details", el("summary", mark), el("ul", lines))
+
+
+def _seen(done: Any) -> Html:
+    if not isinstance(done, dict):
+        return el("code", plain(done))
+    held = "" if done.get(HOLDS) is True else "does not hold; "
+    rest = {k: v for k, v in done.items() if k != HOLDS}
+    return join(held, el("code", plain(rest)))
+
+
+def recovery_table(evidence: Evidence) -> Html:
+    """How long each strike kept messages out (RTO), and how many it cost (RPO)."""
+    found = recoveries(evidence.history)
+    if not found:
+        return el("p", "No fault took a node away, so there is nothing to recover from.",
+                  class_="note")  # fmt: skip
+    counts = {k: n for v in evidence.results.verdicts for k, n in v.counts.items()}
+    most = max((r.after_ns for r in found if r.after_ns is not None), default=0)
+    rows: list[Sequence[Child]] = []
+    for r in found[:RECOVERIES_MAX]:
+        cost = counts.get(f"rpo@{r.op}")
+        after: Child = f"not in the {duration(r.sent_ns)} until the last send"
+        if r.after_ns is not None:
+            after = join(_bar(r.after_ns, most), " ", duration(r.after_ns))
+        rows.append((
+            el("span", seconds(r.at_ns), class_="at"), short(r.f, NAME_MAX),
+            f"{short(r.node, NAME_MAX)} ({short(r.part, NAME_MAX)})", after,
+            "not known" if cost is None else f"{cost:,}", "yes" if r.failed_over else "no",
+        ))  # fmt: skip
+    heads = ("at", "fault", "node (as)", "until a send was ok (RTO)", "messages lost (RPO)",
+             "fail-over")  # fmt: skip
+    more = len(found) - len(rows)
+    note = el("p", f"{more} more are not shown.", class_="note") if more else None
+    return join(table("recovery", heads, rows), note)
+
+
+def _bar(value: float, most: float) -> Html:
+    width = max(2, round(BAR * value / most)) if most else 2
+    bar = el("rect", width=width, height=10, y=1, rx=2, class_="bar")
+    return el("svg", bar, width=BAR, height=12, aria_hidden="true")
+
+
+def kinds_table(kinds: Sequence[Kind]) -> Html:
+    """Operations by kind: outcomes, and the latency of what was ok."""
+    rows: list[Sequence[Child]] = []
+    for kind in kinds:
+        ascending = kind.latencies()
+        told = [quantile(ascending, share) for share in (0.5, 0.95, 0.99, 1.0)]
+        rows.append((
+            el("code", short(kind.f, NAME_MAX), class_="id"), f"{kind.invoked:,}",
+            *(f"{n:,}" for n in kind.counts.values()), f"{kind.open:,}",
+            *("" if ns is None else duration(ns) for ns in told),
+        ))  # fmt: skip
+    heads = ("f", "invoked", "ok", "info", "fail", "open", "ok p50", "p95", "p99", "slowest")
+    return el("div", table("operations", heads, rows), class_="numbers")
+
+
+def setup_table(evidence: Evidence) -> Html:
+    """All that is stored of how the run was set up."""
+    rows: list[Sequence[Child]] = [("commit", el("code", short(evidence.commit, VALUE_MAX)))]
+    rows += [
+        (short(name, NAME_MAX), el("code", short(value, VALUE_MAX)))
+        for name, value in _flat(evidence.config, "")
+        if name not in ("commit", "repeat")
+    ]
+    shown = rows[:SETTINGS_MAX]
+    return el("div", table("how it was set up", ("setting", "value"), shown), class_="setup")
+
+
+def _flat(value: Any, name: str, depth: int = 0) -> Iterator[tuple[str, str]]:
+    """A tree of settings as lines."""
+    if isinstance(value, dict) and value and depth < 6:
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key), depth + 1)
+    elif isinstance(value, list) and all(isinstance(v, str) for v in value):
+        yield name, ", ".join(value)
+    else:
+        yield name, value if isinstance(value, str) else plain(value)

@@ -1,0 +1,102 @@
+"""The report in a real browser: nothing leaves it, nothing is wrong with it, it fits and zooms."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser import Browser, found, running
+from report_evidence import hostile
+
+from harness.cli import run_cli
+from harness.report.page import render
+
+PROGRAM = found()
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine"),
+]
+FITS = "[document.documentElement.scrollWidth <= innerWidth, document.body.scrollWidth]"
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with running(str(PROGRAM), tmp_path_factory.mktemp("profile")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    words = ("test", "--environment", "simulated", "--time-limit", "20s", "--seed", "1")
+    assert run_cli([*words, "--mutant", "ack_without_replicas", "--store", str(folder)]) == 1
+    return (folder / "latest").resolve() / "report.html"
+
+
+@pytest.fixture(autouse=True)
+def fresh(browser: Browser) -> None:
+    browser.requests.clear()
+    browser.complaints.clear()
+
+
+def asked_elsewhere(browser: Browser, page: Path) -> list[str]:
+    return [url for url in browser.requests if url.split("#")[0] != page.as_uri()]
+
+
+@pytest.mark.parametrize("width", [800, 1600])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_is_asked_for_nothing_complains_and_all_fits(
+    browser: Browser, report: Path, width: int, dark: bool
+) -> None:
+    browser.go(report, width=width, dark=dark)
+    fits, wide = browser.ask(FITS)
+    assert fits, wide
+    assert browser.ask("document.getElementById('toolbar').hidden") is False
+    background = browser.ask("getComputedStyle(document.body).backgroundColor")
+    assert background == ("rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)")
+    assert asked_elsewhere(browser, report) == []
+    assert browser.complaints == []
+
+
+def test_an_attack_runs_nothing_and_loads_nothing(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "attack.html"
+    page.write_text(render(hostile()))
+    browser.go(page, width=800)
+    assert browser.ask("typeof attack") == "undefined"
+    assert browser.ask("document.images.length + document.scripts.length") == 1
+    assert browser.ask(FITS)[0]
+    assert asked_elsewhere(browser, page) == []
+    assert browser.complaints == []
+
+
+def test_a_drag_zooms_all_plots_and_a_button_shows_the_whole_run(
+    browser: Browser, report: Path
+) -> None:
+    browser.go(report, width=1600, height=1000)
+    views = "[...new Set([...document.querySelectorAll('svg.x')].map(s => +s.viewBox.baseVal.width"
+    views += ".toFixed(3)))]"
+    assert browser.ask(views) == [10_000]
+    place = "(() => { document.getElementById('timeline').scrollIntoView(); const b = document."
+    place += "querySelector('.lane svg.plot').getBoundingClientRect(); return [b.x, b.y, b.width]})"
+    x, y, width = browser.ask(f"{place}()")
+    browser.press("mouseMoved", x + width / 4, y + 8)
+    browser.press("mousePressed", x + width / 4, y + 8)
+    browser.press("mouseMoved", x + width / 2, y + 8)
+    browser.press("mouseReleased", x + width / 2, y + 8)
+    (zoomed,) = browser.ask(views)
+    assert zoomed == pytest.approx(2500, rel=0.02)
+    ticks = "[...document.querySelectorAll('.axis text')].map(t => t.textContent)"
+    assert len(browser.ask(ticks)) >= 6
+    browser.ask("document.querySelector('[data-do=whole]').click()")
+    assert browser.ask(views) == [10_000]
+    assert browser.complaints == []
+
+
+def test_links_unfold_what_they_lead_to_and_mark_operations(browser: Browser, report: Path) -> None:
+    browser.go(report, width=1600)
+    folded = "document.querySelectorAll('details.anomaly')[5].open"
+    assert browser.ask(folded) is False
+    browser.ask("location.hash = document.querySelectorAll('details.anomaly')[5].id; 1")
+    assert browser.ask(f"new Promise(r => setTimeout(() => r({folded}), 200))") is True
+    browser.ask("document.querySelector('a.show').click()")
+    assert browser.ask("document.querySelectorAll('#marks line').length") >= 2
+    assert browser.complaints == []

@@ -1,0 +1,93 @@
+"""The worked examples of docs/extending.md, named where that says, run and judged."""
+
+import re
+from pathlib import Path
+
+import pytest
+from flap_fault import flap_fault
+from register_checker import LastWrite
+from register_workload import register_workload
+
+from checkers.api import Context
+from checkers.faults import faults
+from harness import composition, judging
+from harness import faults as fault_table
+from harness.options import Options
+from harness.runs import Judged, run_test
+from histories.history import History
+from histories.op import Op
+
+DOCS = Path(__file__).parents[2] / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+LINES_MAX = 100
+
+
+@pytest.fixture
+def named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(
+        composition.MAKERS,
+        "register",
+        lambda m: register_workload(m.cluster, m.group, rate=m.options.rate),
+    )
+    monkeypatch.setitem(judging.BY_WORKLOAD, "register", (LastWrite(),))
+    monkeypatch.setitem(fault_table.MAKERS, "flap", flap_fault)
+
+
+def run(folder: Path, seed: int) -> Judged:
+    options = Options(
+        environment="simulated",
+        seed=seed,
+        workload=("queue", "register"),
+        nemesis=("flap", "kill"),
+        time_limit_ns=20_000_000_000,
+    )
+    return run_test(options, folder, quiet=True)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_examples_run_together(named: None, tmp_path: Path, seed: int) -> None:
+    judged = run(tmp_path, seed)
+    verdicts = {v.checker: v for v in judged.results.verdicts}
+    assert judged.results.valid is True, judged.results
+    assert verdicts["register"].counts["reads"] > 50
+    flaps = [f for f in faults(judged.stored.history) if f.f == "start-flap"]
+    assert len(flaps) >= 2
+    assert all(f.holds for f in flaps)
+
+
+def test_the_example_checker_can_fail() -> None:
+    def history(read: int | None, write: str = "ok") -> History:
+        ops = [
+            Op("invoke", 1, "write", 4, index=0, time=0),
+            Op("ok", 1, "write", 4, index=1, time=1),
+            Op("invoke", 1, "write", 6, index=2, time=2),
+            Op(write, 1, "write", 6, index=3, time=3),  # type: ignore[arg-type]
+        ]
+        if write == "ok":
+            ops += [
+                Op("invoke", 1, "read", None, index=4, time=4),
+                Op("ok", 1, "read", read, index=5, time=5),
+            ]
+        return History(ops)
+
+    assert LastWrite().check(history(6), Context()).valid is True
+    stale = LastWrite().check(history(4), Context())
+    assert (stale.valid, [a.name for a in stale.anomalies]) == (False, ["stale-read"])
+    assert LastWrite().check(history(None), Context()).valid is False
+    assert LastWrite().check(history(None, "info"), Context()).valid == "unknown"
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
+def test_an_example_is_short_and_the_page_names_it(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= LINES_MAX
+    assert f"examples/{path.name}" in (DOCS / "extending.md").read_text()
+
+
+def test_the_lines_of_the_page_name_tables_that_exist() -> None:
+    page = (DOCS / "extending.md").read_text()
+    named = dict(re.findall(r'`(harness/\w+\.py)`:\n\n```python\n(\w+)\["', page))
+    assert named == {
+        "harness/composition.py": "MAKERS",
+        "harness/judging.py": "BY_WORKLOAD",
+        "harness/faults.py": "MAKERS",
+    }

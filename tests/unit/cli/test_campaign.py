@@ -1,0 +1,156 @@
+"""Campaigns: what a file means, what is refused, resuming after a kill, what JUnit is told."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.campaign import (
+    JOURNAL,
+    JUNIT,
+    CampaignError,
+    Done,
+    Job,
+    jobs_of,
+    junit,
+    perform_job,
+    read_campaign,
+)
+from harness.cli import run_cli
+
+QUICK = '''
+env = "simulated"
+workload = "queue"
+nemesis = "kill"
+time_limit = "5s"
+'''  # fmt: skip
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "campaign.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_cell_is_every_combination_of_its_choices(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        """
+        name = "c"
+        [[cell]]
+        env = ["docker", "local"]
+        nemesis = ["kill", "kill,pause"]
+        seeds = [7, 9]
+        options = ["--rate", "10"]
+        [[cell]]
+        mutant = "lock_without_quorum"
+        expect = "invalid L1 L2"
+        """,
+    )
+    jobs = jobs_of(read_campaign(path))
+    assert len(jobs) == 2 * 2 * 2 + 1
+    assert len({job.name for job in jobs}) == len(jobs)
+    assert [job.seed for job in jobs] == [7, 9] * 4 + [1]
+    first, last = jobs[0], jobs[-1]
+    assert first.words[:2] == ("--env", "docker")
+    assert first.words[-2:] == ("--rate", "10")
+    assert "--mutant" not in first.words
+    assert last.words[last.words.index("--mutant") + 1] == "lock_without_quorum"
+    assert last.expect == "invalid L1 L2"
+
+
+def test_campaigns_that_come_with_maxq_are_sound() -> None:
+    jobs = jobs_of(read_campaign(Path("acceptance")))
+    assert len(jobs) == 2 + 4 * 3 + 1 + 40
+    assert len(jobs_of(read_campaign(Path("nightly")))) > 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name = ", "Invalid value"),
+        ('name = "c"', "missing required field `cell`"),
+        ('name = "c"\n[[cell]]\nenvs = ["local"]', "unknown field `envs`"),
+        ('name = "c"\n[[cell]]\nseeds = "many"', "seeds"),
+        ('name = "c"\n[[cell]]\nexpect = "good"', "known: valid, invalid CLAIM, nothing left"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, said: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(CampaignError) as caught:
+        read_campaign(path)
+    assert str(path) in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_an_unknown_campaign_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["campaign", "acceptanc"]) == 254
+    assert "there are: acceptance, nightly" in capsys.readouterr().err
+
+
+def test_what_is_not_as_expected_is_told(tmp_path: Path) -> None:
+    words = ("--env", "simulated", "--workload", "queue", "--nemesis", "none", "--time-limit", "3s")
+    fine = perform_job(Job(name="a", words=words, seed=1, expect="valid"), tmp_path)
+    assert (fine.passed, fine.exit_code, Path(fine.run).is_dir()) == (True, 0, True)
+    missed = perform_job(Job(name="b", words=words, seed=1, expect="invalid S6"), tmp_path)
+    assert (missed.passed, missed.exit_code) == (False, 0)
+    assert "accused: []" in missed.why
+    wrong = perform_job(Job(name="c", words=("--nemesis", "kil"), seed=1, expect="valid"), tmp_path)
+    assert (wrong.passed, wrong.exit_code) == (False, 254)
+    assert "did you mean kill?" in wrong.why
+
+
+def test_a_harness_killed_at_any_moment_leaves_what_can_be_judged(tmp_path: Path) -> None:
+    words = ("--env", "simulated", "--workload", "queue", "--time-limit", "1h")
+    done = perform_job(Job(name="k", words=words, seed=5, expect="nothing left"), tmp_path)
+    assert (done.passed, done.exit_code in (0, 1, 2)) == (True, True), done.why
+
+
+def test_junit_says_what_passed_failed_and_was_not_run() -> None:
+    jobs = [Job(name=n, words=("--env", "x"), seed=1, expect="valid") for n in ("a", "b", "<c>")]
+    done = {
+        "a": Done(name="a", passed=True, exit_code=0, seconds=1.5, run="/r/a"),
+        "b": Done(name="b", passed=False, exit_code=1, seconds=2, why='S6 <lost> & "gone"'),
+    }
+    suite = ElementTree.fromstring(junit("camp", jobs, done))
+    assert [suite.get(k) for k in ("tests", "failures", "skipped")] == ["3", "1", "1"]
+    cases = {case.get("name"): case for case in suite}
+    assert [child.tag for child in cases["a"]] == ["system-out"]
+    failure = cases["b"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == 'S6 <lost> & "gone"'
+    assert cases["<c>"].find("skipped") is not None
+
+
+def lines(path: Path) -> int:
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def test_a_campaign_killed_half_way_goes_on_where_it_was(tmp_path: Path) -> None:
+    """Eight cells, kill -9 after the third; the second attempt runs the other five."""
+    cells = "".join(f"[[cell]]\n{QUICK}\nseeds = [{seed}]\n" for seed in range(1, 9))
+    path = written(tmp_path, f'name = "eight"\n{cells}')
+    command = [sys.executable, "-m", "harness.cli", "campaign", str(path), "--store", str(tmp_path)]
+    folder = tmp_path / "campaigns" / "eight"
+    first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        end = time.monotonic() + 60
+        while lines(folder / JOURNAL) < 3:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+    finally:
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+    before = lines(folder / JOURNAL)
+    assert 3 <= before < 8
+    second = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("done before: ") == before
+    assert "8 of 8 passed" in second.stdout
+    suite = ElementTree.parse(folder / JUNIT).getroot()
+    assert [suite.get(k) for k in ("tests", "failures", "skipped")] == ["8", "0", "0"]
+    assert len(list((folder / "runs" / "queue").glob("2*"))) >= 8
