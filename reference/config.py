@@ -24,6 +24,9 @@ Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 ConfigRole = Literal["namesrv", "controller", "broker"]
 
+DELAY_LEVELS_MAX = 100
+_DELAY = re.compile(r"(\d{1,6})([smhd])")
+_DELAY_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _NAME = re.compile(r"[^#/\s\x00-\x1f]{1,127}")  # part of the identity file, and a topic
 
 
@@ -124,6 +127,8 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     sync_flush_timeout: Millis = 5000  # ms
     flush_interval_commit_log: Millis = 500  # ms
     flush_consumer_offset_interval: Millis = 5000  # ms
+    flush_delay_offset_interval: Millis = 10_000  # ms
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     long_polling_enable: bool = True
     short_polling_time_mills: Millis = 1000  # ms
     auto_create_topic_enable: bool = True
@@ -139,6 +144,18 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     lock_max_live_time: Millis = field(
         name="rocketmq.broker.rebalance.lockMaxLiveTime", default=60_000
     )  # ms
+
+    def delay_levels(self) -> tuple[int, ...]:
+        """Read ``messageDelayLevel`` into the delay of level 1, 2, ... in ms.
+
+        Raises:
+            ConfigError: it has another form.
+        """
+        found = [_DELAY.fullmatch(part) for part in self.message_delay_level.split()]
+        levels = tuple(int(m[1]) * _DELAY_UNIT_MS[m[2]] for m in found if m)
+        if not 0 < len(levels) == len(found) <= DELAY_LEVELS_MAX:
+            raise ConfigError(f"messageDelayLevel: not 1 to {DELAY_LEVELS_MAX} of 1s 5m 2h 1d")
+        return levels
 
     @property
     def commit_log_path(self) -> str:
@@ -237,9 +254,12 @@ def _fault(key: str, value: str) -> str | None:
             wrong = [a for a in value.split(";") if a and not _is_address(a)]
             if wrong:
                 return f"not host:port;host:port: {', '.join(wrong)}"
-        case "controllerDLegerPeers":
+        case "controllerDLegerPeers" | "messageDelayLevel":
             try:
-                ControllerConfig(controller_dleger_peers=value).peers()
+                if key == "messageDelayLevel":
+                    BrokerConfig(message_delay_level=value).delay_levels()
+                else:
+                    ControllerConfig(controller_dleger_peers=value).peers()
             except ConfigError as error:
                 return str(error).partition(": ")[2]
     return None

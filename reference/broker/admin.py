@@ -4,6 +4,7 @@ import msgspec
 
 from reference.broker.membership import Membership
 from reference.broker.reading import record_at
+from reference.broker.schedule import Schedule
 from reference.broker.store import Store
 from reference.broker.topics import Tables
 from reference.config import BrokerConfig, render_config
@@ -46,6 +47,7 @@ class Admin:
         store: Store,
         tables: Tables,
         membership: Membership,
+        schedule: Schedule,
         *,
         mutant: str,
     ) -> None:
@@ -53,6 +55,7 @@ class Admin:
         self._store = store
         self._tables = tables
         self._membership = membership
+        self._schedule = schedule
         self._mutant = mutant
         self._booted_ms = host.wall_ms()
 
@@ -93,7 +96,7 @@ class Admin:
     def _runtime_info(self, request: Frame, connection: Connection) -> Reply:
         table = {
             "bootTimestamp": str(self._booted_ms),
-            "brokerActive": "true" if self._membership.role != "fenced" else "false",
+            "brokerActive": "true" if self._membership.role == "master" else "false",
             "brokerVersion": str(VERSION),
             "brokerVersionDesc": "V5_3_3",
             "commitLogMaxOffset": str(self._store.end),
@@ -105,9 +108,16 @@ class Admin:
             "maxq.mutant": self._mutant,
             "maxq.role": self._membership.role,
             "remainHowManyDataToFlush": f"{self._store.end - self._store.durable} B",
+            **self._store.figures.table(),
+            **self._delayed(),
             **_NOTHING_WAITS,
         }
         return request.answer(ResponseCode.SUCCESS, body=KVTable(table=table).to_json())
+
+    def _delayed(self) -> dict[str, str]:
+        """For each delay level that was used: how far delivery is, and how far it could be."""
+        progress = self._schedule.progress()
+        return {f"scheduleMessageOffset_{n}": f"{at},{end}" for n, (at, end) in progress.items()}
 
     def _earliest_ms(self) -> int:
         """When the oldest message was stored; -1 if there is none."""

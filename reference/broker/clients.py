@@ -92,6 +92,10 @@ class Clients:
     def members(self, group: str) -> dict[str, Member]:
         return self.groups.get(group, {})
 
+    def groups_of(self, topic: str) -> tuple[str, ...]:
+        """The groups whose members want messages of a topic."""
+        return tuple(sorted(g for g in self.groups if topic in self.subscriptions(g)))
+
     def newest(self, group: str) -> ConsumerData | None:
         """What the member said that was heard last; None where there is none."""
         members = self.members(group).values()

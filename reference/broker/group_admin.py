@@ -13,6 +13,7 @@ from reference.wire.bodies import (
     ClientConnection,
     ConsumerConnections,
     ConsumeStats,
+    GroupList,
     MessageQueue,
     OffsetWrapper,
     ProducerConnections,
@@ -22,6 +23,8 @@ from reference.wire.bodies import (
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import ConsumerGroupRequest, from_ext, to_ext
+
+CLIENT_TIMEOUT_S = 10.0  # that a client may take to say how it is
 
 
 class GroupAdmin:
@@ -45,6 +48,8 @@ class GroupAdmin:
             RequestCode.GET_CONSUME_STATS: self._stats,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self._consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self._producers,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._groups_of,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
         }
 
     # Settings.
@@ -104,11 +109,12 @@ class GroupAdmin:
 
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         offset = self._tables.offset(topic, group, queue_id) or 0
+        pulled = self._tables.pulled.get(f"{topic}@{group}", {}).get(queue_id, 0)
         return OffsetWrapper(
             broker_offset=self._store.bounds(topic, queue_id)[1],
             consumer_offset=offset,
             last_timestamp=stored_before(self._store, topic, queue_id, offset) or 0,
-            pull_offset=offset,
+            pull_offset=max(offset, pulled),
         )
 
     # Connections.
@@ -136,6 +142,30 @@ class GroupAdmin:
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
         body = ProducerConnections(connection_set=_connections(known))
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
+
+    def _groups_of(self, request: Frame, connection: Connection) -> Reply:
+        topic = from_ext(headers.TopicRequest, request.ext).topic
+        groups = {*self._clients.groups_of(topic), *self._tables.groups_in(topic)}
+        body = GroupList(group_list=tuple(sorted(groups)))
+        return request.answer(ResponseCode.SUCCESS, body=body.to_json())
+
+    async def _running_info(self, request: Frame, connection: Connection) -> Reply:
+        """Ask a client how it is, and pass its answer on."""
+        h = from_ext(headers.ConsumerClientRequest, request.ext)
+        member = self._clients.members(h.consumer_group).get(h.client_id)
+        if member is None or not isinstance(member.channel, Connection):
+            why = f"The Consumer <{h.consumer_group}> <{h.client_id}> not online"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        question = Frame(code=request.code, ext=request.ext, body=request.body)
+        try:
+            said = await member.channel.call(question, timeout_s=CLIENT_TIMEOUT_S)
+        except TimeoutError:
+            why = f"consumer <{h.consumer_group}> <{h.client_id}> Timeout"
+            return request.answer(ResponseCode.CONSUME_MSG_TIMEOUT, why)
+        except OSError as error:
+            why = f"invoke consumer <{h.consumer_group}> <{h.client_id}> Exception: {error}"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        return request.answer(said.code, said.remark, ext=said.ext, body=said.body)
 
 
 def _connections(members: Mapping[str, Member | Producer]) -> tuple[ClientConnection, ...]:

@@ -101,6 +101,10 @@ class Locks:
         """Forget leases that have run out."""
         self._table.expire(now_ns())
 
+    def is_held(self, group: str) -> bool:
+        """Whether a consumer group holds locks here."""
+        return self._table.is_held(now_ns(), group)
+
     # Who is asked.
 
     @property

@@ -116,6 +116,13 @@ class LockTable:
         for key in [k for k, v in self._leases.items() if now_ns - v.renewed_ns > self.lease_ns]:
             del self._leases[key]
 
+    def is_held(self, now_ns: int, group: str) -> bool:
+        """Whether a group holds any queue."""
+        return any(
+            name == group and now_ns - held.renewed_ns <= self.lease_ns
+            for (name, _), held in self._leases.items()
+        )
+
     def owner(self, now_ns: int, group: str, queue: MessageQueue) -> str | None:
         """Who holds a queue."""
         held = self._leases.get((group, queue))

@@ -1,17 +1,20 @@
-"""What producers and consumers ask of a broker: send, pull, offsets, heartbeats."""
+"""What producers and consumers ask of a broker: send, pull, heartbeats."""
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
+
+import msgspec
 
 from reference.broker import pull, send
 from reference.broker.clients import Clients
 from reference.broker.membership import Membership
+from reference.broker.reached import reached
 from reference.broker.refusal import Refusal
 from reference.broker.replication import Replication
 from reference.broker.store import Store
-from reference.broker.topics import RETRY_PREFIX, Tables, name_fault
+from reference.broker.topics import DLQ_PREFIX, RETRY_PREFIX, Tables, name_fault
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import now_ns
@@ -28,14 +31,24 @@ from reference.wire.bodies import (
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, from_short_ext, to_ext
-from reference.wire.message import decode, host, offset_msg_id
+from reference.wire.message import host, offset_msg_id
 from reference.wire.route import PERM_READ, PERM_WRITE, TopicConfig
 
 Answer = Reply | Awaitable[Reply]
 
 
 class Requests:
-    """Handlers of client requests."""
+    """Handlers of client requests.
+
+    Args:
+        settings: the broker's; some change while it runs.
+        node: clock and randomness.
+        store: the messages.
+        tables: topics, groups, offsets.
+        membership: role and replicas.
+        group: where the work goes that outlives a request.
+        is_ordered: whether a consumer group holds locks of queues now.
+    """
 
     def __init__(
         self,
@@ -45,6 +58,8 @@ class Requests:
         tables: Tables,
         membership: Membership,
         group: asyncio.TaskGroup,
+        *,
+        is_ordered: Callable[[str], bool],
     ) -> None:
         self._settings = settings
         self._node = node
@@ -52,6 +67,8 @@ class Requests:
         self._tables = tables
         self._membership = membership
         self._group = group
+        self._is_ordered = is_ordered
+        self._levels = settings.now.delay_levels()
         self.clients = Clients()
         self._rng = node.rng("broker.queue")
         self._uniq = node.rng("broker.uniq")
@@ -64,12 +81,6 @@ class Requests:
             RequestCode.SEND_BATCH_MESSAGE: self._send,
             RequestCode.PULL_MESSAGE: self._pull,
             RequestCode.LITE_PULL_MESSAGE: self._pull,
-            RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,
-            RequestCode.UPDATE_CONSUMER_OFFSET: self._update_offset,
-            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self._search_offset,
-            RequestCode.GET_MAX_OFFSET: self._max_offset,
-            RequestCode.GET_MIN_OFFSET: self._min_offset,
-            RequestCode.GET_EARLIEST_MSG_STORETIME: self._earliest_time,
             RequestCode.HEART_BEAT: self._heartbeat,
             RequestCode.UNREGISTER_CLIENT: self._unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._consumer_list,
@@ -84,7 +95,7 @@ class Requests:
     def _send(self, request: Frame, connection: Connection) -> Answer:
         long = request.code == RequestCode.SEND_MESSAGE
         h = from_ext(headers.SendRequest, request.ext) if long else from_short_ext(request.ext)
-        situation = self._situation()
+        situation = self.situation()
         refusal = send.role_fault(situation)
         topic = self._tables.topics.get(h.topic)
         if refusal is None and topic is not None and topic.order and not self._allows(PERM_WRITE):
@@ -95,7 +106,42 @@ class Requests:
             return self._refused(request, refusal)
         if topic is None:
             return self._send_first(request, connection, h)
+        if self._is_dead(request, h):
+            return self._send_dead(request, connection, h)
         return self._store_sent(request, connection, h, topic, situation)
+
+    def _is_dead(self, request: Frame, h: headers.SendRequest) -> bool:
+        name = h.topic.removeprefix(RETRY_PREFIX)
+        mine = name != h.topic and not h.batch  # a batch is refused later
+        group = self._tables.groups.get(name) if mine else None
+        return group is not None and send.is_dead(
+            h, group, version=request.version, is_ordered=self._is_ordered(name)
+        )
+
+    async def _send_dead(
+        self, request: Frame, connection: Connection, h: headers.SendRequest
+    ) -> Reply:
+        """Store among the dead letters what was tried often enough."""
+        name = DLQ_PREFIX + h.topic.removeprefix(RETRY_PREFIX)
+        topic = await self.known_topic(name, queues=1)
+        properties = props.decode((h.properties or "").encode())
+        undelayed = props.encode({k: v for k, v in properties.items() if k != props.DELAY})
+        dead = msgspec.structs.replace(h, topic=name, queue_id=0, properties=undelayed.decode())
+        situation = self.situation()  # another by now, maybe
+        refusal = send.role_fault(situation)
+        if refusal is not None:
+            return self._refused(request, refusal)
+        answer = self._store_sent(request, connection, dead, topic, situation)
+        return answer if isinstance(answer, Frame | None) else await answer
+
+    async def known_topic(self, name: str, *, queues: int) -> TopicConfig:
+        """A topic that belongs to a group, made where there is none yet."""
+        if name not in self._tables.topics:
+            await self._tables.put_topic(
+                TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+            )
+            spawn(self._group, self._membership.register_everywhere())
+        return self._tables.topics[name]
 
     async def _send_first(
         self, request: Frame, connection: Connection, h: headers.SendRequest
@@ -128,8 +174,9 @@ class Requests:
             queue_id=queue_id,
             groups=None if self._config.auto_create_subscription_group else self._tables.groups,
             additions=self._additions(),
-            born_host=_host_of(connection.remote),
-            store_host=_host_of(self._membership.address),
+            levels=self._levels,
+            born_host=host_of(connection.remote),
+            store_host=host_of(self._membership.address),
         )
         if isinstance(accepted, Refusal):
             return self._refused(request, accepted)
@@ -140,7 +187,7 @@ class Requests:
             return self._refused(request, refusal)
         answer = headers.SendResponse(
             msg_id=",".join(
-                offset_msg_id(_host_of(self._membership.address), s.physical_offset) for s in stored
+                offset_msg_id(host_of(self._membership.address), s.physical_offset) for s in stored
             ),
             queue_id=queue_id,
             queue_offset=stored[0].queue_offset,
@@ -155,19 +202,9 @@ class Requests:
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
 
     async def _flushed(self, request: Frame, answer: headers.SendResponse, end: PhyOffset) -> Reply:
-        """Answer when disk and replicas have the message; what the replicas say weighs more."""
-        epoch = self._membership.master_epoch
-        code = ResponseCode.SUCCESS
-        try:
-            async with asyncio.timeout(self._config.sync_flush_timeout / 1000):
-                await self._store.sync()
-        except TimeoutError:
-            code = ResponseCode.FLUSH_DISK_TIMEOUT
-        if self._membership.replication is not None:
-            why = await self._membership.replication.server.acknowledged(end, epoch)
-            if why:
-                return request.answer(ResponseCode.FLUSH_SLAVE_TIMEOUT, why, ext=to_ext(answer))
-        return request.answer(code, ext=to_ext(answer))
+        """Answer when disk and replicas have the message."""
+        code, why = await reached(self._config, self._store, self._membership, end)
+        return request.answer(code, why or None, ext=to_ext(answer))
 
     def _replicated(
         self,
@@ -186,7 +223,7 @@ class Requests:
         replication.server.when_acknowledged(end, self._membership.master_epoch, tell)
         return reply
 
-    def _situation(self) -> send.Situation:
+    def situation(self) -> send.Situation:
         return send.Situation(
             role=self._membership.role,
             configured_slave=self._config.broker_role == "SLAVE",
@@ -225,8 +262,8 @@ class Requests:
         h = from_ext(headers.PullRequest, request.ext)
         role = self._role_fault_of_pull()
         new = h.consumer_group not in self._tables.groups and self._may_create(h.consumer_group)
-        if role is None and new:
-            return self._pull_first(request, connection, h.consumer_group)
+        if role is None and (new or self._is_forgotten(h)):
+            return self._pull_first(request, connection, h)
         refusal = role or pull.fault(
             h,
             group=self._tables.groups.get(h.consumer_group),
@@ -244,6 +281,7 @@ class Requests:
             return request.answer(ResponseCode.SUBSCRIPTION_PARSE_FAILED, why)
         if h.sys_flag & pull.COMMIT_OFFSET and self._membership.role == "master":
             self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
+        self._tables.on_pull(h.topic, h.consumer_group, h.queue_id, h.queue_offset)
         found = self._find(h, wanted)
         if found.code == ResponseCode.PULL_NOT_FOUND and h.sys_flag & pull.SUSPEND:
             return self._hold(request, h, wanted)
@@ -265,8 +303,20 @@ class Requests:
     def _may_create(self, group: str) -> bool:
         return self._config.auto_create_subscription_group and name_fault(group) is None
 
-    async def _pull_first(self, request: Frame, connection: Connection, group: str) -> Reply:
-        await self._tables.put_group(SubscriptionGroupConfig(group_name=group))
+    def _is_forgotten(self, h: headers.PullRequest) -> bool:
+        """Whether this is a group's own topic that a former master has made, and did not live to
+        tell: its messages are in the log, dead letters among them."""
+        known = h.topic in self._tables.topics
+        own = h.topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        return own and not known and self._store.written(h.topic, h.queue_id) > 0
+
+    async def _pull_first(
+        self, request: Frame, connection: Connection, h: headers.PullRequest
+    ) -> Reply:
+        if h.consumer_group not in self._tables.groups and self._may_create(h.consumer_group):
+            await self._tables.put_group(SubscriptionGroupConfig(group_name=h.consumer_group))
+        if self._is_forgotten(h):
+            await self.known_topic(h.topic, queues=h.queue_id + 1)
         answer = self._pull(request, connection)
         return answer if isinstance(answer, Frame | None) else await answer
 
@@ -312,6 +362,7 @@ class Requests:
             max_offset=end,
         )
         body = b"".join(self._store.record(unit) for unit in found.units)
+        self._store.figures.on_pull(len(found.units))
         return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)
 
     def _knows_the_end(self) -> bool:
@@ -319,60 +370,6 @@ class Requests:
         if self._membership.role != "master" or replication is None:
             return self._membership.role == "master"
         return replication.server.core.confirm >= replication.server.core.began
-
-    # Offsets.
-
-    def _query_offset(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.QueryConsumerOffsetRequest, request.ext)
-        offset = self._tables.offset(h.topic, h.consumer_group, h.queue_id)
-        if offset is None and h.set_zero_if_not_found is not False:
-            first, end = self._store.bounds(h.topic, h.queue_id)
-            offset = 0 if first <= 0 < end else None  # only where message 0 is still there
-        if offset is None:
-            why = "Not found, maybe this group consumer boot first"
-            return request.answer(ResponseCode.QUERY_NOT_FOUND, why)
-        return _offset(request, offset)
-
-    def _update_offset(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.UpdateConsumerOffsetRequest, request.ext)
-        if h.consumer_group not in self._tables.groups:
-            why = f"Group {h.consumer_group} not exist!"
-            return request.answer(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, why)
-        topic = self._tables.topics.get(h.topic)
-        if topic is None:
-            return request.answer(ResponseCode.TOPIC_NOT_EXIST, f"topic[{h.topic}] not exist")
-        if not 0 <= h.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
-            why = f"queueId[{h.queue_id}] is illegal, topic {h.topic}"
-            return request.answer(ResponseCode.INVALID_PARAMETER, why)
-        self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
-        return request.answer(ResponseCode.SUCCESS)
-
-    def _search_offset(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.SearchOffsetRequest, request.ext)
-        found = self._store.search(h.topic, h.queue_id, _stored_at, h.timestamp)
-        if (h.boundary_type or "lower").lower() == "upper":
-            # The last record stored at `timestamp` or before it.
-            after = self._store.search(h.topic, h.queue_id, _stored_at, h.timestamp + 1)
-            first, _ = self._store.bounds(h.topic, h.queue_id)
-            found = QueueOffset(max(first, after - 1))
-        return _offset(request, found)
-
-    def _max_offset(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.MaxOffsetRequest, request.ext)
-        return _offset(request, self._store.bounds(h.topic, h.queue_id)[1])
-
-    def _min_offset(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.QueueRequest, request.ext)
-        return _offset(request, self._store.bounds(h.topic, h.queue_id)[0])
-
-    def _earliest_time(self, request: Frame, connection: Connection) -> Reply:
-        h = from_ext(headers.QueueRequest, request.ext)
-        first, _ = self._store.bounds(h.topic, h.queue_id)
-        _, unit = next(self._store.units(h.topic, h.queue_id, first), (first, None))
-        time = -1 if unit is None else _stored_at(self._store.record(unit))
-        return request.answer(
-            ResponseCode.SUCCESS, ext=to_ext(headers.TimestampResponse(timestamp=time))
-        )
 
     # Clients.
 
@@ -406,12 +403,9 @@ class Requests:
         """A consumer group brings its retry topic along."""
         if group not in self._tables.groups and self._config.auto_create_subscription_group:
             await self._tables.put_group(SubscriptionGroupConfig(group_name=group))
-        retry = RETRY_PREFIX + group
-        if retry not in self._tables.topics:
-            await self._tables.put_topic(
-                TopicConfig(topic_name=retry, read_queue_nums=1, write_queue_nums=1)
-            )
-            spawn(self._group, self._membership.register_everywhere())
+        known = self._tables.groups.get(group)
+        queues = 1 if known is None else max(1, known.retry_queue_nums)
+        await self.known_topic(RETRY_PREFIX + group, queues=queues)
 
     def _unregister(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(headers.UnregisterClientRequest, request.ext)
@@ -441,6 +435,9 @@ class Requests:
     def _notify(self, groups: list[str]) -> None:
         """Tell the members of changed groups, so that they rebalance."""
         for group in groups:
+            known = self._tables.groups.get(group)
+            if known is not None and not known.notify_consumer_ids_changed_enable:
+                continue
             ext = to_ext(headers.ConsumerGroupRequest(consumer_group=group))
             notice = Frame(code=RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, ext=ext)
             for member in self.clients.members(group).values():
@@ -451,15 +448,7 @@ class Requests:
                         continue  # its end will be seen, and notified, on its own
 
 
-def _offset(request: Frame, offset: int) -> Reply:
-    return request.answer(ResponseCode.SUCCESS, ext=to_ext(headers.OffsetResponse(offset=offset)))
-
-
-def _stored_at(record: bytes) -> int:
-    return decode(record)[0].store_timestamp
-
-
 @lru_cache(maxsize=4096)
-def _host_of(address: str) -> bytes:
+def host_of(address: str) -> bytes:
     """An ``ip:port`` as records carry it."""
     return host(*split_address(address))

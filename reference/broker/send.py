@@ -9,10 +9,12 @@ Source: RocketMQ ``AbstractSendMessageProcessor``, ``SendMessageProcessor``, ``H
 
 from collections.abc import Container, Mapping, Sequence
 
+from reference.broker import delay
 from reference.broker.refusal import Refusal
 from reference.broker.topics import DEFAULT_TOPIC, FORBIDDEN_TOPICS, RETRY_PREFIX, name_fault
 from reference.records import LocalProtocolError, Record, RemoteProtocolError
 from reference.wire import property as props
+from reference.wire.bodies import SubscriptionGroupConfig
 from reference.wire.codes import ResponseCode
 from reference.wire.headers import SendRequest
 from reference.wire.message import TRANSACTION_MASK, Message, decode_batch
@@ -90,6 +92,7 @@ def accept(
     queue_id: int,
     groups: Container[str] | None,
     additions: Mapping[str, str],
+    levels: delay.Levels,
     born_host: bytes,
     store_host: bytes,
 ) -> Accepted | Refusal:
@@ -103,6 +106,7 @@ def accept(
         queue_id: the chosen queue.
         groups: the known consumer groups, to whose retry topics may be sent; None for any.
         additions: properties that the broker sets on every message.
+        levels: the broker's delays.
         born_host: where the request came from, as records carry it.
         store_host: this broker, as records carry it.
     """
@@ -114,7 +118,44 @@ def accept(
     if waits and s.in_sync_count < s.in_sync_count_min:
         why = f"in-sync replicas not enough: {s.in_sync_count} < {s.in_sync_count_min}"
         return Refusal(code=ResponseCode.SYSTEM_ERROR, remark=why)
-    template = Message(
+    template = _template(h, body, queue_id, born_host, store_host)
+    try:
+        if h.batch:
+            messages = _unpack(template, body)
+        else:
+            raw.pop(props.POP_CK, None)
+            own = props.encode({**additions, **raw, **_forced(additions)})
+            messages = [_delayed(_with(template, body, own, h.flag), raw, levels)]
+    except (LocalProtocolError, RemoteProtocolError) as error:
+        return _illegal(str(error))
+    if h.batch:
+        fault = _batch_fault(messages)
+        if fault is not None:
+            return fault
+        waits = any(m.property_map().get(props.WAIT) != "false" for m in messages)
+    transaction_id = raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY))
+    return Accepted(messages=tuple(messages), transaction_id=transaction_id, waits=waits)
+
+
+def is_dead(
+    h: SendRequest, group: SubscriptionGroupConfig, *, version: int, is_ordered: bool
+) -> bool:
+    """Whether a send to a group's retry topic goes to its dead letters.
+
+    Clients send there by themselves when they cannot send back (36). Those that consume in order
+    hold locks, try again in place, and send only what they give up.
+    """
+    times_max = group.retry_max_times
+    if version >= delay.MAX_RECONSUME_VERSION and h.max_reconsume_times is not None:
+        times_max = h.max_reconsume_times
+    return is_ordered or (h.reconsume_times or 0) > times_max
+
+
+def _template(
+    h: SendRequest, body: bytes, queue_id: int, born_host: bytes, store_host: bytes
+) -> Message:
+    """What all messages of a request share."""
+    return Message(
         topic=h.topic,
         body=body,
         queue_id=queue_id,
@@ -125,22 +166,11 @@ def accept(
         store_host=store_host,
         reconsume_times=h.reconsume_times or 0,
     )
-    try:
-        if h.batch:
-            messages = _unpack(template, body)
-        else:
-            raw.pop(props.POP_CK, None)
-            own = props.encode({**additions, **raw, **_forced(additions)})
-            messages = [_with(template, body, own, h.flag)]
-    except (LocalProtocolError, RemoteProtocolError) as error:
-        return _illegal(str(error))
-    if h.batch:
-        fault = _batch_fault(messages)
-        if fault is not None:
-            return fault
-        waits = any(m.property_map().get(props.WAIT) != "false" for m in messages)
-    transaction_id = raw.get(props.UNIQ_KEY, additions.get(props.UNIQ_KEY))
-    return Accepted(messages=tuple(messages), transaction_id=transaction_id, waits=waits)
+
+
+def _delayed(message: Message, properties: Mapping[str, str], levels: delay.Levels) -> Message:
+    level = delay.level_of(properties)
+    return delay.scheduled(message, level, levels) if level else message
 
 
 def _target_fault(
@@ -161,7 +191,7 @@ def _target_fault(
 def _content_fault(
     h: SendRequest, body: bytes, raw: Mapping[str, str], s: Situation
 ) -> Refusal | None:
-    why = _not_here(raw)
+    why = _delay_fault(raw, batch=bool(h.batch)) or _not_here(raw)
     if not body:
         why = "message body is empty"
     elif len(body) > s.body_bytes_max:
@@ -173,11 +203,18 @@ def _content_fault(
     return _illegal(why) if why else None
 
 
+def _delay_fault(properties: Mapping[str, str], *, batch: bool) -> str | None:
+    try:
+        level = delay.level_of(properties)
+    except ValueError:
+        return f"delay level {properties[props.DELAY]!r:.20} is no number"
+    return "a batch cannot be delayed" if batch and level else None
+
+
 def _not_here(properties: Mapping[str, str]) -> str | None:
     """What the properties ask for and this broker does not do."""
-    if properties.get(props.DELAY, "0").strip("0"):
-        return "delayed delivery is not supported"
-    if any(p in properties for p in TIMER_PROPERTIES):
+    delayed = delay.level_of(properties) > 0  # which wins over a timer
+    if not delayed and any(p in properties for p in TIMER_PROPERTIES):
         return "timer messages are not supported"
     if properties.get(props.TRAN_MSG) == "true":
         return "transactions are not supported"
@@ -186,7 +223,8 @@ def _not_here(properties: Mapping[str, str]) -> str | None:
 
 def _batch_fault(elements: Sequence[Message]) -> Refusal | None:
     for element in elements:
-        why = _not_here(element.property_map())
+        why = _delay_fault(element.property_map(), batch=True)
+        why = why or _not_here(element.property_map())
         if element.properties.endswith(b"\0"):
             why = "properties end in a zero byte, which a recovery takes for a torn write"
         if why:

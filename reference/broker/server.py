@@ -1,8 +1,8 @@
 """The broker: one process that stores messages and answers clients, and its way through life.
 
 This module owns the start, the ports, the periodic work and the stop; the requests themselves are
-in `requests` and `lock_quorum` (clients), `admin`, `topic_admin` and `group_admin` (operators) and
-`metadata` (slaves).
+in `requests`, `send_back`, `offsets` and `lock_quorum` (clients), `admin`, `topic_admin`,
+`group_admin` and `lookup` (operators) and `metadata` (slaves); `schedule` delivers what is delayed.
 """
 
 import asyncio
@@ -11,19 +11,25 @@ from collections.abc import Callable
 
 from reference import rpc
 from reference.broker.admin import BLACK_LIST, LIVE_KEYS, Admin
+from reference.broker.figures import SAMPLE_S
 from reference.broker.group_admin import GroupAdmin
 from reference.broker.ha_admin import HaAdmin
 from reference.broker.lock_quorum import Locks
+from reference.broker.lookup import Lookup
 from reference.broker.membership import Membership
 from reference.broker.metadata import Metadata
 from reference.broker.metadata_sync import TICK_S, MetadataSync
+from reference.broker.offsets import Offsets
 from reference.broker.requests import Requests
+from reference.broker.schedule import TICK_S as DELIVERY_TICK_S
+from reference.broker.schedule import Schedule
+from reference.broker.send_back import SendBack
 from reference.broker.store import Store
 from reference.broker.topic_admin import TopicAdmin
 from reference.broker.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
-from reference.node import dispatcher, every
+from reference.node import dispatcher, every, now_ns
 from reference.settings import Settings
 from reference.wire.codes import RequestCode
 
@@ -46,6 +52,7 @@ class Broker:
             log_file_size=config.mapped_file_size_commit_log,
             queue_file_size=config.mapped_file_size_consume_queue,
             replicated=config.enable_controller_mode,
+            levels=config.delay_levels(),
         )
         self._tables = Tables(
             host,
@@ -89,14 +96,20 @@ class Broker:
         config, host, store, tables = self._config, self._host, self._store, self._tables
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
         membership = Membership(config, host, tables, pool, store)
-        requests = Requests(settings, host, store, tables, membership, group)
         locks = Locks(config, host, membership, group)
+        requests = Requests(
+            settings, host, store, tables, membership, group, is_ordered=locks.is_held
+        )
+        schedule = Schedule(host, store, tables, membership, config.delay_levels())
         parts = (
             requests,
             locks,
-            Admin(settings, host, store, tables, membership, mutant=self._mutant),
+            SendBack(settings, host, store, tables, membership, requests),
+            Admin(settings, host, store, tables, membership, schedule, mutant=self._mutant),
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, requests.clients),
+            Offsets(store, tables),
+            Lookup(store, tables),
             Metadata(tables),
             HaAdmin(config, host, store, membership),
         )
@@ -111,6 +124,9 @@ class Broker:
         group.create_task(
             every(self._config.flush_consumer_offset_interval / 1000, self._save_offsets)
         )
+        group.create_task(every(config.flush_delay_offset_interval / 1000, self._save_delay))
+        group.create_task(every(DELIVERY_TICK_S, schedule.tick))
+        group.create_task(every(SAMPLE_S, lambda: store.figures.sample(now_ns())))
         group.create_task(every(10.0, requests.expire_clients))
         group.create_task(every(10.0, locks.expire))
         sync = MetadataSync(pool, tables, host, membership.followed)
@@ -134,6 +150,7 @@ class Broker:
             async with asyncio.timeout(STOP_TIMEOUT_S):
                 await membership.unregister()
         await self._save_offsets()
+        await self._save_delay()
         await self._flush()
 
     async def _flush(self) -> None:
@@ -151,3 +168,10 @@ class Broker:
             await self._tables.save_offsets()
         except OSError as error:
             self._host.log("broker.offsets.unwritten", why=str(error))
+
+    async def _save_delay(self) -> None:
+        """Write how far delayed messages are delivered; a full disk delays it."""
+        try:
+            await self._tables.save_delay()
+        except OSError as error:
+            self._host.log("broker.delay.unwritten", why=str(error))

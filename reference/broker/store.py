@@ -13,10 +13,12 @@ from itertools import takewhile
 from reference.broker import watermark
 from reference.broker.commit_log import CommitLog, CorruptLog
 from reference.broker.consume_queue import ConsumeQueue
+from reference.broker.delay import Levels, unit_code
+from reference.broker.figures import Figures
 from reference.broker.watermark import Watermark
 from reference.host import Host
 from reference.records import PhyOffset, QueueOffset, Record
-from reference.wire.message import Message, QueueUnit, encode_at, encoded_size, tags_code
+from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 
 QueueKey = tuple[str, int]
 
@@ -27,6 +29,7 @@ class Stored(Record):
     queue_offset: QueueOffset
     physical_offset: PhyOffset
     end: PhyOffset  # of the log, behind the message
+    at_ms: int = 0  # when
 
 
 class Store:
@@ -39,6 +42,7 @@ class Store:
         log_file_size: bytes.
         queue_file_size: bytes.
         replicated: whether readers see only what `confirm` has told; else everything.
+        levels: delays of the schedule topic, whose units hold the time of delivery.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Store:
         log_file_size: int,
         queue_file_size: int,
         replicated: bool = False,
+        levels: Levels = (),
     ) -> None:
         self._host = host
         self._root = root
@@ -61,6 +66,8 @@ class Store:
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
         self._replicated = replicated
+        self._levels = levels
+        self.figures = Figures()
         self.on_append: Callable[[], None] = lambda: None  # the log has grown, or is more durable
         self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
         self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
@@ -135,15 +142,16 @@ class Store:
                 )
             )
             end = PhyOffset(at + size)
-            stored.append(Stored(queue_offset=queue_offset, physical_offset=at, end=end))
+            stored.append(Stored(queue_offset=queue_offset, physical_offset=at, end=end, at_ms=now))
             queue_offset, at = QueueOffset(queue_offset + 1), end
         return b"".join(parts), stored
 
     def _commit(self, messages: Sequence[Message], data: bytes, stored: Sequence[Stored]) -> None:
         """Write what was assigned; visible at once, or when it is confirmed."""
         self._log.write(stored[0].physical_offset, data)
+        self.figures.on_put(len(stored), len(data))
         for message, place in zip(messages, stored, strict=True):
-            self._index(message, place.queue_offset, place.physical_offset, place.end)
+            self._index(message, place)
         self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
@@ -166,16 +174,24 @@ class Store:
                 f"{message.queue_offset} of {message.topic}:{message.queue_id}, expected "
                 f"{next_offset}; records before it are missing"
             )
-        self._index(message, message.queue_offset, message.physical_offset, end)
+        place = Stored(
+            queue_offset=message.queue_offset,
+            physical_offset=message.physical_offset,
+            end=end,
+            at_ms=message.store_timestamp,
+        )
+        self._index(message, place)
 
-    def _index(
-        self, message: Message, offset: QueueOffset, start: PhyOffset, end: PhyOffset
-    ) -> None:
+    def _index(self, message: Message, place: Stored) -> None:
         key = (message.topic, message.queue_id)
-        unit = QueueUnit(physical_offset=start, size=end - start, tags_code=tags_code(message.tags))
-        self._queue(key).append(offset, unit)
+        unit = QueueUnit(
+            physical_offset=place.physical_offset,
+            size=place.end - place.physical_offset,
+            tags_code=unit_code(message, place.at_ms, self._levels),
+        )
+        self._queue(key).append(place.queue_offset, unit)
         self._dirty[key] = None
-        self._hidden.append((end, key))
+        self._hidden.append((place.end, key))
 
     def _queue(self, key: QueueKey) -> ConsumeQueue:
         if key not in self._queues:
@@ -275,6 +291,11 @@ class Store:
         if queue is None:
             return QueueOffset(0), QueueOffset(0)
         return queue.min_offset, QueueOffset(self._visible.get((topic, queue_id), 0))
+
+    def written(self, topic: str, queue_id: int) -> QueueOffset:
+        """The offset that a queue's next message gets, confirmed or not."""
+        queue = self._queues.get((topic, queue_id))
+        return QueueOffset(0) if queue is None else queue.max_offset
 
     def units(
         self, topic: str, queue_id: int, offset: QueueOffset

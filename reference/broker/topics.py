@@ -36,9 +36,10 @@ DEFAULT_TOPIC = "TBW102"
 RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 TOPIC_CHARS_MAX, RETRY_TOPIC_CHARS_MAX = 127, 255
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # where delayed messages wait
 # System topics that clients may not send to; RocketMQ's TopicValidator.
 FORBIDDEN_TOPICS = frozenset(
-    {"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    {SCHEDULE_TOPIC, "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC",
      "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
 )  # fmt: skip
 
@@ -100,6 +101,7 @@ class Tables:
         self.topics: dict[str, TopicConfig] = {}
         self.groups: dict[str, SubscriptionGroupConfig] = {}
         self.offsets: dict[str, dict[int, int]] = {}  # "topic@group" -> queue -> offset
+        self.pulled: dict[str, dict[int, int]] = {}  # likewise; what has been handed out
         self.version = DataVersion()
         self.group_version = DataVersion()
         self.offset_version = DataVersion()
@@ -108,6 +110,7 @@ class Tables:
         self.modes = MessageRequestModes()
         self.permission = PERM_READ | PERM_WRITE  # of the broker; narrows what is registered
         self._offsets_dirty = False
+        self._delay_dirty = False
         self._write = asyncio.Lock()  # one write of a file at a time
         self._auto_create = auto_create
         template = PERM_READ | PERM_WRITE | PERM_INHERIT
@@ -277,9 +280,17 @@ class Tables:
         """How far a group is in a queue."""
         return self.offsets.get(f"{topic}@{group}", {}).get(queue_id)
 
+    def on_pull(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        """A group asks for messages from `offset` on: it has got what is before."""
+        self.pulled.setdefault(f"{topic}@{group}", {})[queue_id] = offset
+
     def topics_of(self, group: str) -> tuple[str, ...]:
         """Topics that a group has offsets in."""
         return tuple(sorted(topic for topic, name in self._consumers() if name == group))
+
+    def groups_in(self, topic: str) -> tuple[str, ...]:
+        """Groups that have offsets in a topic."""
+        return tuple(sorted(group for name, group in self._consumers() if name == topic))
 
     def offset_table(self) -> ConsumerOffsets:
         """The offsets as slaves copy them, and as they are written."""
@@ -301,6 +312,7 @@ class Tables:
         for topic, group in self._consumers():
             if gone(topic, group):
                 del self.offsets[f"{topic}@{group}"]
+                self.pulled.pop(f"{topic}@{group}", None)
                 self._offsets_dirty = True
 
     async def save_offsets(self) -> None:
@@ -314,6 +326,27 @@ class Tables:
                 await replace_file(self._host.disk, self._offsets_path, body)
             except BaseException:
                 self._offsets_dirty = True
+                raise
+
+    # Delayed messages.
+
+    def deliver_from(self, level: int, offset: int) -> None:
+        """Remember how far the messages of a delay level are delivered for good; until the next
+        save only in memory."""
+        table = {**self.delay.offset_table, level: offset}
+        self.delay = DelayOffsets(data_version=self.delay.data_version, offset_table=table)
+        self._delay_dirty = True
+
+    async def save_delay(self) -> None:
+        """Write how far delayed messages are delivered. Raises OSError; the next call retries."""
+        async with self._write:
+            if not self._delay_dirty:
+                return
+            self._delay_dirty = False
+            try:
+                await replace_file(self._host.disk, self._delay_path, self.delay.to_json())
+            except BaseException:
+                self._delay_dirty = True
                 raise
 
     # A slave's copies. Each takes effect only if `valid` still holds once it is on disk: a slave

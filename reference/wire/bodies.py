@@ -9,7 +9,7 @@ import msgspec
 
 from reference.records import RemoteProtocolError
 from reference.wire import lenient_json
-from reference.wire.body import Body
+from reference.wire.body import Body, without_nulls
 from reference.wire.route import BrokerMemberGroup, DataVersion, TopicConfig
 
 OFFSET_MAX = 2**63 - 1  # the end of an epoch that is still open
@@ -245,6 +245,10 @@ class TopicStats(Body):
     offset_table: dict[str, TopicOffset] = {}
     topic_put_tps: float | None = None  # 5.2.0 and later
 
+    def to_json(self) -> bytes:
+        """Write JSON with queues as keys, which is none."""
+        return _with_queue_keys(self)
+
 
 class OffsetWrapper(Body):
     """How far a group is in one queue."""
@@ -260,6 +264,15 @@ class ConsumeStats(Body):
 
     consume_tps: float = 0.0
     offset_table: dict[str, OffsetWrapper] = {}
+
+    def to_json(self) -> bytes:
+        """Write JSON with queues as keys, which is none."""
+        return _with_queue_keys(self)
+
+
+def _with_queue_keys(body: Body) -> bytes:
+    plain = msgspec.to_builtins(body, str_keys=True)
+    return lenient_json.dumps_object_keys(without_nulls(plain))
 
 
 # --- what a slave copies from its master ---------------------------------------------------------
@@ -310,6 +323,12 @@ class SubscriptionGroupList(Body):
     """Body of 225."""
 
     group_config_list: tuple[SubscriptionGroupConfig, ...] = ()
+
+
+class GroupList(Body):
+    """Answer to 300."""
+
+    group_list: tuple[str, ...] = ()
 
 
 class SubscriptionGroups(Body):

@@ -2,9 +2,10 @@
 
 fastjson leaves integer map keys bare (``{0:"x"}``) and writes objects as map keys
 (``{{"queueId":0}:7}``). Here the keys of every object become str: a bare key its own text, an
-object key (or array) its compact JSON with sorted keys, which is also what Java accepts as a
-quoted key. So `dumps` of what `loads` gave is strict JSON that every release reads. Bare integer
-keys are never written: 5.4.0 and later reject a whole document for one in a field they do not know.
+object key (or array) its compact JSON with sorted keys. `dumps` of what `loads` gave is strict
+JSON. Bare integer keys are never written: 5.4.0 and later reject a whole document for one in a
+field they do not know. Object keys are written as Java does (`dumps_object_keys`): 5.5.0 (fastjson
+2.0.59) takes no text in their place, though fastjson 1.2.83 did.
 
 ``$ref`` markers stay what they are, objects with one key. Numbers must fit a Java long or be
 doubles; NaN and infinities do not exist. Source: fastjson 1.2.83 and fastjson2 as run and
@@ -55,6 +56,21 @@ def dumps(value: object) -> bytes:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise LocalProtocolError(f"not json: {error}") from None
+
+
+def dumps_object_keys(value: object) -> bytes:
+    """Write JSON as `dumps`, but every key that is the JSON of an object as that object.
+
+    Raises:
+        LocalProtocolError: a value that JSON does not have.
+    """
+    if not isinstance(value, dict):
+        return dumps(value)
+    members = (
+        (key.encode() if key.startswith("{") else dumps(key)) + b":" + dumps_object_keys(member)
+        for key, member in value.items()
+    )
+    return b"{" + b",".join(members) + b"}"
 
 
 def object_key(value: object) -> str:

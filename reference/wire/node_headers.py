@@ -9,6 +9,8 @@ Times are milliseconds of the sender's clock. Source: RocketMQ 5.1.1 to 5.5.0, o
 header class; captures of all three lines.
 """
 
+import msgspec
+
 from reference.wire.headers import Header, Int32, Int64
 
 # --- topics and groups on a broker ---------------------------------------------------------------
@@ -65,6 +67,14 @@ class AllGroupConfigResponse(Header):
     """Answer to 201."""
 
     total_group_num: Int32 | None = None
+
+
+class ConsumerClientRequest(Header):
+    """307, to a broker and from it to the client."""
+
+    consumer_group: str
+    client_id: str = msgspec.field(name="clientId")  # clientID in 35
+    jstack_enable: bool | None = None
 
 
 class GroupRequest(Header):

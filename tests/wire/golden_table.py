@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
 RELEASES = ("5.1.1", "5.3.3", "5.5.0")
 CUT_OFF = "cut off by the capture (48 KiB a side)"
 PROBE = "sent by the capture's own Python probe, not by Java"
-BARE_KEYS = "bare or object map keys: we write them quoted, which every release reads"
+BARE_KEYS = "bare map keys: we write them quoted, which every release reads"
 NO_REQUEST = "its request lies behind the cut; some record writes it again, equal"
 
 # Keys that a header may carry and that no record reads.
@@ -312,7 +312,7 @@ class Release:
         row.decoded += len(body)
         again = cls.from_json(body).to_json()
         strict = lenient_json.dumps(lenient_json.loads(body))
-        if strict == body:
+        if body in (strict, again):  # strict, or with queues as keys
             row.check(again, body, where)
         elif again == strict:
             row.exclude(BARE_KEYS)

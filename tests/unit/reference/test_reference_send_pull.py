@@ -58,6 +58,7 @@ def accept(
         queue_id=h.queue_id,
         groups=groups,
         additions=ADDITIONS,
+        levels=(1000, 5000),
         born_host=bytes(8),
         store_host=bytes(8),
     )
@@ -105,19 +106,20 @@ def test_topic_names(topic: str, code: int) -> None:
     [
         (header(), b"", "body is empty"),
         (header(), bytes(101), "101 bytes, at most 100"),
-        (header(properties=text(DELAY="3")), b"x", "delayed"),
+        (header(properties=text(DELAY="soon")), b"x", "delay level 'soon' is no number"),
         (header(properties=text(TIMER_DELAY_SEC="3")), b"x", "timer"),
         (header(properties=text(TIMER_DELAY_MS="3")), b"x", "timer"),
         (header(properties=text(TIMER_DELIVER_MS="3")), b"x", "timer"),
         (header(properties=text(TRAN_MSG="true")), b"x", "transactions"),
         (header(sys_flag=4), b"x", "transactions"),
+        (header(batch=True, properties=text(DELAY="1")), b"x", "a batch cannot be delayed"),
         (header(batch=True), b"x", "batch element"),
         (header(batch=True), encode_batch([BatchElement(body=b"x")])[:-1], "batch element"),
         (header(properties="k\x01" + "v" * 40_000), b"x", "properties too long"),
         (
             header(batch=True),
             encode_batch([BatchElement(body=b"x", properties=props.encode({"DELAY": "1"}))]),
-            "in a batch: delayed",
+            "in a batch: a batch cannot be delayed",
         ),
         (
             header(batch=True),

@@ -14,6 +14,7 @@ from harness.simulation.disk import SimDisk, SimFile
 from harness.simulation.world import SimHost, SimMachine, World
 from reference.broker.commit_log import CommitLog, CorruptLog
 from reference.broker.store import Store
+from reference.config import BrokerConfig
 from reference.records import PhyOffset, QueueOffset
 from reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, peek
 
@@ -35,7 +36,12 @@ def machine() -> Iterator[SimMachine]:
 
 def open_store(host: SimHost, *, file_size: int = FILE, queue_file_size: int = 60) -> Store:
     store = Store(
-        host, root="/s", log_path=LOG, log_file_size=file_size, queue_file_size=queue_file_size
+        host,
+        root="/s",
+        log_path=LOG,
+        log_file_size=file_size,
+        queue_file_size=queue_file_size,
+        levels=BrokerConfig().delay_levels(),
     )
     store.recover()
     return store
@@ -472,8 +478,8 @@ def test_what_a_restart_finds_counts_as_unsynced(machine: SimMachine) -> None:
 
 @pytest.mark.parametrize("release", ["5.1.1", "5.3.3", "5.5.0"])
 def test_stores_of_real_brokers_open(machine: SimMachine, release: str) -> None:
-    """Design 4: our layout is RocketMQ's. Bounds and units equal what its consume queues say; in
-    the schedule topic a unit holds a delivery time instead of the tag, which we do not compute."""
+    """Design 4: our layout is RocketMQ's. Bounds and units equal what its consume queues say, also
+    in the schedule topic, where a unit holds a delivery time instead of the tag."""
     base = GOLDEN / release / "stores" / "broker1"
     for path in sorted(p for p in base.rglob("*") if p.is_file()):
         machine.disk.files[f"/s/{path.relative_to(base)}"] = bytearray(path.read_bytes())
@@ -488,8 +494,7 @@ def test_stores_of_real_brokers_open(machine: SimMachine, release: str) -> None:
             for at, unit in store.units(*key, QueueOffset(0)):
                 theirs = expected[at]
                 assert (unit.physical_offset, unit.size) == (theirs.physical_offset, theirs.size)
-                if topic != "SCHEDULE_TOPIC_XXXX":
-                    assert unit.tags_code == theirs.tags_code
+                assert unit.tags_code == theirs.tags_code
                 found, end = decode(store.record(unit))
                 assert end == unit.size
                 assert (found.topic, found.queue_id, found.queue_offset) == (*key, at)

@@ -155,6 +155,11 @@ def test_queues_as_keys() -> None:
     assert [bodies.MessageQueue.from_key(key) for key in stats.offset_table] == [queue]
     assert stats.offset_table[queue.key()].max_offset == 7
     assert bodies.TopicStats.from_json(stats.to_json()) == stats
+    assert stats.to_json() == (  # as Java writes it: 5.5.0 reads no text in place of the object
+        b'{"offsetTable":{{"brokerName":"b1","queueId":2,"topic":"T1"}:'
+        b'{"lastUpdateTimestamp":0,"maxOffset":7,"minOffset":0}}}'
+    )
+    assert bodies.ConsumeStats().to_json() == b'{"consumeTps":0.0,"offsetTable":{}}'
     with pytest.raises(RemoteProtocolError):
         bodies.MessageQueue.from_key("\ud800")
 
