@@ -68,6 +68,7 @@ class WatchedTarget(ReferenceTarget):
     """Notes when the first process starts; with a folder, runs brokers under cProfile."""
 
     def __init__(self, profiles: Path | None) -> None:
+        super().__init__()
         self._profiles = profiles
         self.begun = 0.0
 
