@@ -26,7 +26,6 @@ CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_BIND = 4096
 DEVICE = "eth0"  # of every machine, towards the others
 HOSTS = b"/etc/hosts"
-IGNORED = (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ)  # by a helper, or by Python in it
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -108,7 +107,9 @@ class Station:
                 _redirect(log)  # first, so that a failure of the rest can be read there
                 net.enter()
                 os.setsid()
-                for number in IGNORED:  # or the node would inherit that they are ignored
+                # Or the node would inherit what this program ignores, or who started the harness:
+                # nohup ignores SIGHUP.
+                for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
                     signal.signal(number, signal.SIG_DFL)
                 if hosts is not None:
                     _show_as_hosts(hosts)
