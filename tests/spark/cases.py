@@ -22,7 +22,7 @@ MODULES = (
     "test_availability", "test_broker_ids", "test_durability", "test_durability_vectors",
     "test_epochs", "test_locks", "test_recovery", "test_replicas", "test_runner",
 )  # fmt: skip
-RANDOM_COUNT = 100
+RANDOM_COUNT = 500
 
 
 def cases_of_tests() -> dict[str, Case]:
