@@ -143,11 +143,11 @@ def _awaited(history: History) -> Op | None:
 
 
 def _not_writable(done: Op, calm: Calm, context: Context, found: _Recovered) -> Found:
-    how = "only then" if found.holds else "still not then"
+    known = "a master of each broker set that answers"
+    how = f"only then did all agree on {known}" if found.holds else f"there was not yet {known}"
     said = (
         f"Everything was healed at {_s(calm.ns)}, and all nodes run, but {_s(context.recovery_ns)} "
-        f"were not enough: after {found.after_ms / 1000:.1f} s of waiting (op {done.index}) {how} "
-        "did every name server know a master of each broker set that answers."
+        f"were not enough: after {found.after_ms / 1000:.1f} s of waiting (op {done.index}) {how}."
     )
     detail = {"after-ms": found.after_ms, "bound-ms": context.recovery_ns // 1_000_000}
     ops = (done.index,) if calm.at < 0 else (calm.at, done.index)
