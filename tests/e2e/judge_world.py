@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from test_java_client import HOST, NodeProcess, free_port
+from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
 from reference import rpc
 from reference.wire.bodies import BrokerReplicasInfo
@@ -160,16 +160,9 @@ class Cluster:
     def start(self) -> None:
         port = self.namesrv.partition(":")[2]
         self._node("namesrv", "n0", {"listenPort": port, "bindAddress": HOST})
-        peers = ";".join(f"{name}-{address}" for name, address in self.controllers.items())
         for name in self.controllers:
-            self._node("controller", name, {
-                "controllerDLegerGroup": CLUSTER,
-                "controllerDLegerPeers": peers,
-                "controllerDLegerSelfId": name,
-                "controllerStorePath": self.folder / name,
-                "scanNotActiveBrokerInterval": 1000,
-                "bindAddress": HOST,
-            })  # fmt: skip
+            settings = controller_settings(self.folder, CLUSTER, name, self.controllers)
+            self._node("controller", name, settings)
         for number in self.brokers:
             self.start_broker(number)
             identity = self.folder / f"b{number}" / "brokerIdentity"
@@ -208,13 +201,8 @@ class Cluster:
         self.wait(self.nodes[name].started, f"{name} to start")
 
     def wait(self, done: Callable[[], bool], what: str, within_s: float = READY_S) -> None:
-        """Poll a condition while all nodes live."""
-        deadline = time.monotonic() + within_s
-        while not done():
-            dead = [n.name for n in self.nodes.values() if n.process.poll() is not None]
-            assert not dead, f"ended while waiting for {what}: {dead}"
-            assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-            time.sleep(0.05)
+        """Wait for a condition while all nodes live."""
+        wait_until(done, what, self.nodes.values(), within_s)
 
     def know_topic(self, topic: str) -> bool:
         """Whether every broker has a topic."""

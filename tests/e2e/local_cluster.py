@@ -8,12 +8,11 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from small import SMALL_ARGS
+from waiting import line_count
 
 from harness.environments.api import EnvironmentUnavailable
 from harness.environments.local import check
@@ -83,15 +82,4 @@ def helpers_of(folder: Path) -> list[int]:
 
 def journal_lines(folder: Path) -> int:
     """How many operations the newest run has recorded."""
-    journal = folder / "latest" / "history.jsonl"
-    return journal.read_bytes().count(b"\n") if journal.exists() else 0
-
-
-def eventually(condition: Callable[[], object], timeout_s: float) -> bool:
-    """Whether a condition comes true in time."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return bool(condition())
+    return line_count(folder / "latest" / "history.jsonl")

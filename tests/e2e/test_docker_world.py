@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from local_cluster import eventually
+from waiting import eventually
 
 from harness.environments import docker, docker_remains
 from harness.environments.api import (

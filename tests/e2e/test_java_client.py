@@ -9,23 +9,17 @@ Times are seconds.
 """
 
 import asyncio
-import contextlib
-import json
 import os
 import random
-import shutil
-import signal
-import socket
 import subprocess
-import sys
-import tempfile
-import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from java_jars import CACHE, COMPILE_S, FETCH_S, LIST, cached, compiled, fetch_jars, need
+from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
 from reference import rpc
 from reference.records import RemoteProtocolError
@@ -33,82 +27,10 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.route import TopicRouteData
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCES = Path(__file__).resolve().parent / "java"
-CACHE = ROOT / ".cache" / "java"
 RELEASES = ("5.5.0",)  # 5.3.3 and 5.1.1 pass as well; one is enough for every run
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-LIST = "jars.json"  # name -> bytes, written last: its presence says that a fetch was finished
-
-HOST = "127.0.0.1"
 CLUSTER, BROKERS = "maxq-java", ("ja", "jb")
 QUEUES, SENDS, BATCH = 4, 100, 5  # as in Exchange.java
-FETCH_S, COMPILE_S, READY_S, EXCHANGE_S, STOP_S = 120, 30, 20, 60, 10
-STALE_S = 3600  # a fetch that began earlier has long been dead
-
-
-# --- the jars ------------------------------------------------------------------------------------
-
-
-def intact(folder: Path) -> bool:
-    """Whether a folder holds all that was once fetched into it."""
-    try:
-        sizes = json.loads((folder / LIST).read_bytes())
-        return bool(sizes) and all((folder / n).stat().st_size == s for n, s in sizes.items())
-    except (OSError, ValueError):
-        return False
-
-
-def cached(folder: Path, fetch: Callable[[Path], None]) -> Path:
-    """Return `folder`, filled by `fetch` unless it is intact.
-
-    The fetch goes aside and is renamed, so that an interrupted one leaves nothing that could be
-    taken for a whole one, and two at the same time do not disturb each other.
-    """
-    if intact(folder):
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for left in folder.parent.glob(".fetch-*"):
-        with contextlib.suppress(FileNotFoundError):  # somebody else cleans up as well
-            if time.time() - left.stat().st_mtime > STALE_S:
-                shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as aside:
-        fresh = Path(aside) / "jars"
-        fresh.mkdir()
-        fetch(fresh)
-        sizes = {jar.name: jar.stat().st_size for jar in sorted(fresh.glob("*.jar"))}
-        (fresh / LIST).write_text(json.dumps(sizes, indent=1))
-        if not intact(folder):
-            with contextlib.suppress(FileNotFoundError):
-                folder.rename(Path(aside) / "damaged")
-            with contextlib.suppress(OSError):  # another fetch was faster; its result is as good
-                fresh.rename(folder)
-    assert intact(folder), f"{folder} was not filled"
-    return folder
-
-
-def fetch_jars(release: str, folder: Path, pom: str = "pom.xml") -> None:
-    """Copy the jars that a POM names from Maven Central; skips where it cannot be reached."""
-    with tempfile.TemporaryDirectory(dir=folder.parent) as repository:
-        command = [
-            "mvn", "--batch-mode", "--quiet", "-Dstyle.color=never",
-            "--file", str(SOURCES / pom), COPY, "-DincludeScope=runtime",
-            f"-Drocketmq.version={release}", f"-DoutputDirectory={folder}",
-            f"-Dmaven.repo.local={repository}",
-        ]  # fmt: skip
-        try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=FETCH_S, check=False
-            )
-        except subprocess.TimeoutExpired:
-            pytest.skip(f"nothing cached, and Maven Central too slow: not done in {FETCH_S} s")
-    if done.returncode != 0:
-        said = (done.stdout + done.stderr).strip()
-        _, word, why = said.partition("Could not transfer")
-        if word:
-            why = why.splitlines()[0]
-            pytest.skip(f"nothing cached, and Maven Central not reached: could not transfer{why}")
-        pytest.fail(f"mvn failed, exit code {done.returncode}:\n{said[-4000:]}")
+READY_S, EXCHANGE_S = 20, 60
 
 
 @pytest.fixture(scope="module", params=RELEASES)
@@ -116,70 +38,13 @@ def class_path(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, str]:
     """The compiled program and the client's jars."""
-    missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"needs a JDK and Maven; not found: {', '.join(missing)}")
+    need("java", "javac", "mvn")
     release: str = request.param
     jars = cached(CACHE / release, lambda folder: fetch_jars(release, folder))
-    classes = tmp_path_factory.mktemp("classes")
-    subprocess.run(
-        ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", classes, SOURCES / "Exchange.java"],
-        check=True, timeout=COMPILE_S,
-    )  # fmt: skip
-    return str(classes), f"{jars}/*"
+    return compiled("Exchange.java", jars, tmp_path_factory.mktemp("classes"))
 
 
 # --- the cluster ---------------------------------------------------------------------------------
-
-
-def free_port(rng: random.Random, taken: set[int]) -> int:
-    """A port P such that P-2, P and P+1 are free, as a broker needs.
-
-    Below the range from which the system takes the local ports of outgoing connections, so that
-    none of ours gets there first.
-    """
-    for _ in range(200):
-        port = rng.randrange(20_002, 32_000)
-        wanted = {port - 2, port, port + 1}
-        if wanted & taken:
-            continue
-        with contextlib.ExitStack() as stack:
-            try:
-                for p in sorted(wanted):
-                    stack.enter_context(contextlib.closing(socket.create_server((HOST, p))))
-            except OSError:
-                continue
-            taken |= wanted
-            return port
-    raise RuntimeError("no free ports in 200 tries")
-
-
-class NodeProcess:
-    """One of our nodes as a real process, its words in a file."""
-
-    def __init__(self, folder: Path, role: str, name: str, settings: dict[str, object]) -> None:
-        self.role, self.name = role, name
-        self.log = folder / f"{name}.log"
-        config = folder / f"{name}.conf"
-        config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "reference", role, "--config", str(config)],
-                cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
-
-    def started(self) -> bool:
-        """Whether it listens, by its own word."""
-        return f'"{self.role}.started"' in self.log.read_text(errors="replace")
-
-    def stop(self) -> int:
-        """Ask it to stop; kill it if it does not. Returns its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            return self.process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait(STOP_S)
 
 
 def plan(folder: Path) -> tuple[str, list[tuple[str, str, dict[str, object]]]]:
@@ -190,13 +55,7 @@ def plan(folder: Path) -> tuple[str, list[tuple[str, str, dict[str, object]]]]:
     nodes: list[tuple[str, str, dict[str, object]]] = [
         ("namesrv", "n0", {"listenPort": namesrv, "bindAddress": HOST})
     ]
-    peers: dict[str, object] = {
-        "controllerDLegerGroup": CLUSTER,
-        "controllerDLegerPeers": f"c0-{HOST}:{controller}",
-        "controllerDLegerSelfId": "c0",
-        "controllerStorePath": folder / "c0",
-        "bindAddress": HOST,
-    }
+    peers = controller_settings(folder, CLUSTER, "c0", {"c0": f"{HOST}:{controller}"})
     nodes.append(("controller", "c0", peers))
     for name in BROKERS:
         settings: dict[str, object] = {
@@ -239,16 +98,6 @@ async def masters(namesrv: str, topic: str) -> set[str]:
     return {data.broker_name for data in route.broker_datas if 0 in data.broker_addrs}
 
 
-def wait_until(done: Callable[[], bool], what: str, nodes: list[NodeProcess]) -> None:
-    """Poll a condition while all nodes live."""
-    deadline = time.monotonic() + READY_S
-    while not done():
-        dead = [node.name for node in nodes if node.process.poll() is not None]
-        assert not dead, f"ended while waiting for {what}: {dead}"
-        assert time.monotonic() < deadline, f"not within {READY_S} s: {what}"
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def namesrv(tmp_path: Path) -> Iterator[str]:
     """A running cluster; gives the name server's address and demands a clean stop."""
@@ -259,10 +108,11 @@ def namesrv(tmp_path: Path) -> Iterator[str]:
         for role, name, settings in planned:
             # One after the other: a broker that finds no name server waits long for its next try.
             nodes.append(NodeProcess(tmp_path, role, name, settings))
-            wait_until(nodes[-1].started, f"{name} to start", nodes)
+            wait_until(nodes[-1].started, f"{name} to start", nodes, READY_S)
         wait_until(
-            lambda: asyncio.run(masters(address, CLUSTER)) == set(BROKERS), "all masters", nodes
-        )
+            lambda: asyncio.run(masters(address, CLUSTER)) == set(BROKERS),
+            "all masters", nodes, READY_S,
+        )  # fmt: skip
         yield address
     finally:
         for node in reversed(nodes):

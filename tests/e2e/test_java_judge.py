@@ -9,15 +9,13 @@ traffic stays on 127.0.0.1. Times are seconds.
 """
 
 import re
-import shutil
-import subprocess
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import pytest
+from java_jars import COMPILE_S, FETCH_S, compiled, need, server_jars
 from judge_world import CLUSTER, RECOVER_S, REPLICAS, SET, Cluster, Got, Judge, judged
-from test_java_client import CACHE, COMPILE_S, FETCH_S, SOURCES, cached, fetch_jars
 
 RELEASE = "5.5.0"
 QUEUES, TRIES_MAX = 4, 2
@@ -31,21 +29,11 @@ World = tuple[Cluster, Judge]
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The cluster and the JVM, shared: each takes seconds to start."""
-    missing = [tool for tool in ("java", "javac", "mvn") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"needs a JDK and Maven; not found: {', '.join(missing)}")
-    jars = cached(
-        CACHE / f"{RELEASE}-server", lambda folder: fetch_jars(RELEASE, folder, "server.xml")
-    )
+    need("java", "javac", "mvn")
     folder = tmp_path_factory.mktemp("judge")
-    subprocess.run(
-        ["javac", "-nowarn", "-cp", f"{jars}/*", "-d", folder, SOURCES / "Judge.java"],
-        check=True, timeout=COMPILE_S,
-    )  # fmt: skip
-    with judged(folder, (str(folder), f"{jars}/*"), messageDelayLevel="1s 2s " + "1s " * 16) as (
-        cluster,
-        judge,
-    ):
+    class_path = compiled("Judge.java", server_jars(RELEASE), folder)
+    delays = "1s 2s " + "1s " * 16
+    with judged(folder, class_path, messageDelayLevel=delays) as (cluster, judge):
         cluster.wait_in_sync()
         yield cluster, judge
 

@@ -17,7 +17,6 @@ All traffic is on 127.0.0.1 (Java's HA port listens on every address). Times are
 import asyncio
 import contextlib
 import random
-import shutil
 import signal
 import subprocess
 import time
@@ -25,7 +24,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from test_java_client import CACHE, FETCH_S, HOST, NodeProcess, cached, fetch_jars, free_port
+from java_jars import FETCH_S, need, server_jars
+from reference_nodes import HOST, NodeProcess, controller_settings, free_port
 
 from reference import rpc
 from reference.records import RemoteProtocolError
@@ -106,16 +106,8 @@ class World:
     def start_cluster(self) -> None:
         port = self.namesrv.partition(":")[2]
         self._node("namesrv", "n0", {"listenPort": port, "bindAddress": HOST})
-        peers = ";".join(f"{name}-{address}" for name, address in self.controllers.items())
         for name in self.controllers:
-            settings: dict[str, object] = {
-                "controllerDLegerGroup": CLUSTER,
-                "controllerDLegerPeers": peers,
-                "controllerDLegerSelfId": name,
-                "controllerStorePath": self.folder / name,
-                "scanNotActiveBrokerInterval": 1000,
-                "bindAddress": HOST,
-            }
+            settings = controller_settings(self.folder, CLUSTER, name, self.controllers)
             self._node("controller", name, settings)
 
     def _node(self, role: str, name: str, settings: dict[str, object]) -> None:
@@ -292,12 +284,8 @@ def first_difference(a: bytes, b: bytes) -> int:
 @pytest.fixture(scope="module")
 def jars() -> Path:
     """The jars of a Java broker and of mqadmin."""
-    missing = [tool for tool in ("java", "mvn") if shutil.which(tool) is None]
-    if missing:
-        pytest.skip(f"needs a JDK and Maven; not found: {', '.join(missing)}")
-    return cached(
-        CACHE / f"{RELEASE}-server", lambda folder: fetch_jars(RELEASE, folder, "server.xml")
-    )
+    need("java", "mvn")
+    return server_jars(RELEASE)
 
 
 def show_logs(folder: Path) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from local_cluster import (
     check_json,
-    eventually,
     helpers_of,
     journal_lines,
     missing,
@@ -19,6 +18,7 @@ from local_cluster import (
     start,
 )
 from small import SMALL_ARGS
+from waiting import eventually
 
 MISSING = missing()
 pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

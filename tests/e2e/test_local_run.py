@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from local_cluster import (
     check_json,
-    eventually,
     journal_lines,
     missing,
     processes_of,
     run_json,
     start,
 )
+from waiting import eventually
 
 MISSING = missing()
 pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

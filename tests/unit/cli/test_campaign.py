@@ -3,11 +3,11 @@
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from waiting import eventually, line_count
 
 from harness.campaign import (
     JOURNAL,
@@ -126,10 +126,6 @@ def test_junit_says_what_passed_failed_and_was_not_run() -> None:
     assert cases["<c>"].find("skipped") is not None
 
 
-def lines(path: Path) -> int:
-    return path.read_bytes().count(b"\n") if path.exists() else 0
-
-
 def test_a_campaign_killed_half_way_goes_on_where_it_was(tmp_path: Path) -> None:
     """Eight cells, kill -9 after the third; the second attempt runs the other five."""
     cells = "".join(f"[[cell]]\n{QUICK}\nseeds = [{seed}]\n" for seed in range(1, 9))
@@ -138,14 +134,11 @@ def test_a_campaign_killed_half_way_goes_on_where_it_was(tmp_path: Path) -> None
     folder = tmp_path / "campaigns" / "eight"
     first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        end = time.monotonic() + 60
-        while lines(folder / JOURNAL) < 3:
-            assert time.monotonic() < end
-            time.sleep(0.02)
+        assert eventually(lambda: line_count(folder / JOURNAL) >= 3, 60)
     finally:
         first.send_signal(signal.SIGKILL)
         first.communicate()
-    before = lines(folder / JOURNAL)
+    before = line_count(folder / JOURNAL)
     assert 3 <= before < 8
     second = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert second.returncode == 0, second.stderr

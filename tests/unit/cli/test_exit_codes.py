@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 from small import SMALL_ARGS
+from waiting import eventually, line_count
 
 from harness import doctor, runs, worlds
 from harness.cli import EXIT_CRASH, EXIT_USAGE, run_cli
@@ -412,10 +412,7 @@ def test_an_interrupted_simulation_leaves_a_readable_journal(tmp_path: Path) -> 
     ]
     run = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     journal = tmp_path / "current" / "history.jsonl"
-    end = time.monotonic() + 60
-    while not journal.exists() or journal.read_bytes().count(b"\n") < 60:
-        assert time.monotonic() < end
-        time.sleep(0.02)
+    assert eventually(lambda: line_count(journal) >= 60, 60)
     run.send_signal(signal.SIGTERM)
     _, said = run.communicate(timeout=60)
     assert run.returncode == EXIT_CRASH
