@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from checkers.keyed import Event
 from checkers.sightings import NEVER
 from histories.history import History
+from histories.observed import ELECT_MASTER
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
 
@@ -104,10 +105,11 @@ class End(NamedTuple):
 
 
 class KeyLog:
-    """Everything about one key."""
+    """Everything about one key. `elected`: when (index) a replica was made master at the end."""
 
-    def __init__(self, key: int) -> None:
+    def __init__(self, key: int, elected: tuple[int, ...] = ()) -> None:
         self.key = key
+        self.elected = elected
         self.sent: list[Sent] = []
         self.read: list[Read] = []
         self.runs: list[ReadingRun] = []
@@ -117,12 +119,14 @@ class KeyLog:
 class LogFacts(NamedTuple):
     """What every key must know: the last operation of the nemesis, and all assignments.
 
-    In a `plain` history nobody ever assigns.
+    In a `plain` history nobody ever assigns. `elected`: when replicas were made master in turn
+    after that, as indices of completions.
     """
 
     healed: int
     plain: bool
     assignments: tuple[Assignment, ...]
+    elected: tuple[int, ...] = ()
 
     @property
     def assigned(self) -> frozenset[int]:
@@ -138,12 +142,15 @@ def log_facts(history: History) -> LogFacts:
     """
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
-    healed = max((op.index for op in history.nemesis), default=-1)
+    # Who is made master after that disturbs nobody.
+    acts = (op.index for op in history.nemesis if op.f != ELECT_MASTER)
+    healed = max(acts, default=-1)
     if history.open_faults:
         healed = NEVER  # it never ended
     asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
     done = (op for op in asked if op.type in ("ok", "info"))
-    return LogFacts(healed, not asked, tuple(_assignment(history, op) for op in done))
+    elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]
+    return LogFacts(healed, not asked, tuple(_assignment(history, op) for op in done), elected)
 
 
 def _assignment(history: History, done: Op) -> Assignment:
@@ -257,7 +264,7 @@ def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:
     Raises:
         MalformedError: a message was sent twice (W10).
     """
-    log = KeyLog(key)
+    log = KeyLog(key, facts.elected)
     runs: dict[int, int] = {}  # process -> its reading run
     writers: dict[Value, int] = {}
 

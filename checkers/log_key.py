@@ -12,8 +12,9 @@ Where an offset holds several values the smallest represents it (the spec leaves
 Two things are ours. A message is `lost-write` only if a run of reading *began* at or before it
 and went on past it: a consumer that starts in the middle has passed nothing before. And `lost-tail`
 also looks at the last complete re-read of the log (after the last fault, from an explicit seek to
-an end that the broker confirmed): what was acknowledged before it and is not in it is lost, even if
-somebody had read it earlier.
+an end that the broker confirmed), and where replicas are made master in turn at the last one of
+each: what was acknowledged before it and is not in it is lost, even if somebody had read it
+earlier, or elsewhere.
 
 Sources: history-format 13.2, 13.3, 13.5 and the column "ours" of appendix A.
 """
@@ -187,14 +188,38 @@ def _truncations(log: KeyLog) -> Iterator[Finding]:
     # A lagging replica may confirm an early end too; what was shown again after it is not gone.
     ends = sorted(log.ends)
     latest = list(accumulate(ends, _later_begun))
-    reread = last_reread(log)
+    reread = next(reversed(rereads(log)), None)
     seen = _last_seen(log)
     for offset, r in sorted(shown.items()):
         below = bisect_right(ends, offset, key=lambda e: e.end) - 1
         if below >= 0 and seen[r.value] < latest[below].begun:
             yield _truncation(log.key, r, latest[below].op, {"end": latest[below].end})
-        elif reread is not None and seen[r.value] < log.runs[reread.run].seek:
-            yield _truncation(log.key, r, reread.op, {"end": reread.end})
+        elif reread is not None and seen[r.value] < reread.seek:
+            yield _truncation(log.key, r, reread.end.op, {"end": reread.end.end})
+
+
+class Reread(NamedTuple):
+    """A complete re-read: where it ended, when it began, what anybody was shown from then on until
+    the next replica was made master."""
+
+    end: End
+    seek: int
+    values: set[Value]
+
+
+def rereads(log: KeyLog) -> list[Reread]:
+    """The complete re-read (explicit seek to confirmed end) that began last, of each replica that
+    was made master; in order."""
+    ends = [e for e in log.ends if log.runs[e.run].seek >= 0]
+    last: dict[int, Reread] = {}  # how many replicas had been made master -> the last re-read
+    for end in sorted(ends, key=lambda e: (log.runs[e.run].seek, e.op)):
+        seek = log.runs[end.run].seek
+        last[bisect_right(log.elected, seek)] = Reread(end, seek, set())
+    for r in log.read:
+        known = last.get(bisect_right(log.elected, r.op))
+        if known is not None and r.ok and r.op >= known.seek:
+            known.values.add(r.value)
+    return list(last.values())
 
 
 def _later_begun(a: End, b: End) -> End:
@@ -204,12 +229,6 @@ def _later_begun(a: End, b: End) -> End:
 def _truncation(key: int, read: Read, later: int, what: dict[str, Any]) -> Finding:
     detail = {"key": key, "value": read.value, "offset": read.offset, "reader": read.op}
     return Finding("truncation", key, _ops((read.op, later)), {**detail, "later": later, **what})
-
-
-def last_reread(log: KeyLog) -> End | None:
-    """The complete re-read (explicit seek to confirmed end) that began last."""
-    rereads = (e for e in log.ends if log.runs[e.run].seek >= 0)
-    return max(rereads, key=lambda e: (log.runs[e.run].seek, e.op), default=None)
 
 
 def _last_seen(log: KeyLog) -> dict[Value, int]:
@@ -246,7 +265,7 @@ def _lost(log: KeyLog, proven: frozenset[int], order: Order) -> Iterator[Finding
     passed = _passed(log, order)
     bound = max((p.bound for p in passed), default=-1)
     starts = _starts(log)
-    reread = last_reread(log)
+    complete = rereads(log)
     for s in log.sent:
         if not _committed(s, proven):
             continue
@@ -256,7 +275,7 @@ def _lost(log: KeyLog, proven: frozenset[int], order: Order) -> Iterator[Finding
             by = next((p for p in passed if p.start <= last <= p.bound), None)
         if by is not None:
             yield _loss("lost-write", log.key, s, by.op, order, by.bound)
-        elif (end := _ended_without(log, s, seen, reread, starts)) is not None:
+        elif (end := _ended_without(log, s, seen, complete, starts)) is not None:
             yield _loss("lost-tail", log.key, s, end.op, order, end.end)
         elif s.value not in seen and last is not None and order.first[s.value] <= bound < last:
             op = next(p.op for p in passed if p.bound == bound)
@@ -264,15 +283,19 @@ def _lost(log: KeyLog, proven: frozenset[int], order: Order) -> Iterator[Finding
 
 
 def _ended_without(
-    log: KeyLog, sent: Sent, seen: dict[Value, int], reread: End | None, starts: dict[int, int]
+    log: KeyLog,
+    sent: Sent,
+    seen: dict[Value, int],
+    complete: list[Reread],
+    starts: dict[int, int],
 ) -> End | None:
     """The confirmed end of the log that proves a message is not in it."""
     if sent.type != "ok" or not log.ends:
         return None
-    last_seen = seen.get(sent.value, -1)
-    if reread is not None and sent.op < log.runs[reread.run].seek:
-        return reread if last_seen < log.runs[reread.run].seek else None
-    if last_seen >= 0:
+    after = [r for r in complete if sent.op < r.seek]
+    if after:
+        return next((r.end for r in after if sent.value not in r.values), None)
+    if seen.get(sent.value, -1) >= 0:
         return None
     for e in log.ends:
         if e.begun > sent.op and _covers(starts.get(e.run), sent.offset):

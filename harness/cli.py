@@ -17,8 +17,8 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import campaign, cli_stored, doctor, runs
-from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate
+from harness import campaign, cli_schedule, cli_stored, doctor, runs
+from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
@@ -26,6 +26,7 @@ from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, Mi
 from harness.faults import THEN, fault_names
 from harness.judging import every_checker
 from harness.options import TOGETHER, Options
+from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.worlds import Around
 from histories.op import HistoryError
@@ -150,6 +151,28 @@ LOAD = (
     click.option(
         "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
     ),
+    click.option(
+        "--pinned",
+        type=click.IntRange(0, 1000),
+        default=0,
+        show_default=True,
+        help="client threads of the workload queue that stay with one broker, whatever routes say",
+    ),
+    click.option(
+        "--set",
+        "keys",
+        type=Setting(),
+        multiple=True,
+        help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
+    ),
+    click.option(
+        "--ending",
+        type=Name(["current", "each-replica"]),
+        default="current",
+        show_default=True,
+        help="read every queue from the master that there is at the end, or make each replica "
+        "master in turn",
+    ),
 )
 
 
@@ -259,6 +282,7 @@ def clean() -> int:
 
 cli.add_command(cli_stored.check)
 cli.add_command(cli_stored.export)
+cli.add_command(cli_schedule.replay)
 
 
 @cli.command("doctor")
@@ -297,7 +321,7 @@ def run_cli(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show(sys.stderr)
         return EXIT_USAGE
-    except (HistoryError, MissingCapability) as error:
+    except (HistoryError, MissingCapability, ScheduleError) as error:
         report(error)
         return EXIT_USAGE
     except BrokenPipeError:  # nobody reads what we say

@@ -11,6 +11,7 @@ import click
 
 DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_SETTING = re.compile(r"((?:namesrv|controller|broker):[A-Za-z][A-Za-z0-9._]*)=(.*)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 
@@ -39,6 +40,23 @@ class Rate(click.FloatRange):
         if math.isnan(rate):
             self.fail(f"{value!r} is no rate", param)
         return rate
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """A setting of a role's configuration: ``broker:flushDiskType=SYNC_FLUSH``."""
+
+    name = "setting"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        found = _SETTING.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no setting; write ROLE:KEY=VALUE, the role namesrv, "
+                      "controller or broker", param)  # fmt: skip
+        return found[1], found[2]
 
 
 class Name(click.Choice[str]):

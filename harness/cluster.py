@@ -138,15 +138,29 @@ class ClusterView(Protocol):
         """Give the machine its first address again, likewise. No error if it has it."""
         ...
 
-    async def cut(self, grudge: Grudge, *, reset: bool = False) -> Mapping[str, Proof]:
-        """Cut packets as `grudge` says, instead of what was cut before. One proof a destination:
-        a probe from each source met nothing (or a reset), and the cut has caught packets of it.
-        `seen` has `from`, a map from source to packets caught."""
+    async def cut(
+        self,
+        grudge: Grudge,
+        *,
+        reset: bool = False,
+        name: str = "",
+        patience_s: float = 1.0,
+    ) -> Mapping[str, Proof]:
+        """Cut packets as `grudge` says, beside the cuts of other names and instead of the one that
+        had this name. One proof a destination: a probe from each source met nothing (or a reset)
+        for `patience_s`, and the cut has caught packets of it. `seen` has `from`, a map from source
+        to packets caught."""
         ...
 
-    async def heal(self) -> Mapping[str, Proof]:
-        """Cut nothing any more. One proof for each machine that was cut: no rule is left, and
-        nodes that run are met from where they were not. Empty where nothing was cut."""
+    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
+        """End the cut of this name; None: all cuts. One proof for each machine that was cut: no
+        rule is left but of other cuts, and nodes that run are met from where they were not. Empty
+        where nothing was cut."""
+        ...
+
+    async def elect(self, node: str) -> Proof:
+        """Have controllers elect a broker, as an operator does; prove it: name servers, controllers
+        and brokers agree that it leads. No error if it does already."""
         ...
 
     async def wipe(self, node: str) -> Proof:
@@ -172,7 +186,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     `threads` are what it runs on, numbered from 0 in each workload; several workloads run side by
     side. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
-    replicas before the first fault.
+    replicas before the first fault. `shares` are the keys that its first threads read, by thread.
     """
 
     name: str
@@ -182,3 +196,4 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
     setup: Callable[[], Awaitable[None]] | None = None
+    shares: tuple[tuple[int, ...], ...] = ()

@@ -7,6 +7,7 @@ reads; the observers' last look, once replicas are level.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -27,7 +28,11 @@ from harness.generators import (
     reserve,
     time_limit,
 )
+from harness.generators.lift import lift
 from harness.options import RECOVERY_S, Options
+from harness.schedule.items import Schedule
+from harness.schedule.script import Aware, Started, acts, queue_calls, turns
+from histories.observed import ELECT_MASTER
 from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
@@ -35,6 +40,15 @@ from workloads.observe import observe_workload
 from workloads.queue import queue_keys, queue_workload
 from workloads.registration import registration_workload
 
+HEALS: dict[str, frozenset[str]] = {
+    "stop-disk-fault": frozenset({"start-disk-fault"}),
+    "stop-delay": frozenset({"start-delay"}),
+    "reset-clock": frozenset({"bump-clock"}),
+    "stop-partition": frozenset({"start-partition"}),
+    "resume": frozenset({"pause"}),
+    "restore-ip": frozenset({"change-ip"}),
+    "start": frozenset({"kill", "terminate", "power-loss"}),
+}
 INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 LOCKERS, APPLICANTS = 4, 2  # threads
@@ -62,6 +76,7 @@ def _queue(m: Making) -> Workload:
         rate=m.options.rate,
         drain_ns_max=DRAIN_NS,
         wall_ms=m.wall_ms,
+        pinned=m.options.pinned,
     )
 
 
@@ -121,6 +136,15 @@ class Composed:
     def main(self) -> Source:
         return reserve(*((w.threads, w.generator) for w in self._workloads))
 
+    def scripted(self, script: Schedule) -> Source:
+        """What a schedule has each workload do; observers go on as ever."""
+        parts: list[tuple[int, Source]] = []
+        first = 0
+        for workload in self._workloads:
+            parts.append((workload.threads, _scripted(workload, script, first)))
+            first += workload.threads
+        return reserve(*parts)
+
     def finals(self, names: Sequence[str]) -> Source:
         """The final generators of these workloads, each on its own threads."""
         return [
@@ -132,6 +156,14 @@ class Composed:
     @property
     def topics(self) -> dict[str, int]:
         return {topic: count for w in self._workloads for topic, count in w.topics.items()}
+
+
+def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
+    if workload.name == "observe":
+        return workload.generator
+    if workload.name == "queue":
+        return Started(queue_calls(script, workload.threads, workload.shares))
+    return Started(turns(script, workload.name, workload.generator, first, workload.threads))
 
 
 class Until(msgspec.Struct, frozen=True):
@@ -149,7 +181,7 @@ class Until(msgspec.Struct, frozen=True):
         return self if after is self.gen else Until(after, self.stopped)
 
 
-def schedule(
+def steps(
     options: Options,
     composed: Composed,
     packages: Sequence[FaultPackage],
@@ -160,12 +192,48 @@ def schedule(
     busy = clients(composed.main(), any_of(*faults) if faults else None)
     if options.lull_ns:
         busy = lulls(BUSY_NS, options.lull_ns, busy)
-    main = Until(busy, stopped)
+    heal = nemesis([p.final_generator for p in packages])
+    return _whole(options, composed, busy, heal, stopped)
+
+
+def scripted_steps(
+    options: Options, composed: Composed, script: Schedule, stopped: Callable[[], bool]
+) -> Source:
+    """The same, its main part as a schedule says."""
+    faults = Aware(Started(acts(script, options.replicas)))
+    busy = any_of(clients(composed.scripted(script)), faults)
+    heal = nemesis([once({"f": f, "value": f"end/{f}"}) for f in script_heals(script)])
+    return _whole(options, composed, busy, heal, stopped)
+
+
+def _whole(
+    options: Options,
+    composed: Composed,
+    busy: Source,
+    heal: Source,
+    stopped: Callable[[], bool],
+) -> Source:
     return phases(
         nemesis(once({"f": INSPECT, "value": None})),
-        time_limit(options.time_limit_ns, main),
-        nemesis([p.final_generator for p in packages]),
+        time_limit(options.time_limit_ns, Until(lift(busy), stopped)),
+        heal,
         nemesis(once({"f": AWAIT_RECOVERY, "value": None})),
         composed.finals(options.workload),
         composed.finals(["observe"]),
+        *(
+            part
+            for replica in range(options.replicas if options.ending == "each-replica" else 0)
+            for part in (nemesis(once(elect(replica))), composed.finals(["queue"]))
+        ),
     )
+
+
+def script_heals(script: Schedule) -> list[str]:
+    """What ends every fault of a schedule, in order: first whoever runs hears the others again."""
+    asked = {act.f for act in script.acts}
+    return [heal for heal, faults in HEALS.items() if asked & faults]
+
+
+def elect(replica: int) -> dict[str, Any]:
+    """The operation that makes a replica of each set master."""
+    return {"f": ELECT_MASTER, "value": f"end/{replica}", "args": {"replica": replica}}

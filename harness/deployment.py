@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from harness.cluster import Grudge, Part, Proof
 from harness.environments.api import Environment, MachineSpec, Role
 from harness.inquiry import Inquiry, SetupFailed
-from harness.links import Links
+from harness.links import CUT_PROBE_TIMEOUT_S, Links
 from harness.nodes import NODE_LOG, START_TIMEOUT_S, Nodes
 from harness.probes import until
 from harness.targets.api import Node, Settings, Target
@@ -35,7 +35,7 @@ class Deployment:
         self._target = target
         self._nodes = Nodes(environment, target, settings)
         self._links = Links(environment, self._nodes, by_name=settings.by_name)
-        self._inquiry = Inquiry(environment, self._nodes)
+        self._inquiry = Inquiry(environment, self._nodes, settings.cluster)
 
     # Life.
 
@@ -184,8 +184,20 @@ class Deployment:
     async def restore_ip(self, node: str, *, restart: bool) -> Proof:
         return await self._links.restore_ip(node, restart=restart)
 
-    async def cut(self, grudge: Grudge, *, reset: bool = False) -> Mapping[str, Proof]:
-        return await self._links.cut(grudge, reset=reset)
+    async def cut(
+        self,
+        grudge: Grudge,
+        *,
+        reset: bool = False,
+        name: str = "",
+        patience_s: float = CUT_PROBE_TIMEOUT_S,
+    ) -> Mapping[str, Proof]:
+        return await self._links.cut(grudge, reset=reset, name=name, patience_s=patience_s)
 
-    async def heal(self) -> Mapping[str, Proof]:
-        return await self._links.heal()
+    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
+        return await self._links.heal(name=name)
+
+    # What is asked of controllers.
+
+    async def elect(self, node: str) -> Proof:
+        return await self._inquiry.elect(node, await self.identity(node))

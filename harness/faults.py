@@ -3,15 +3,18 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
-from harness.cluster import FaultPackage, Part
+from harness.cluster import ClusterView, FaultPackage, Part
 from harness.deployment import Deployment
 from harness.environments.api import Capability, Environment, MissingCapability
+from harness.generators import EMPTY
+from harness.schedule.items import Schedule, ScheduleError
 from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
 from nemeses.partition import partition_fault
 from nemeses.power import power_fault
 from nemeses.process import kill_fault, pause_fault, restart_fault, stop_fault
 from nemeses.readdress import readdress_fault
+from nemeses.scripted import NEEDS, Scripted
 
 # What `kill`, `stop` and `restart` may hit; masters most of all, since it is their death that can
 # lose messages.
@@ -67,16 +70,49 @@ def fault_packages(
     quiet_ns = crowded(len(names))
     packages = [_package(name, cluster, seed, quiet_ns) for name in in_order(names)]
     for fault in packages:
-        missing: set[Capability] = set(fault.needs - environment.capabilities)
-        if missing:
-            lacks = ", ".join(sorted(c.value for c in missing))
-            known = environment.lacking()
-            why = "; ".join(known[c] for c in sorted(missing, key=str) if c in known)
-            raise MissingCapability(
-                f"{environment.name} cannot do {lacks}, which --nemesis {fault.name} needs"
-                + (f": {why}" if why else "")
-            )
+        _possible(environment, fault.needs, f"--nemesis {fault.name}")
     return packages
+
+
+def _possible(environment: Environment, needs: frozenset[Capability], what: str) -> None:
+    missing: set[Capability] = set(needs - environment.capabilities)
+    if missing:
+        lacks = ", ".join(sorted(c.value for c in missing))
+        known = environment.lacking()
+        why = "; ".join(known[c] for c in sorted(missing, key=str) if c in known)
+        raise MissingCapability(
+            f"{environment.name} cannot do {lacks}, which {what} needs"
+            + (f": {why}" if why else "")
+        )
+
+
+def scripted_package(
+    script: Schedule, cluster: ClusterView, environment: Environment
+) -> FaultPackage:
+    """The nemesis of a schedule.
+
+    Raises:
+        MissingCapability: the environment cannot do one of its acts, or has not whom it concerns.
+    """
+    names = {node.name for node in cluster.nodes}
+    for act in script.acts:
+        if act.f not in NEEDS:
+            raise ScheduleError(
+                f"{act.id}: no act {act.f!r}; there are: {', '.join(sorted(NEEDS))}"
+            )
+        _possible(environment, NEEDS[act.f], f"act {act.id} ({act.f})")
+        strange = [node for node in act.who.nodes if node not in names]
+        if strange:
+            raise MissingCapability(f"act {act.id} ({act.f}) concerns {strange[0]}, which is not")
+    return FaultPackage(
+        name="schedule",
+        needs=frozenset(),
+        generator=EMPTY,
+        final_generator=EMPTY,
+        nemesis=Scripted(cluster, f"{script.header.seed}/act"),
+        color="",
+        fs=frozenset(NEEDS),
+    )
 
 
 def _package(name: str, cluster: Deployment, seed: int, quiet_ns: int) -> FaultPackage:

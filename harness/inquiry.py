@@ -10,7 +10,7 @@ from functools import partial
 
 import msgspec
 
-from harness.cluster import Part
+from harness.cluster import Part, Proof
 from harness.environments.api import Environment, Role
 from harness.nodes import START_TIMEOUT_S, Nodes
 from harness.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
@@ -21,10 +21,17 @@ from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, ReplicasInf
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
-from reference.wire.node_headers import CreateTopicRequest, MetadataResponse, TopicRequest
+from reference.wire.node_headers import (
+    CreateTopicRequest,
+    ElectMasterRequest,
+    MetadataResponse,
+    TopicRequest,
+)
 from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
 
 TOPIC_TIMEOUT_S = 30.0
+ELECT_TIMEOUT_S = 20.0
+ANSWERS_MAX = 3  # of an order to elect, that are told
 
 
 class SetupFailed(Exception):
@@ -37,9 +44,11 @@ class Inquiry:
     Args:
         environment: how it is asked.
         nodes: who is asked.
+        cluster_name: what brokers call their cluster.
     """
 
-    def __init__(self, environment: Environment, nodes: Nodes) -> None:
+    def __init__(self, environment: Environment, nodes: Nodes, cluster_name: str) -> None:
+        self._cluster_name = cluster_name
         self._environment = environment
         self._nodes = nodes
         self._members = [n for n in nodes.all if not n.spare]
@@ -156,6 +165,39 @@ class Inquiry:
             if self._nodes.running(node.name) and await _leads(pool, address) != leads:
                 return False
         return True
+
+    async def elect(self, node: str, broker_id: int | None) -> Proof:
+        """Have the leading controller elect a broker, and wait until all agree that it leads."""
+        broker_set = self._nodes.node(node).broker_set
+        header = ElectMasterRequest(
+            cluster_name=self._cluster_name,
+            broker_name=broker_set,
+            broker_id=-1 if broker_id is None else broker_id,
+            designate_elect=True,
+        )
+        request = Frame(code=RequestCode.CONTROLLER_ELECT_MASTER, ext=to_ext(header))
+        answers: list[int | str] = []
+
+        async def leads() -> bool:
+            if (await self._elected()).get(broker_set) == self._nodes.address(node):
+                return await self.recovered()
+            answers.append(await self._ordered(request))
+            return False
+
+        holds = broker_id is not None and await until(leads, ELECT_TIMEOUT_S)
+        return Proof(holds, {"id": broker_id, "answers": answers[-ANSWERS_MAX:]})
+
+    async def _ordered(self, request: Frame) -> int | str:
+        """The answer's code of the controller that leads, or why there is none."""
+        for leader in await self._controller_leaders():
+            async with probing(self._environment.observer_dial) as pool:
+                try:
+                    address = self._nodes.address(leader)
+                    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                    return answer.code
+                except (OSError, RemoteProtocolError) as error:
+                    return type(error).__name__
+        return "no controller leads"
 
     async def level(self) -> bool:
         """Whether all replicas of every set are there and have logs of the same length."""

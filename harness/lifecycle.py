@@ -23,12 +23,16 @@ from harness.composition import (
     Composed,
     Making,
     make_workloads,
-    schedule,
+    scripted_steps,
+    steps,
 )
 from harness.deployment import Deployment, until
 from harness.environments.api import Capability, Environment
-from harness.faults import fault_packages
+from harness.faults import fault_packages, scripted_package
+from harness.generators import Source
 from harness.options import RECOVERY_S, Options
+from harness.schedule.items import Schedule
+from harness.schedule.script import First
 from harness.targets.api import Target
 from histories.jsonl import JournalWriter
 from histories.op import Op
@@ -74,12 +78,14 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
     come to an end is seen; `before_end` is called with the cluster still up and the history whole.
+    With a `script` the run does what that says, and the options' faults and rates mean nothing.
     """
 
     telling: Telling
     wall_ms: Callable[[], int]
     stop: Stopping = GoesOn()
     before_end: Callable[[Deployment], Awaitable[None]] = just_end
+    script: Schedule | None = None
 
 
 class JournalRecorder:
@@ -176,7 +182,10 @@ async def perform(
     zero, telling = asyncio.get_running_loop().time(), around.telling
     cluster = Deployment(environment, target, options.settings())
     try:
-        packages = fault_packages(options.nemesis, cluster, environment, options.seed)
+        if around.script is not None:
+            packages = [scripted_package(around.script, cluster, environment)]
+        else:
+            packages = fault_packages(options.nemesis, cluster, environment, options.seed)
         telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
         await cluster.up()
         with run.open_journal() as journal:
@@ -243,12 +252,12 @@ async def _drive(
         around.stop.possible = True
         try:
             await interpreter.run(
-                schedule(options, composed, packages, lambda: around.stop.asked),
+                _source(options, composed, packages, around),
                 concurrency=composed.concurrency,
                 client=composed.client,
                 nemesis=Nemeses(packages, cluster, options),
                 recorder=recorder,
-                rng=Random(f"{options.seed}/generator"),
+                rng=First() if around.script else Random(f"{options.seed}/generator"),
                 now_ns=lambda: round((loop.time() - zero) * 1e9),
                 say=around.telling.say,
                 answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
@@ -257,6 +266,17 @@ async def _drive(
             around.stop.possible = False
             keeping.cancel()
             routes.close()
+
+
+def _source(
+    options: Options, composed: Composed, packages: Sequence[FaultPackage], around: Surroundings
+) -> Source:
+    def stopped() -> bool:
+        return around.stop.asked
+
+    if around.script is not None:
+        return scripted_steps(options, composed, around.script, stopped)
+    return steps(options, composed, packages, stopped)
 
 
 async def _save_nodes(run: Run, cluster: Deployment) -> None:

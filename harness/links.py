@@ -11,7 +11,7 @@ and nobody at the old one. Whoever compares addresses must ask the machine for i
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
@@ -47,57 +47,84 @@ class Links:
         self._environment = environment
         self._nodes = nodes
         self._by_name = by_name
-        self._grudge: dict[str, frozenset[str]] = {}
+        self._cuts: dict[str, tuple[Grudge, bool]] = {}  # by name: who from whom, with resets?
         self._first: dict[str, str] = {}
 
     # Cuts.
 
-    async def cut(self, grudge: Grudge, *, reset: bool = False) -> Mapping[str, Proof]:
+    async def cut(
+        self,
+        grudge: Grudge,
+        *,
+        reset: bool = False,
+        name: str = "",
+        patience_s: float = CUT_PROBE_TIMEOUT_S,
+    ) -> Mapping[str, Proof]:
         wanted = {to: frozenset(who - {to}) for to, who in grudge.items() if who - {to}}
         if CLIENT in wanted:
             raise ValueError("cuts are made in the machines of nodes: clients take every packet")
-        changed = dict.fromkeys([*wanted, *self._grudge])
-        self._grudge = wanted
-        for name in changed:
-            cuts = [self._cut(source, reset) for source in sorted(wanted.get(name, ()))]
-            await self._nodes.machine(name).cut(cuts)
+        before, _ = self._cuts.pop(name, ({}, False))
+        self._cuts[name] = wanted, reset
+        await self._install([*wanted, *before])
         seen: dict[str, Proof] = {}
 
         async def caught() -> bool:
-            seen.update(await self._cut_proofs(wanted, reset=reset))
+            seen.update(await self._cut_proofs(wanted, patience_s))
             return all(proof.holds for proof in seen.values())
 
         await until(caught, CUT_TIMEOUT_S)
         return seen
+
+    async def _install(self, machines: Iterable[str]) -> None:
+        """Let machines drop what all cuts together say."""
+        for to in dict.fromkeys(machines):
+            cuts = [self._cut(source, reset) for source, reset in sorted(self._cut_off(to).items())]
+            await self._nodes.machine(to).cut(cuts)
+
+    def _cut_off(self, to: str) -> dict[str, bool]:
+        """Whose packets a machine drops, and whether by a reset; the newest cut says how."""
+        return {
+            source: reset
+            for grudge, reset in self._cuts.values()
+            for source in grudge.get(to, frozenset())
+        }
 
     def _cut(self, source: str, reset: bool) -> Cut:
         client = source == CLIENT
         block = f"{CLIENT_ADDRESS}/32" if client else self._nodes.machine(source).block
         return Cut(source=source, block=block, reset=reset)
 
-    async def _cut_proofs(self, grudge: Grudge, *, reset: bool) -> dict[str, Proof]:
-        met_by = await self._probes(grudge, CUT_PROBE_TIMEOUT_S)
-        expected = ("silent", "refused") if reset else ("silent",)
+    async def _cut_proofs(self, grudge: Grudge, patience_s: float) -> dict[str, Proof]:
+        met_by = await self._probes(grudge, patience_s)
         proofs = {}
         for to, sources in grudge.items():
             packets = await self._nodes.machine(to).cut_packets()
             caught = {source: packets.get(source, 0) for source in sorted(sources)}
-            holds = all(caught.values()) and all(p in expected for p in met_by[to].values())
+            resets = self._cut_off(to)
+            holds = all(
+                caught[source] and (port == "silent" or (port == "refused" and resets.get(source)))
+                for source, port in met_by[to].items()
+            )
             proofs[to] = Proof(holds, {"from": caught, "met": met_by[to]})
         return proofs
 
-    async def heal(self) -> Mapping[str, Proof]:
-        healed, self._grudge = self._grudge, {}
-        for name in healed:
-            await self._nodes.machine(name).cut(())
+    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
+        names = list(self._cuts) if name is None else [n for n in self._cuts if n == name]
+        healed: dict[str, frozenset[str]] = {}
+        for each in names:
+            for to, sources in self._cuts.pop(each)[0].items():
+                healed[to] = healed.get(to, frozenset()) | sources
+        await self._install(healed)
+        free = {to: sources - self._cut_off(to).keys() for to, sources in healed.items()}
         seen: dict[str, Proof] = {}
 
         async def whole() -> bool:
-            met_by = await self._probes(healed, PROBE_TIMEOUT_S)
-            for name, ports in met_by.items():
-                rules = len(await self._nodes.machine(name).cut_packets())
-                holds = not rules and "silent" not in ports.values()
-                seen[name] = Proof(holds, {"rules": rules, "met": ports})
+            met_by = await self._probes(free, PROBE_TIMEOUT_S)
+            for to in healed:
+                ports = met_by.get(to, {})
+                rules = len(await self._nodes.machine(to).cut_packets())
+                holds = rules == len(self._cut_off(to)) and "silent" not in ports.values()
+                seen[to] = Proof(holds, {"rules": rules, "met": ports})
             return all(proof.holds for proof in seen.values())
 
         await until(whole, HEAL_TIMEOUT_S)

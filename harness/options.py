@@ -1,5 +1,7 @@
 """What was asked of a run: stored with it, and enough to repeat it and to judge it."""
 
+from typing import Literal
+
 import msgspec
 
 from checkers.api import Context
@@ -13,11 +15,15 @@ SPARES = 2  # brokers that the registration workload owns
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 
 
+Ending = Literal["current", "each-replica"]
+
+
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What was asked for.
 
     `time_limit_ns` is how long clients and faults run; `rate` is operations a second of each
-    workload; `concurrency` are the client threads of the workload queue.
+    workload; `concurrency` are the client threads of the workload queue. At the `ending` every
+    queue is read from the master that there is, or from ``each-replica``, made master in turn.
     """
 
     environment: str
@@ -36,6 +42,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     profile: Profile = "P-SAFE"
     timing: Timing = "fast"
     mutant: str = ""
+    pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
+    scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
+    scheduled: dict[str, int] = {}  # how many operations of each kind that has
+    keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
+    ending: Ending = "current"
 
     @property
     def topology(self) -> Topology:
@@ -57,6 +68,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             sync_flush="power" in self.nemesis,
             by_name="readdress" in self.nemesis,
             lock_lease_ms=LOCK_LEASE_MS,
+            keys=self.keys,
         )
 
     def context(self) -> Context:
@@ -78,6 +90,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _ok_ops_min(self) -> dict[str, int]:
+        if self.scripted:
+            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in self.scheduled.items() if n}
         scheduled = self.rate * self.time_limit_ns / 1e9
         shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {
@@ -105,6 +119,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",
         ]
+        words += [f"--set {key}={value}" for key, value in sorted(self.keys.items())]
+        if self.ending != "current":
+            words.append(f"--ending {self.ending}")
         if self.mutant:
             words.append(f"--mutant {self.mutant}")
         return " ".join(words)

@@ -33,10 +33,12 @@ from harness.judging import judge
 from harness.options import Options
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
+from harness.schedule.items import SCHEDULE, Schedule, encode
+from harness.schedule.past import as_performed, as_recorded
 from harness.targets.reference import PROFILES
 from harness.worlds import Around, run_in_world
 from histories.op import HistoryError, Op
-from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run
+from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
 
 SEED_BITS = 32
 
@@ -148,6 +150,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
     known["mutant"] = known["mutant"] or ""
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
+    known["keys"] = dict(known.get("keys") or ())
+    if known.get("pinned", 0) > known["concurrency"]:
+        raise ValueError("--pinned is more than --concurrency")
     return Options(**known)
 
 
@@ -178,6 +183,8 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
     with held(run.path):
         try:
             run.save_config(_config(options))
+            if around.script is not None:
+                write_whole(run.path / SCHEDULE, encode(around.script))
             with Progress(options, quiet=quiet) as progress:
                 run_in_world(options, run, around, progress, partial(_is_valid, run.path))
                 progress.say("checking")
@@ -190,10 +197,19 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
                 raise
             return judged_early
         try:
+            write_whole(run.path / SCHEDULE, encode(performed(judged, around.script)))
             judged.save(whole=True)
         except OSError as error:
             return msgspec.structs.replace(judged, trouble=error)
         return judged.with_report()
+
+
+def performed(judged: Judged, script: Schedule | None) -> Schedule:
+    """What was done in a run, as a schedule that does it again."""
+    history = judged.stored.history
+    if script is not None:
+        return as_performed(script, history)
+    return as_recorded(history, judged.options)
 
 
 def run_up(options: Options, root: Path, around: Around) -> None:

@@ -21,6 +21,7 @@ from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.lifecycle import Surroundings, Telling, perform
 from harness.options import Options
+from harness.schedule.items import Schedule
 from harness.simulation.world import SimHost, World
 from harness.targets.api import Target
 from harness.targets.reference import ReferenceTarget
@@ -39,11 +40,13 @@ class Stop:
 class Around(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's options do not say, since it does not change what is run.
 
-    `keep`: leave a cluster up whose run was not valid. `base_image`: of the docker engine, to
-    build on; empty for the public one. `stop` tells afterwards whether somebody asked for the end.
+    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run
+    does. `base_image`: of the docker engine, to build on; empty for the public one. `stop` tells
+    afterwards whether somebody asked for the end.
     """
 
     keep: bool = False
+    script: Schedule | None = None
     base_image: str = ""
     stop: Stop = msgspec.field(default_factory=Stop)
 
@@ -89,6 +92,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
                     wall_ms=lambda: time.time_ns() // 1_000_000,
                     stop=stop,
                     before_end=keep,
+                    script=around.script,
                 ),
             )
 
@@ -129,7 +133,9 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
                 SimulatedEnvironment(world, mutant=options.mutant),
                 ReferenceTarget(),
                 run,
-                Surroundings(telling=telling, wall_ms=host.wall_ms, stop=stop),
+                Surroundings(
+                    telling=telling, wall_ms=host.wall_ms, stop=stop, script=around.script
+                ),
             )
 
     try:

@@ -39,6 +39,7 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-route",
 )
 AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
+ELECT_MASTER = "elect-master"  # of the nemesis, once all faults are over: no fault itself
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`

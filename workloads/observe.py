@@ -16,7 +16,7 @@ from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.cluster import ClusterView, Workload
 from harness.environments.api import Role
 from harness.generator import PENDING, Context, Generator, Step
-from harness.generators import concat, limit, once, stagger, synchronize
+from harness.generators import concat, delay, limit, once, synchronize
 from harness.probes import until
 from harness.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
 from histories.observed import (
@@ -187,7 +187,7 @@ def observe_workload(
     return Workload(
         name="observe",
         threads=THREADS,
-        generator=stagger(GAP_NS, Rounds(asked)),
+        generator=delay(GAP_NS, Rounds(asked)),
         final_generator=concat(
             once({"f": AWAIT_LEVEL, "value": None}),
             synchronize(limit(len(asked), Rounds(asked))),

@@ -16,6 +16,7 @@ has ``"drained": true``. Claims: S6, S10, S11.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -33,6 +34,7 @@ QUEUES = 2  # of each broker set
 READER_SHARE = 3  # one thread of so many reads
 FINAL_POLL_GAP_NS = 20_000_000
 SEEK = "seek-to-beginning?"
+SIZE = "size"  # of a send: bytes of its payload, at least
 
 
 class Sends(msgspec.Struct, frozen=True):
@@ -75,7 +77,7 @@ class Reads(msgspec.Struct, frozen=True):
         if process == self.assigned:
             return Op("invoke", process, "poll", [["poll"]], time=ctx.time), self
         thread = ctx.roster.positions[process]  # of this workload, which is always the first
-        share = list(range(thread, self.keys, self.readers))
+        share = list(share_of(thread, self.readers, self.keys))
         ext = {SEEK: True} if self.final else None
         return Op("invoke", process, "assign", share, time=ctx.time, ext=ext), self
 
@@ -103,7 +105,8 @@ class Writer:
     async def invoke(self, op: Op) -> Outcome:
         [[_, key, value]] = op.value
         process = op.process if isinstance(op.process, int) else -1
-        body = payload.encode(key, process, value)
+        size = (op.ext or {}).get(SIZE, 0)
+        body = payload.encode(key, process, value, size=size)
         outcome = await self._session.send(self._keys[key], body, born_ms=self._wall_ms())
         if isinstance(outcome, Ok):
             return Ok([["send", key, [outcome.value, value]]], ext=outcome.ext)
@@ -136,6 +139,8 @@ class Reader:
 
     def _assign(self, op: Op) -> Outcome:
         self._final = bool((op.ext or {}).get(SEEK))
+        if self._final:
+            self._session.pinned = None  # only a master can say where its log ends
         self._ended = set()
         self._positions = {
             key: 0 if self._final else self._positions.get(key, 0) for key in op.value
@@ -176,6 +181,22 @@ def queue_keys(cluster: ClusterView) -> list[QueueName]:
     return [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
 
 
+def reader_count(concurrency: int, keys: int) -> int:
+    """How many of so many threads read, the first ones."""
+    return min(max(1, concurrency // READER_SHARE), keys)
+
+
+def share_of(thread: int, readers: int, keys: int) -> tuple[int, ...]:
+    """The keys that a reader reads."""
+    return tuple(range(thread, keys, readers))
+
+
+def _replica(cluster: ClusterView, number: int, broker_set: str) -> str:
+    """Where a replica of a set is now."""
+    names = [n.name for n in cluster.nodes if n.broker_set == broker_set]
+    return cluster.address(names[number % len(names)])
+
+
 def queue_workload(
     cluster: ClusterView,
     routes: RouteBook,
@@ -185,6 +206,7 @@ def queue_workload(
     rate: float,
     drain_ns_max: int,
     wall_ms: Callable[[], int],
+    pinned: int = 0,
 ) -> Workload:
     """Make the workload.
 
@@ -196,13 +218,16 @@ def queue_workload(
         rate: operations a second, two of three of them sends.
         drain_ns_max: how long the final read may take.
         wall_ms: the harness's wall clock, for message time stamps.
+        pinned: so many threads, the last ones, stay with one broker for the whole run: each with
+            another replica in turn, every process of it.
     """
     keys = queue_keys(cluster)
-    readers = min(max(1, concurrency // READER_SHARE), len(keys))
+    readers = reader_count(concurrency, len(keys))
     read_gap_ns, send_gap_ns = round(3e9 / rate), round(1.5e9 / rate)
 
     def client(thread: int) -> Client:
-        session = Session(routes, cluster.dial, group)
+        pin = partial(_replica, cluster, thread) if thread >= concurrency - pinned else None
+        session = Session(routes, cluster.dial, group, pinned=pin)
         if thread < readers:
             return Reader(session, keys)
         return Writer(session, keys, wall_ms)
@@ -216,4 +241,5 @@ def queue_workload(
         final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
         topics={TOPIC: QUEUES},
+        shares=tuple(share_of(thread, readers, len(keys)) for thread in range(readers)),
     )

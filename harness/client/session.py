@@ -128,20 +128,43 @@ class RouteBook:
 
 
 class Session:
-    """One client's connections and its single-attempt operations."""
+    """One client's connections and its single-attempt operations.
 
-    def __init__(self, routes: RouteBook, dial: Dial, group: asyncio.TaskGroup) -> None:
+    Args:
+        routes: where masters are.
+        dial: how to reach brokers.
+        group: the run's tasks.
+        pinned: broker set -> the one broker of it that this client ever speaks with, whatever
+            routes say; None: it follows the routes.
+    """
+
+    def __init__(
+        self,
+        routes: RouteBook,
+        dial: Dial,
+        group: asyncio.TaskGroup,
+        *,
+        pinned: Callable[[str], str] | None = None,
+    ) -> None:
+        self.pinned = pinned
         self._routes = routes
         self._pool = Pool(group, dial=dial)
 
     def close(self) -> None:
         self._pool.close()
 
-    async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
-        """Send one message; an `ok` carries its queue offset as value."""
+    def _broker(self, queue: QueueName) -> str | None:
+        if self.pinned is not None:
+            return self.pinned(queue.broker_set)
         broker = self._routes.master(queue.topic, queue.broker_set)
         if broker is None:
             self._routes.nudge()
+        return broker
+
+    async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
+        """Send one message; an `ok` carries its queue offset as value."""
+        broker = self._broker(queue)
+        if broker is None:
             return Fail("no-route")
         header = headers.SendRequest(
             topic=queue.topic,
@@ -180,9 +203,8 @@ class Session:
     async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
         """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
         `fail`."""
-        broker = self._routes.master(queue.topic, queue.broker_set)
+        broker = self._broker(queue)
         if broker is None:
-            self._routes.nudge()
             return Fail("no-route")
         header = headers.PullRequest(
             topic=queue.topic,

@@ -49,7 +49,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     where power is lost: RocketMQ's ASYNC_FLUSH, its default, promises nothing then. With `by_name`
     controllers and name servers are configured by the names of their machines, which every machine
     resolves by its hosts file, so that their addresses can change. `lock_lease_ms` is how long a
-    broker keeps a queue's lock for a silent client.
+    broker keeps a queue's lock for a silent client. `keys` are more settings: role and
+    RocketMQ's name for it, ``broker:flushDiskType``, to value.
     """
 
     topology: Topology
@@ -61,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     sync_flush: bool = False
     by_name: bool = False
     lock_lease_ms: int = 60_000
+    keys: dict[str, str] = {}
 
 
 class Target(Protocol):

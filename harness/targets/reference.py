@@ -58,6 +58,14 @@ def properties(
     node: Node, settings: Settings, addresses: dict[str, str], data: str
 ) -> dict[str, str]:
     """The settings of a node that both targets share, by RocketMQ's keys."""
+    prefix = f"{node.role.value}:"
+    more = {k.removeprefix(prefix): v for k, v in settings.keys.items() if k.startswith(prefix)}
+    return {**_of_role(node, settings, addresses, data), **more}
+
+
+def _of_role(
+    node: Node, settings: Settings, addresses: dict[str, str], data: str
+) -> dict[str, str]:
     nodes = plan(settings.topology)
     if settings.by_name:
         addresses = {name: name for name in addresses}

@@ -124,6 +124,20 @@ def test_a_later_drain_that_has_it_is_believed() -> None:
     assert _judge(r).valid is True
 
 
+@pytest.mark.parametrize("elected", [True, False])
+def test_each_replica_that_was_made_master_must_have_it(elected: bool) -> None:
+    """Where replicas are made master in turn, what one of them lacks is lost on it; without that
+    the later drain is believed."""
+    r = _three()
+    _drain(r, 1, (0, 10), (1, 11), end=2)
+    if elected:
+        r.fault("elect-master", b1=True)
+    _drain(r, 2, (0, 10), (1, 11), (2, 12), end=3)
+    verdict = _judge(r)
+    assert (verdict.valid is False) == elected
+    assert verdict.counts.get("lost-tail", 0) == elected
+
+
 def test_a_drain_by_two_at_a_time_proves_for_both() -> None:
     """What the drain that began last lacks but another, still running, delivers is there."""
     r = _three()

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from harness.cluster import FaultPackage, Workload
-from harness.composition import AWAIT_RECOVERY, INSPECT, Composed, schedule
+from harness.composition import AWAIT_RECOVERY, INSPECT, Composed, steps
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
 from harness.options import Options
@@ -62,7 +62,7 @@ def played(stop_after: int | None = None) -> list[tuple[str, int | str]]:
         asked[0] += 1
         return stop_after is not None and asked[0] > stop_after
 
-    source = schedule(options, COMPOSED, [fault()], stopped)
+    source = steps(options, COMPOSED, [fault()], stopped)
     seen = simulate(source, concurrency=COMPOSED.concurrency, complete=after(SECOND_NS // 10))
     return [(op.f, op.process) for op in seen.invocations]
 

@@ -35,6 +35,7 @@ class FakeCluster:
         self.unproven: set[str] = set()  # verbs whose proofs do not hold
         self.done: list[tuple[str, str]] = []  # verb, node
         self.grudge: Grudge = {}
+        self.named: dict[str, Grudge] = {}
         self.moves: dict[str, int] = {}
 
     def by_role(self, role: Role) -> Sequence[Node]:
@@ -110,16 +111,29 @@ class FakeCluster:
         self.moves[node] = 0
         return self._proof("restore_ip", node, restart=restart)
 
-    async def cut(self, grudge: Grudge, *, reset: bool = False) -> Mapping[str, Proof]:
+    async def cut(
+        self,
+        grudge: Grudge,
+        *,
+        reset: bool = False,
+        name: str = "",
+        patience_s: float = 1.0,
+    ) -> Mapping[str, Proof]:
         self.grudge = grudge
+        self.named[name] = grudge
         return {
             to: self._proof("cut", to, **{"from": dict.fromkeys(sorted(who), 1)})
             for to, who in grudge.items()
         }
 
-    async def heal(self) -> Mapping[str, Proof]:
-        healed, self.grudge = self.grudge, {}
+    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
+        names = list(self.named) if name is None else [name]
+        healed = [to for each in names for to in self.named.pop(each)]
+        self.grudge = {}
         return {to: self._proof("heal", to) for to in healed}
+
+    async def elect(self, node: str) -> Proof:
+        return self._proof("elect", node)
 
     async def wipe(self, node: str) -> Proof:
         return self._proof("wipe", node)

@@ -1,0 +1,67 @@
+"""Commands on schedules: ``maxq replay``."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkers import runner
+from harness.cli_types import Name
+from harness.replay import Rate, options_for, repeat, script_of, signatures
+from harness.show import show
+from harness.worlds import Around
+from reference import mutants
+
+STORE = click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where run folders go",
+)
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--env",
+    "environment",
+    type=Name(["docker", "local", "simulated"]),
+    default=None,
+    help="where; by default where it was, or as the schedule says",
+)
+@click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option("--base-image", default="", help="of the docker engine, to build on")
+@STORE
+@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
+def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
+    """Do again what was done in a run: its folder, or a schedule's file.
+
+    A simulated run repeats exactly. On real machines, and with --times, what is told is how many
+    repetitions show which anomaly.
+    """
+    script, before = script_of(run)
+    more: dict[str, Any] = {}
+    if given["mutant"] is not None:
+        more["mutant"] = given["mutant"]
+    where = environment or (before.environment if before is not None else "")
+    options = options_for(script, where, **more)
+    around = Around(base_image=given["base_image"])
+    found: Counter[str] = Counter()
+    verdicts = []
+    runs = repeat(script, options, store, times=times, quiet=given["as_json"], around=around)
+    for number, judged in enumerate(runs, start=1):
+        found.update(signatures(judged))
+        verdicts.append(judged.results.valid)
+        if times == 1:
+            show(judged, as_json=given["as_json"])
+            return judged.exit_code
+        seen = ", ".join(signatures(judged)) or "nothing"
+        click.echo(f"{number}: {seen}  {judged.stored.path}")
+    for signature, hits in sorted(found.items()):
+        click.echo(f"{signature}: {Rate(hits, times)}")
+    if not found:
+        click.echo(f"no anomaly in {times} runs: {Rate(0, times)}")
+    return runner.exit_code(verdicts, crashed=False)

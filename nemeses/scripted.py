@@ -1,0 +1,259 @@
+"""The nemesis of a schedule: does each act as it is written, to whom it concerns at that moment.
+
+An act's operation has its id as value, and `who` and `args` beside it (`harness.schedule.items`);
+its completion maps each node to what was done there, with the proof, as every fault's. Names of
+acts are those of the other faults; what each takes in `args`:
+
+    kill, terminate, power-loss, pause, restart, start, resume
+    start-partition   from: whom the victims do not hear: ``rest`` (all others, the default),
+                      ``brokers``, ``controllers``, ``namesrvs``, a part, or names of nodes;
+                      ways: ``both``, ``in`` (only they do not hear), ``out`` (only they are not
+                      heard); reset: answer packets by a reset; clients: ``with`` the victims,
+                      ``against`` them, or ``both`` (the default: clients hear everybody)
+    stop-partition    of the acts that it names, of all otherwise
+    change-ip         restart: stop before and start after
+    restore-ip        restart
+    bump-clock        offset_ms, drift_ppm
+    reset-clock
+    start-disk-fault  full, sync_ms, frozen
+    stop-disk-fault
+    start-delay       ms, to all others
+    stop-delay
+    elect-master      replica: the set's replica of this number shall lead
+
+Where several are struck they are struck in one instant; what that was in truth is told as
+``spread_ms``. Where nobody is there to be struck the completion says so of ``nobody``.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from random import Random
+from typing import Any
+
+import msgspec
+
+from harness.client.outcome import Fail, Ok, Outcome
+from harness.cluster import ClusterView, Grudge, Part, Proof
+from harness.environments.api import CLIENT, Capability, Role
+from harness.schedule.items import EVERYBODY, Who
+from histories.op import Op
+from nemeses.nodes import INSTEAD, told
+
+NEEDS: dict[str, frozenset[Capability]] = {
+    "kill": frozenset({Capability.KILL}),
+    "terminate": frozenset({Capability.KILL}),
+    "power-loss": frozenset({Capability.POWER_LOSS}),
+    "pause": frozenset({Capability.PAUSE}),
+    "resume": frozenset({Capability.PAUSE}),
+    "restart": frozenset({Capability.KILL, Capability.RESTART}),
+    "start": frozenset({Capability.RESTART}),
+    "start-partition": frozenset({Capability.CUT}),
+    "stop-partition": frozenset({Capability.CUT}),
+    "change-ip": frozenset({Capability.READDRESS}),
+    "restore-ip": frozenset({Capability.READDRESS}),
+    "elect-master": frozenset(),
+}
+LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
+GROUPS = {"brokers": Role.BROKER, "controllers": Role.CONTROLLER, "namesrvs": Role.NAMESRV}
+PATIENCE_S = 0.15  # of a cut's probes: their own packets, once caught, are the proof
+
+
+class Scripted:
+    """Does what a schedule says.
+
+    Args:
+        cluster: whose nodes.
+        key: of its draws; each is keyed by the act that it is for.
+    """
+
+    def __init__(self, cluster: ClusterView, key: str) -> None:
+        self._cluster = cluster
+        self._key = key
+        self._nodes = {n.name: n for n in cluster.nodes if not n.spare}
+        self._struck: dict[str, list[str]] = {}  # by act
+        self._last: dict[str, list[str]] = {LAST_VICTIM: [], LAST_REJOINED: []}
+        self._cuts: dict[str, None] = {}  # acts whose cuts are in force
+        self._do: dict[str, Callable[[str, Sequence[str], dict[str, Any]], Awaitable[Told]]] = {
+            "start-partition": self._cut,
+            "stop-partition": self._heal,
+            "elect-master": self._elect,
+        }
+
+    async def open(self) -> None:
+        """Nothing to prepare."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        asked = op.ext or {}
+        act, args = str(op.value), dict(asked.get("args") or {})
+        who = msgspec.convert(asked.get("who") or {}, Who)
+        if op.f not in NEEDS:
+            return Fail(["no-such-act", op.f])
+        parts = await self._whom(op.f, act, who)
+        self._struck[act] = list(parts)
+        special = self._do.get(op.f)
+        if special is not None:
+            done = await special(act, list(parts), {**args, "of": who.of})
+        else:
+            done = await self._each(self._verb(op.f, args), list(parts))
+        self._remember(op.f, list(parts))
+        if not done:
+            return Ok({"nobody": {"holds": True, "reason": f"nobody to {op.f}"}})
+        return Ok({n: {**what, "role": parts.get(n, self._role(n))} for n, what in done.items()})
+
+    def _role(self, node: str) -> str:
+        known = self._nodes.get(node)
+        return known.role.value if known is not None else node
+
+    # Whom it concerns.
+
+    async def _whom(self, f: str, act: str, who: Who) -> dict[str, str]:
+        """Nodes that an act concerns, and as what; in order."""
+        fit = self._fit(f)
+        if who.nodes:
+            return {n: self._role(n) for n in who.nodes if n in self._nodes and fit(n)}
+        if who.of:
+            struck = self._struck.get(who.of, [])
+            chosen = {"all": struck, "first": struck[:1], "rest": struck[1:]}[who.share]
+            return {n: self._role(n) for n in chosen if fit(n)}
+        if who.part in self._last:
+            return {n: who.part for n in self._last[who.part] if fit(n)}
+        if who.part:
+            return await self._playing(act, who, fit)
+        if f in BACK:
+            return {n: self._role(n) for n in self._nodes if fit(n)}
+        return {}
+
+    def _fit(self, f: str) -> Callable[[str], bool]:
+        """Whom an act can be done to now."""
+        running, paused = self._cluster.running, self._cluster.paused
+        match f:
+            case "start":
+                return lambda n: not running(n)
+            case "resume":
+                return paused
+            case "pause" | "restart":
+                return lambda n: running(n) and not paused(n)
+            case "kill" | "terminate" | "power-loss":
+                return running
+        return lambda n: True
+
+    async def _playing(self, act: str, who: Who, fit: Callable[[str], bool]) -> dict[str, str]:
+        part: Part = msgspec.convert(who.part, Part)
+        for asked in dict.fromkeys((part, INSTEAD.get(part, part))):
+            fitting = [n for n in await self._cluster.playing(asked) if fit(n)]
+            if fitting:
+                count = len(fitting) if who.count == EVERYBODY else min(who.count, len(fitting))
+                chosen = Random(f"{self._key}/{act}").sample(fitting, count)
+                return dict.fromkeys((n for n in fitting if n in chosen), asked)
+        return {}
+
+    def _remember(self, f: str, nodes: list[str]) -> None:
+        if nodes and f in BACK:
+            self._last[LAST_REJOINED] = nodes
+        elif nodes and f != "elect-master":
+            self._last[LAST_VICTIM] = nodes
+
+    # What is done.
+
+    def _verb(self, f: str, args: dict[str, Any]) -> Callable[[str], Awaitable[Proof]]:
+        cluster, restart = self._cluster, bool(args.get("restart"))
+        verbs: dict[str, Callable[[str], Awaitable[Proof]]] = {
+            "kill": cluster.kill,
+            "terminate": cluster.stop,
+            "power-loss": cluster.power_loss,
+            "pause": cluster.pause,
+            "resume": cluster.resume,
+            "start": cluster.start,
+            "restart": self._restart,
+            "change-ip": partial(cluster.change_ip, restart=restart),
+            "restore-ip": partial(cluster.restore_ip, restart=restart),
+        }
+        return verbs[f]
+
+    async def _restart(self, node: str) -> Proof:
+        stopped = await self._cluster.stop(node)
+        started = await self._cluster.start(node)
+        seen = {"stopped": stopped.seen, "started": started.seen}
+        return Proof(stopped.holds and started.holds, seen)
+
+    async def _each(self, verb: Callable[[str], Awaitable[Proof]], nodes: Sequence[str]) -> "Told":
+        """Do it to all at once."""
+        loop = asyncio.get_running_loop()
+        began: list[float] = []
+
+        async def one(node: str) -> Proof:
+            began.append(loop.time())
+            return await verb(node)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = {node: group.create_task(one(node)) for node in nodes}
+        spread = {"spread_ms": round((max(began) - min(began)) * 1000, 3)} if len(nodes) > 1 else {}
+        return {node: told(task.result(), **spread) for node, task in tasks.items()}
+
+    # Cuts.
+
+    async def _cut(self, act: str, nodes: Sequence[str], args: dict[str, Any]) -> "Told":
+        grudge = await self._grudge(nodes, args)
+        if not grudge:
+            return {}
+        self._cuts[act] = None
+        proofs = await self._cluster.cut(
+            grudge, reset=bool(args.get("reset")), name=act, patience_s=PATIENCE_S
+        )
+        return {node: told(proof) for node, proof in proofs.items()}
+
+    async def _grudge(self, victims: Sequence[str], args: dict[str, Any]) -> Grudge:
+        others = [n for n in await self._others(args.get("from", "rest")) if n not in victims]
+        if "grudge" in args:
+            given: Mapping[str, Sequence[str]] = args["grudge"]
+            return {to: frozenset(sources) for to, sources in given.items()}
+        ways = args.get("ways", "both")
+        found: dict[str, set[str]] = {}
+        if ways in ("both", "in"):
+            found |= {v: set(others) for v in victims}
+        if ways in ("both", "out"):
+            for other in others:
+                found.setdefault(other, set()).update(victims)
+        apart = {"with": others, "against": victims}.get(str(args.get("clients", "both")), ())
+        for node in apart:
+            found.setdefault(node, set()).add(CLIENT)
+        return {node: frozenset(sources) for node, sources in sorted(found.items()) if sources}
+
+    async def _others(self, whom: object) -> list[str]:
+        if isinstance(whom, list | tuple):
+            return [n for n in whom if n in self._nodes]
+        if whom == "rest":
+            return list(self._nodes)
+        if whom in GROUPS:
+            return [n.name for n in self._cluster.by_role(GROUPS[str(whom)])]
+        return list(await self._cluster.playing(msgspec.convert(whom, Part)))
+
+    async def _heal(self, act: str, nodes: Sequence[str], args: dict[str, Any]) -> "Told":
+        of = str(args.get("of") or "")
+        if of and of not in self._cuts:
+            return {}
+        names = [of] if of else list(self._cuts)
+        proofs: dict[str, Proof] = {}
+        for name in names:
+            del self._cuts[name]
+            proofs |= await self._cluster.heal(name=name)
+        return {node: told(proof) for node, proof in proofs.items()}
+
+    # Who leads.
+
+    async def _elect(self, act: str, nodes: Sequence[str], args: dict[str, Any]) -> "Told":
+        number = int(args.get("replica", 0))
+        sets: dict[str, list[str]] = {}
+        for node in self._cluster.by_role(Role.BROKER):
+            sets.setdefault(node.broker_set, []).append(node.name)
+        chosen = [names[number % len(names)] for names in sets.values()]
+        return await self._each(self._cluster.elect, chosen)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+# Acts that bring something back; where they name nobody they are for everybody.
+BACK = frozenset(("start", "resume", "restore-ip", "reset-clock", "stop-disk-fault", "stop-delay"))
+Told = Mapping[str, dict[str, object]]
