@@ -40,13 +40,15 @@ class Stop:
 class Around(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's options do not say, since it does not change what is run.
 
-    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run
-    does. `base_image`: of the docker engine, to build on; empty for the public one. `stop` tells
-    afterwards whether somebody asked for the end.
+    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run does.
+    `collect`: keep logs and stores of the nodes, too, of a simulated run. `base_image`: of the
+    docker engine, to build on; empty for the public one. `stop` tells afterwards whether somebody
+    asked for the end.
     """
 
     keep: bool = False
     script: Schedule | None = None
+    collect: bool = True
     base_image: str = ""
     stop: Stop = msgspec.field(default_factory=Stop)
 
@@ -134,7 +136,11 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
                 ReferenceTarget(),
                 run,
                 Surroundings(
-                    telling=telling, wall_ms=host.wall_ms, stop=stop, script=around.script
+                    telling=telling,
+                    wall_ms=host.wall_ms,
+                    stop=stop,
+                    script=around.script,
+                    collect=around.collect,
                 ),
             )
 
