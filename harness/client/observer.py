@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from harness.client.classify import error_of
+from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail
 from histories.observed import ControllerView, EpochView, ReplicaView, RouteView, SetView
 from reference.records import RemoteProtocolError
@@ -103,7 +103,7 @@ class Observer:
                 return Fail(error_of(answer.code, answer.remark))
             return kind.from_json(answer.body)
         except (OSError, RemoteProtocolError) as error:
-            return Fail([type(error).__name__, str(error)])
+            return Fail(error_told(error))
 
 
 def _set_view(info: ReplicasInfo) -> SetView:

@@ -197,12 +197,12 @@ class Fault:
         self._length = length
         self._before = before
 
-    def _key(self, *what: object) -> tuple[object, ...]:
+    def _key(self, *what: int | str) -> tuple[int | str, ...]:
         return ("fault", self._number, *what)
 
     # When.
 
-    def _duration(self, *what: object) -> int:
+    def _duration(self, *what: int | str) -> int:
         """How long something lasts (ms)."""
         longest = max(int(self._row["heartbeat"]), LEASE_MS)
         long_share = {"any": 33, "short": 0, "long": 100}[self._row["durations"]]
@@ -250,7 +250,7 @@ class Fault:
                 return [self._cut(), *self._heals("stop-partition", whole=True)]
         return self._move()
 
-    def _id(self, *what: object) -> str:
+    def _id(self, *what: int | str) -> str:
         return ".".join((f"f{self._number}", *map(str, what)))
 
     def _crash(self) -> list[Act]:
