@@ -133,7 +133,13 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
     what earlier runs of this process left must not end in the middle of this one."""
     gc.freeze()
     try:
-        _in_world(World(options.seed, steps=around.steps), options, run, around, telling)
+        _in_world(
+            World(options.seed, steps=around.steps, calm=options.calm),
+            options,
+            run,
+            around,
+            telling,
+        )
     finally:
         gc.collect()
         gc.unfreeze()
