@@ -51,7 +51,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     each broker set that the run's faults struck to the names of its replicas. `lock_lease_ns` is
     how long a broker keeps a lock for a client that is silent, `client_lease_ns` how long the
     client relies on it. `recovery_ns` bounds what liveness claims promise, from the last heal on;
-    `shrink_ns` how long a silent replica may stay in a SyncStateSet.
+    `shrink_ns` how long a silent replica may stay in a SyncStateSet. `suspended` are claims that
+    the run's own faults suspend: they are measured, as those that a profile does not make.
     """
 
     profile: str = "P-ALL"
@@ -63,6 +64,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     client_lease_ns: int = 5_000_000_000
     recovery_ns: int = 20_000_000_000
     shrink_ns: int = 8_000_000_000
+    suspended: tuple[str, ...] = ()
 
 
 class Checker(Protocol):

@@ -28,7 +28,7 @@ from checkers.log import (
 )
 from checkers.log_key import Finding, judge_key
 from checkers.log_order import OrderFold, Placed
-from checkers.ruling import unreadable
+from checkers.ruling import settings_of, unreadable
 from checkers.story import Storyteller
 from histories.history import History
 from histories.op import HistoryError
@@ -67,6 +67,11 @@ LOSSES = frozenset(
         *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send"),
     )
 )
+
+
+def lossy(context: Context) -> bool:
+    """Whether a run's settings, or its faults, may lose the end of the log."""
+    return context.profile in LOSSY_PROFILES or "S6" in context.suspended
 
 
 class KeyVerdict(NamedTuple):
@@ -152,7 +157,7 @@ class Durability:
         counts = sum((v.names for v in results.values()), Counter[str]())
         reason = ""
         valid: Valid = True
-        measured = LOSSES if context.profile in LOSSY_PROFILES else frozenset[str]()
+        measured = LOSSES if lossy(context) else frozenset[str]()
         doubts = _doubts(history, results, context, hidden=counts["hidden-loss"])
         if set(+counts) - ALLOWED - NO_PROOF - measured:
             valid = False
@@ -160,7 +165,7 @@ class Durability:
             valid, reason = "unknown", "; ".join(doubts)
         elif lost := sorted(set(+counts) & measured):
             told = ", ".join(f"{name} {counts[name]}" for name in lost)
-            reason = f"measured, and not promised under {context.profile}: {told}"
+            reason = f"measured, and not promised under {settings_of(context)}: {told}"
         return Verdict(
             checker=self.name,
             claims=self.claims,

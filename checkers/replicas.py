@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from checkers.api import Context, Verdict
 from checkers.calm import calm_after
-from checkers.durability import LOSSY_PROFILES
+from checkers.durability import lossy
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.replica_logs import (
     Parting,
@@ -131,7 +131,7 @@ class Replicas(Alone):
         known: Homes,
         results: Mapping[str, SetStores],
     ) -> Verdict:
-        unpromised = ("S9",) if context.profile in LOSSY_PROFILES else ()
+        unpromised = ("S9",) if lossy(context) else ()
         return rule(self, history, context, _case(history, context, results), unpromised=unpromised)
 
     def unreadable(self, error: HistoryError) -> Verdict:
@@ -166,7 +166,7 @@ def _case(history: History, context: Context, results: Mapping[str, SetStores]) 
     }
     case.doubts += _doubts(results, context, total)
     sent = history.totals["send", "ok"]
-    if sent and context.profile not in LOSSY_PROFILES and not total.messages:
+    if sent and not lossy(context) and not total.messages:
         case.doubts.append(
             "S9: no acknowledged message could be looked up in the whole log of a replica that was "
             "in its SyncStateSet after the last fault"

@@ -60,6 +60,7 @@ def rule(
         case: what was found out.
         unpromised: claims that the profile does not make.
     """
+    unpromised = (*unpromised, *context.suspended)
     broken = [f for f in case.found if f.claim not in unpromised]
     accused = {f.claim for f in broken}
     promised = tuple(c for c in checker.claims if c not in unpromised)
@@ -74,7 +75,7 @@ def rule(
         reason = "; ".join(case.doubts) or "nothing that could be judged"
     elif names:
         told = ", ".join(f"{name} {n}" for name, n in sorted(names.items()))
-        reason = f"measured, and not promised under {context.profile}: {told}"
+        reason = f"measured, and not promised under {settings_of(context)}: {told}"
     return Verdict(
         checker=checker.name,
         # A verdict without evidence still says for which claims it has none.
@@ -84,6 +85,11 @@ def rule(
         counts={**case.counts, **dict(sorted(names.items()))},
         reason=reason,
     )
+
+
+def settings_of(context: Context) -> str:
+    """Under what something is promised or not, in words."""
+    return f"{context.profile} and these faults" if context.suspended else context.profile
 
 
 def unreadable(checker: Checker, error: ValueError) -> Verdict:

@@ -283,6 +283,7 @@ def clean() -> int:
 cli.add_command(cli_stored.check)
 cli.add_command(cli_stored.export)
 cli.add_command(cli_schedule.replay)
+cli.add_command(cli_schedule.simulate)
 
 
 @cli.command("doctor")

@@ -1,4 +1,4 @@
-"""Commands on schedules: ``maxq replay``."""
+"""Commands on schedules: ``maxq replay``, ``maxq simulate``."""
 
 from collections import Counter
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from checkers import runner
-from harness.cli_types import Name
+from harness.cli_types import Duration, Name, Percent
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.show import show
+from harness.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
 from harness.worlds import Around
 from reference import mutants
 
@@ -65,3 +66,55 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
     if not found:
         click.echo(f"no anomaly in {times} runs: {Rate(0, times)}")
     return runner.exit_code(verdicts, crashed=False)
+
+
+@click.command()
+@click.option("--seeds", required=True, help="which, both ends included, such as 0..999")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="worker processes"
+)
+@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option(
+    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+)
+@click.option(
+    "--verify", type=Percent(), default=0, help="run this share again, such as 1%, and compare"
+)
+@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@STORE
+def simulate(seeds: str, store: Path, **given: Any) -> int:
+    """Run many seeds in the simulator, each with a topology, a load and faults of its own.
+
+    The same command again goes on where the last one was cut off. Runs that break a promise are
+    kept, for `maxq replay` and `maxq shrink`.
+    """
+    try:
+        wanted = seeds_of(seeds)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    length_ns = given["length"] or 0
+    campaign = Campaign(
+        store.resolve() / "simulated" / (given["mutant"] or "reference"),
+        jobs=given["jobs"],
+        mutant=given["mutant"] or "",
+        length_ms=length_ns // 1_000_000,
+        verify=given["verify"],
+    )
+    if given["fresh"]:
+        (campaign.folder / JOURNAL).unlink(missing_ok=True)
+    summary = Summary()
+    for told in campaign.run(wanted):
+        summary.add(told)
+        if told.found or told.error:
+            click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
+        if summary.due():
+            click.echo(summary.progress(len(wanted)), err=True)
+    for line in summary.lines():
+        click.echo(line)
+    return 1 if summary.groups else 0
+
+
+def told_of(told: Told) -> str:
+    """What a seed showed, in a line."""
+    found = ", ".join(f"{name} {n}" for name, n in told.found.items())
+    return f"{found} {told.error}".strip()

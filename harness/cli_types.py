@@ -42,6 +42,20 @@ class Rate(click.FloatRange):
         return rate
 
 
+class Percent(click.ParamType[int]):
+    """A share of a hundred: ``1%``."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,3})%?", str(value))
+        if found is None or int(found[1]) > 100:
+            self.fail(f"{value!r} is no share; write one such as 1%", param)
+        return int(found[1])
+
+
 class Setting(click.ParamType[tuple[str, str]]):
     """A setting of a role's configuration: ``broker:flushDiskType=SYNC_FLUSH``."""
 

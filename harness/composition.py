@@ -29,7 +29,7 @@ from harness.generators import (
     time_limit,
 )
 from harness.generators.lift import lift
-from harness.options import RECOVERY_S, Options
+from harness.options import Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
 from histories.observed import ELECT_MASTER
@@ -108,9 +108,8 @@ def make_workloads(making: Making) -> list[Workload]:
     cluster, options = making.cluster, making.options
     made = [make(making) for name, make in MAKERS.items() if name in options.workload]
     keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
-    level_s = RECOVERY_S[options.timing]
     observers = observe_workload(
-        cluster, making.group, keys=keys, decode=payload.decode, level_s=level_s
+        cluster, making.group, keys=keys, decode=payload.decode, level_s=options.recovery_s
     )
     return [*made, observers]
 

@@ -27,6 +27,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.client.classify import plain
 from harness.client.outcome import Client, Fail, Info, Ok, Outcome
 from harness.generator import PENDING, Context, Sleep, Special, start_context
 from harness.generators.lift import Source, lift
@@ -217,7 +218,8 @@ class Worker:
                 self.task.uncancel()
         if isinstance(outcome, Ok | Fail | Info):
             return outcome
-        return Info(f"indeterminate: the client answered {outcome!r}, which is not an outcome")
+        answered = plain(repr(outcome))
+        return Info(f"indeterminate: the client answered {answered}, which is not an outcome")
 
     async def _open(self) -> Client | Fail:
         """A fresh open client; if there can be none, what the operation completes with."""
@@ -413,11 +415,11 @@ def crash(error: Exception) -> Info:
         f"{PurePath(frame.f_code.co_filename).name}:{line} {frame.f_code.co_name}"
         for frame, line in traceback.walk_tb(error.__traceback__)
     ]
-    via = [{"type": type(error).__qualname__, "message": str(error)}]
+    via = [{"type": type(error).__qualname__, "message": plain(str(error))}]
     ext: dict[str, Any] = {"exception": {"via": via, "trace": frames[-TRACE_FRAMES_MAX:]}}
     return Info(f"indeterminate: {described(error)}", ext=ext)
 
 
 def described(error: BaseException) -> str:
     """An error in a line: its kind and what it says."""
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {plain(str(error))}"

@@ -30,7 +30,7 @@ from harness.deployment import Deployment, until
 from harness.environments.api import Capability, Environment
 from harness.faults import fault_packages, scripted_package
 from harness.generators import Source
-from harness.options import RECOVERY_S, Options
+from harness.options import Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import First
 from harness.targets.api import Target
@@ -79,6 +79,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
     come to an end is seen; `before_end` is called with the cluster still up and the history whole.
     With a `script` the run does what that says, and the options' faults and rates mean nothing.
+    `collect`: whether logs and stores of the nodes are kept.
     """
 
     telling: Telling
@@ -86,6 +87,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     stop: Stopping = GoesOn()
     before_end: Callable[[Deployment], Awaitable[None]] = just_end
     script: Schedule | None = None
+    collect: bool = True
 
 
 class JournalRecorder:
@@ -114,7 +116,7 @@ class Nemeses:
     ) -> None:
         self._by_f = {f: p.nemesis for p in packages for f in p.fs}
         self._cluster = cluster
-        self._recovery_s = RECOVERY_S[options.timing]
+        self._recovery_s = options.recovery_s
         self._mutant = options.mutant
 
     async def open(self) -> None:
@@ -200,7 +202,8 @@ async def perform(
         telling.say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
             telling.say(f"{node} did not stop when asked to and was killed")
-        await _save_nodes(run, cluster)
+        if around.collect:
+            await _save_nodes(run, cluster)
     except Exception as error:
         with suppress(Exception):  # the first failure is the one to tell
             await _save_nodes(run, cluster)

@@ -11,6 +11,9 @@ from harness.targets.api import Profile, Settings, Timing, Topology, plan
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
+HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
+HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
+NO_LOSS = ("S6", "S9", "S10", "S11")
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 SPARES = 2  # brokers that the registration workload owns
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
@@ -67,7 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             seed=self.seed,
             mutant=self.mutant,
             sync_flush="power" in self.nemesis,
-            by_name="readdress" in self.nemesis,
+            by_name=bool({"readdress", "change-ip"} & set(self.nemesis)),
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
         )
@@ -86,9 +89,32 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             broker_sets={name: tuple(nodes) for name, nodes in sets.items()},
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
-            recovery_ns=round(RECOVERY_S[self.timing] * 1e9),
-            shrink_ns=round(SHRINK_S[self.timing] * 1e9),
+            recovery_ns=round(self.recovery_s * 1e9),
+            shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
+            suspended=self.suspended(),
         )
+
+    @property
+    def recovery_s(self) -> float:
+        """How long a cluster may take after the last heal until everything is as promised."""
+        return RECOVERY_S[self.timing] + self._slower_s()
+
+    def _slower_s(self) -> float:
+        """How much later it is noticed that a broker is silent than with the timing's heartbeats:
+        by the controllers, and by those who rely on them."""
+        set_to = self.keys.get(HEARTBEAT)
+        usual = HEARTBEAT_S[self.timing]
+        return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
+
+    def suspended(self) -> tuple[str, ...]:
+        """Claims that this run's faults suspend: nothing is promised of what no disk had synced.
+
+        A replica that answered before it synced and then lost power has less than it said, and may
+        be elected all the same, since whoever knows better may be away.
+        """
+        power = {"power", "power-loss"} & set(self.nemesis)
+        synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"
+        return NO_LOSS if power and not synced else ()
 
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:

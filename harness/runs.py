@@ -182,7 +182,7 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
     run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
     with held(run.path):
         try:
-            run.save_config(_config(options))
+            run.save_config(config_of(options))
             if around.script is not None:
                 write_whole(run.path / SCHEDULE, encode(around.script))
             with Progress(options, quiet=quiet) as progress:
@@ -215,7 +215,7 @@ def performed(judged: Judged, script: Schedule | None) -> Schedule:
 def run_up(options: Options, root: Path, around: Around) -> None:
     """Start a cluster in a folder of its own and keep it up until interrupted."""
     run = RunStore(root.resolve()).create("up", datetime.now(UTC))
-    run.save_config(_config(options))
+    run.save_config(config_of(options))
     with Progress(options, quiet=False) as progress:
         worlds.run_up(options, run, around, progress)
 
@@ -292,7 +292,8 @@ def held(folder: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def _config(options: Options) -> dict[str, Any]:
+def config_of(options: Options) -> dict[str, Any]:
+    """What a run's folder says of how the run is set up."""
     return {
         "options": msgspec.to_builtins(options),
         **source.identity(),

@@ -5,6 +5,7 @@ verdict. A second one, or SIGTERM, ends it at once; nothing stays behind in any 
 """
 
 import asyncio
+import gc
 import signal
 import threading
 import time
@@ -22,6 +23,7 @@ from harness.environments.simulated import SimulatedEnvironment
 from harness.lifecycle import Surroundings, Telling, perform
 from harness.options import Options
 from harness.schedule.items import Schedule
+from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
 from harness.targets.api import Target
 from harness.targets.reference import ReferenceTarget
@@ -40,14 +42,17 @@ class Stop:
 class Around(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's options do not say, since it does not change what is run.
 
-    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run
-    does. `base_image`: of the docker engine, to build on; empty for the public one. `stop` tells
-    afterwards whether somebody asked for the end.
+    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run does.
+    `collect`: keep logs and stores of the nodes, too, of a simulated run. `base_image`: of the
+    docker engine, to build on; empty for the public one. `steps` records every step of a simulated
+    run. `stop` tells afterwards whether somebody asked for the end.
     """
 
     keep: bool = False
     script: Schedule | None = None
+    collect: bool = True
     base_image: str = ""
+    steps: Steps | None = None
     stop: Stop = msgspec.field(default_factory=Stop)
 
 
@@ -124,7 +129,18 @@ def make_target(options: Options) -> Target:
 
 
 def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> None:
-    world, stop = World(options.seed), around.stop
+    """Perform a run in a world of its own. Garbage is collected when it is over and not before:
+    what earlier runs of this process left must not end in the middle of this one."""
+    gc.freeze()
+    try:
+        _in_world(World(options.seed, steps=around.steps), options, run, around, telling)
+    finally:
+        gc.collect()
+        gc.unfreeze()
+
+
+def _in_world(world: World, options: Options, run: Run, around: Around, telling: Telling) -> None:
+    stop = around.stop
 
     async def main(host: SimHost) -> None:
         with interruptible(stop, telling.say):
@@ -134,7 +150,11 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
                 ReferenceTarget(),
                 run,
                 Surroundings(
-                    telling=telling, wall_ms=host.wall_ms, stop=stop, script=around.script
+                    telling=telling,
+                    wall_ms=host.wall_ms,
+                    stop=stop,
+                    script=around.script,
+                    collect=around.collect,
                 ),
             )
 

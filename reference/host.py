@@ -117,7 +117,13 @@ class Host(Protocol):
         ...
 
     def rng(self, name: str) -> random.Random:
-        """A random stream for one component; the same name gives the same stream."""
+        """Randomness for what `name` names; the same name gives the same stream, at any time and in
+        every process of this host.
+
+        A name holds the identity of what is drawn for, such as a term or a message, and each gets
+        a stream of its own: were one stream shared, what is drawn for the one would depend on how
+        often something was drawn for others.
+        """
         ...
 
     def log(self, trace: str, /, **fields: object) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from harness.client.classify import error_told
 from harness.client.observer import Observer
 from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.cluster import ClusterView, Workload
@@ -136,7 +137,7 @@ class Eyes:
             try:
                 log = read_log(await self._cluster.stored(node, STORE))
             except (OSError, RemoteProtocolError) as error:
-                return Fail([type(error).__name__, str(error)])
+                return Fail(error_told(error))
             self._logs[node] = await self._epochs(node, log)
         epochs = self._logs[node]
         if at >= len(epochs):

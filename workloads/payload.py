@@ -12,7 +12,7 @@ import zlib
 MARK = "maxq1"
 CORRUPT = "corrupt:"
 CORRUPT_BYTES_MAX = 200
-_FORM = re.compile(rb"maxq1 [0-9]+ ([0-9]{1,20}) ([0-9]{1,20}) [0-9a-f]{8}(?: [0-9a-f ]*)?")
+_FORM = re.compile(rb"maxq1 [0-9]+ ([0-9]{1,20}) ([0-9]{1,20}) [0-9a-f]{8}")
 
 
 def encode(key: int, process: int, value: int, *, size: int = 0) -> bytes:
@@ -30,7 +30,7 @@ def decode(key: int, body: bytes) -> int | str:
     Returns:
         The value; or ``corrupt:HEX`` with the body's first bytes, if it is not ours or not here.
     """
-    found = _FORM.fullmatch(body)
+    found = _FORM.match(body)
     if found is not None:
         value = int(found[2])
         # So key and checksum are as they should be, and so is what follows.

@@ -8,7 +8,7 @@ Source: controller-ha.md 3.3, RocketMQ ``ReplicasManager.registerBrokerToControl
 import asyncio
 from collections.abc import Callable, Sequence
 
-from harness.client.classify import error_of
+from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, NotSent, Pool
@@ -67,7 +67,7 @@ class Applicant:
                 return Fail(error_of(answer.code, answer.remark))
             next_id = from_ext(headers.NextBrokerIdResponse, answer.ext).next_broker_id
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
-            return Fail([type(error).__name__, str(error)])
+            return Fail(error_told(error))
         return await self._claim(broker_set, code, next_id)
 
     async def _claim(self, broker_set: str, code: str, broker_id: int) -> Outcome:

@@ -14,6 +14,7 @@ from typing import Literal
 from reference.wire.codes import ResponseCode, response_name
 
 Kind = Literal["ok", "fail", "info"]
+OBJECT_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")
 
 # Decided before any write, whatever the remark says.
 REFUSALS = frozenset(
@@ -64,4 +65,15 @@ def classify_send(code: int, remark: str | None) -> Kind:
 
 def error_of(code: int, remark: str | None) -> list[str]:
     """An operation's `error` for an answer: the code's name and its remark."""
-    return [response_name(code), (remark or "")[:200]]
+    return [response_name(code), plain(remark or "")[:200]]
+
+
+def error_told(error: BaseException) -> list[str]:
+    """An operation's `error` for an exception: its name and what it says."""
+    return [type(error).__name__, plain(str(error))]
+
+
+def plain(text: str) -> str:
+    """What a text says without addresses of objects, as a default `repr` has them: they differ
+    between equal runs, whose histories must not."""
+    return OBJECT_ADDRESS.sub("0x…", text)

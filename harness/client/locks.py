@@ -7,7 +7,7 @@ Units: seconds. Source: RocketMQ ``RebalanceImpl.lock``, whose time-out is one s
 
 import asyncio
 
-from harness.client.classify import error_of
+from harness.client.classify import error_of, plain
 from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from harness.client.session import QueueName
 from reference.records import RemoteProtocolError
@@ -43,7 +43,7 @@ class LockSession:
         try:
             granted = LockResponse.from_json(answer.body).lock_ok_mq_set
         except RemoteProtocolError as error:
-            return Info(["bad-answer", str(error)])
+            return Info(["bad-answer", plain(str(error))])
         return Ok() if _wire(queue) in granted else Fail("not-granted")
 
     async def unlock(self, broker: str, client_id: str, queue: QueueName) -> Outcome:

@@ -1,4 +1,4 @@
-"""Questions of observers to single nodes: 1006, 1007 and 106, one attempt each, nothing changed.
+"""Questions of observers to single nodes: 1006, 1007 and 106; nothing is changed by them.
 
 A question that is not answered well is `fail`: it took nothing. Units: seconds.
 """
@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from harness.client.classify import error_of
+from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail
 from histories.observed import ControllerView, EpochView, ReplicaView, RouteView, SetView
 from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool
+from reference.rpc import ConnectionLost, Dial, Pool
 from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, ReplicasInfo
 from reference.wire.body import Body
 from reference.wire.codes import RequestCode, ResponseCode
@@ -98,12 +98,21 @@ class Observer:
 
     async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
         try:
-            answer = await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+            answer = await self._call(address, request)
             if answer.code != ResponseCode.SUCCESS:
                 return Fail(error_of(answer.code, answer.remark))
             return kind.from_json(answer.body)
         except (OSError, RemoteProtocolError) as error:
-            return Fail([type(error).__name__, str(error)])
+            return Fail(error_told(error))
+
+
+    async def _call(self, address: str, request: Frame) -> Frame:
+        try:
+            return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+        except ConnectionLost:
+            # Of a machine that had lost its power the connection was dead before it was used. What
+            # changes nothing may be asked again.
+            return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
 
 
 def _set_view(info: ReplicasInfo) -> SetView:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from harness.client.classify import plain
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent, Pool
 from reference.wire.frame import Frame
@@ -48,7 +49,7 @@ async def attempt(
     try:
         return await pool.call(address, request, timeout_s=timeout_s)
     except NotSent as error:
-        return Fail(["not-sent", str(error)])
+        return Fail(["not-sent", plain(str(error))])
     except TimeoutError:
         return Info("timeout")
     except ConnectionLost:

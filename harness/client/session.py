@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from harness.client.classify import classify_send, error_of
+from harness.client.classify import classify_send, error_of, error_told, plain
 from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool
@@ -197,7 +197,7 @@ class Session:
         try:
             sent = from_ext(headers.SendResponse, answer.ext)
         except RemoteProtocolError as error:
-            return Info(["bad-answer", str(error)])
+            return Info(["bad-answer", plain(str(error))])
         return Ok(sent.queue_offset)
 
     async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
@@ -233,10 +233,10 @@ class Session:
             messages = decode_all(answer.body or b"")
         except RemoteProtocolError as error:
             self._routes.nudge()
-            return Fail(["bad-answer", str(error)])
+            return Fail(["bad-answer", plain(str(error))])
         except OSError as error:  # not sent, lost, or no answer in time
             self._routes.nudge()
-            return Fail([type(error).__name__, str(error)])
+            return Fail(error_told(error))
         return Polled(
             messages=tuple((m.queue_offset, m.body) for m in messages),
             next_offset=found.next_begin_offset,

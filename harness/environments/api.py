@@ -37,6 +37,15 @@ class Capability(Enum):
     CUT = "cut"  # take no packets from certain machines, in silence or with resets
     READDRESS = "readdress"  # give a machine another address of its block, and names to addresses
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
+    CLOCK = "clock"  # set a machine's wall clock off, and let it drift
+    DISK = "disk"  # make a disk full, slow or frozen, and flip a bit of a file at rest
+    DELAY = "delay"  # let packets from certain machines take longer
+
+
+# What no environment of real machines can do: they share one disk, one clock, one kernel's queues.
+SIMULATED_ONLY = frozenset(
+    {Capability.POWER_LOSS, Capability.CLOCK, Capability.DISK, Capability.DELAY}
+)
 
 
 class MissingCapability(Exception):
@@ -125,8 +134,44 @@ class Machine(Protocol):
         ...
 
     async def power_loss(self) -> dict[str, int]:
-        """End every process at once and lose what is not synced; returns what was lost, as
-        `lost_bytes` and `lost_names`. Only where `Capability.POWER_LOSS` is."""
+        """End every process at once and lose what is not synced. Peers are told nothing: the
+        machine is silent, and when it is back it knows none of its former connections. Returns
+        then, with what was lost, as `lost_bytes` and `lost_names`. Only where
+        `Capability.POWER_LOSS` is."""
+        ...
+
+    async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
+        """Let the wall clock be off by `offset_ms` from now on, and by `drift_ppm` microseconds
+        more each second; twice 0 sets it right. Only where `Capability.CLOCK` is."""
+        ...
+
+    async def set_disk(
+        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> None:
+        """Make the disk faulty in these ways and no others; without arguments it is sound again.
+        Only where `Capability.DISK` is.
+
+        Args:
+            full: whatever writes, makes or grows a file fails with ENOSPC.
+            sync_ms: how long each sync takes that begins from now on; None: as long as it takes.
+            frozen: no sync returns before the disk is not frozen any more; then all do.
+        """
+        ...
+
+    async def flip_bit(self, path: str, bit: int) -> None:
+        """Flip a bit of a file at rest, counted from the file's beginning. Only where
+        `Capability.DISK` is.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: the file has no such bit.
+        """
+        ...
+
+    async def set_delay(self, delays: Mapping[str, int]) -> None:
+        """Let packets to this machine from these blocks of addresses take so many ms longer: block
+        to ms. One direction, in established connections too. Replaces all delays of this machine;
+        an empty one ends them. Only where `Capability.DELAY` is."""
         ...
 
     async def set_address(self, address: str) -> None:

@@ -28,6 +28,7 @@ from harness.environments import docker_image, docker_remains
 from harness.environments.api import (
     BLOCK,
     CLIENT,
+    SIMULATED_ONLY,
     Capability,
     Cut,
     EnvironmentLost,
@@ -87,7 +88,7 @@ class DockerEnvironment:
     """
 
     name = "docker"
-    capabilities = frozenset(Capability) - {Capability.POWER_LOSS}
+    capabilities = frozenset(Capability) - SIMULATED_ONLY
 
     def __init__(
         self,

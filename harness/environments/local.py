@@ -22,6 +22,7 @@ from harness.environments.api import (
     CLIENT_ADDRESS,
     NETWORK,
     OBSERVER_ADDRESS,
+    SIMULATED_ONLY,
     Capability,
     Cut,
     EnvironmentLost,
@@ -44,7 +45,7 @@ UNSHARE = (
     "unshare", "--user", "--map-root-user", "--net", "--pid", "--mount-proc",
     "--fork", "--kill-child",
 )  # fmt: skip
-COULD = frozenset(Capability) - {Capability.POWER_LOSS}  # where programs and kernel allow it
+COULD = frozenset(Capability) - SIMULATED_ONLY  # where programs and kernel allow it
 LOST = "the helper of the local environment ended, and the cluster with it"
 PASSED_ON = ("PATH", "PYTHONPATH")  # so that nodes find the same interpreter and packages
 HINT = "`maxq doctor` says what this machine can host; `--environment simulated` works anywhere"

@@ -16,7 +16,14 @@ from pathlib import Path
 
 import msgspec
 
-from harness.environments.api import CLIENT, Cut, MissingCapability, Port, ProcessStatus
+from harness.environments.api import (
+    CLIENT,
+    Capability,
+    Cut,
+    MissingCapability,
+    Port,
+    ProcessStatus,
+)
 from harness.environments.link import Link
 from harness.environments.packet_filter import ruleset
 from reference.rpc import Dial, Wired
@@ -105,8 +112,24 @@ class LinkedMachine:
         return ProcessStatus(pid=pid, code=answer["code"], stopped=answer["stopped"])
 
     async def power_loss(self) -> dict[str, int]:
-        where = self._place.environment
-        raise MissingCapability(f"{where} cannot do power-loss: its machines share one disk")
+        raise self._missing(Capability.POWER_LOSS, "its machines share one disk")
+
+    async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
+        raise self._missing(Capability.CLOCK, "its machines share one clock")
+
+    async def set_disk(
+        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
+    async def flip_bit(self, path: str, bit: int) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
+    async def set_delay(self, delays: Mapping[str, int]) -> None:
+        raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
+
+    def _missing(self, what: Capability, why: str) -> MissingCapability:
+        return MissingCapability(f"{self._place.environment} cannot do {what.value}: {why}")
 
     async def set_address(self, address: str) -> None:
         if IPv4Address(address) not in self._block:

@@ -34,6 +34,7 @@ from reference.__main__ import describe, make_node, parse_arguments
 from reference.config import ROLES, parse_config
 from reference.rpc import Dial, Wired
 
+BOOT_MS = (200, 2000)  # how long a machine is away that has lost its power
 PREFIX = 32 - (BLOCK - 1).bit_length()  # length of the prefix of a machine's block
 
 
@@ -55,7 +56,6 @@ class SimulatedMachine:
         self._machine = machine
         self._processes: list[_Process] = []
         self._log_path = ""
-        self._losses = 0
 
     @property
     def name(self) -> str:
@@ -110,16 +110,31 @@ class SimulatedMachine:
             process.loop.resume()
 
     async def power_loss(self) -> dict[str, int]:
-        """Lose the power: every process ends at once, and the disk loses what was not synced.
-        Returns how many bytes and changes of names that were."""
+        """Lose the power: every process ends at once, the disk loses what was not synced, nobody
+        is told. Returns, once the machine is up again, how many bytes and changes of names were
+        lost."""
         for process in self._processes:
             if process.code is None:
-                process.loop.kill()
                 process.code = -signals.SIGKILL
-        self._losses += 1
-        rng = self._world.scheduler.rng(f"power/{self.name}/{self._losses}")
-        lost = self._machine.disk.power_loss(rng)
+        lost, scheduler = self._machine.lose_power(), self._world.scheduler
+        boot = scheduler.draws.of("boot", self.name)
+        await asyncio.sleep(boot.between(*BOOT_MS, scheduler.now_ns) / 1000)
+        self._machine.stack.powered = True
         return {"lost_bytes": lost.byte_count, "lost_names": lost.name_count}
+
+    async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
+        self._machine.set_clock(offset_ms, drift_ppm)
+
+    async def set_disk(
+        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> None:
+        self._machine.disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen)
+
+    async def flip_bit(self, path: str, bit: int) -> None:
+        self._machine.disk.flip_bit(path, bit)
+
+    async def set_delay(self, delays: Mapping[str, int]) -> None:
+        self._machine.stack.delay({block: ms * 1_000_000 for block, ms in delays.items()})
 
     async def status(self, pid: int) -> ProcessStatus:
         process = self._processes[pid - 1]

@@ -145,13 +145,14 @@ class Header(
 ):
     """The first line. `options` are those of `harness.options.Options` that differ from a default;
     `length` is how long the main part lasts, in seconds; `seed` keys every draw but the schedule's
-    own (latencies, time-outs, torn lengths)."""
+    own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was drawn from."""
 
     name: str = ""
     version: int = VERSION
     length: float = 60.0
     seed: int = 0
     options: dict[str, Any] = {}
+    factors: dict[str, str] = {}
 
 
 Item = Header | Load | Call | Act
@@ -172,8 +173,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted((*self.calls, *made), key=lambda c: (c.at, c.id)))
 
     def counts(self) -> dict[str, int]:
-        """How many calls of each kind there are."""
-        return dict(sorted(Counter(call.f for call in self.expanded()).items()))
+        """How many calls of each kind there are, without turns, whose kind is not known before."""
+        kinds = Counter(call.f for call in self.expanded() if call.f != TURN)
+        return dict(sorted(kinds.items()))
 
 
 def ns(seconds: float) -> int:

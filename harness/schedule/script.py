@@ -136,7 +136,8 @@ class Turns(msgspec.Struct, frozen=True):
             if not free:
                 return PENDING, self._from(at)
             time = max(due, ctx.time)
-            step = self.gen.op(keyed(ctx.only(bit).at(time), call.id))
+            alone = Context(time, Random(call.id), ctx.roster, ctx.all_bits, bit)
+            step = self.gen.op(alone)
             if step is None or not isinstance(step[0], Op) or step[0].time > time:
                 continue  # nothing to do for it yet
             last = _with(self.last, call.thread, call.id)

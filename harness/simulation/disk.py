@@ -14,17 +14,22 @@ synced (`SimDisk.power_loss`):
 Each file, and each folder, keeps a journal of what could still be undone. A kernel writes pages
 back by and by, so does this disk: a journal holds `JOURNAL_MAX` operations, older ones are durable.
 A file that is in `files` without a journal (a test put it there) is durable as it is.
+
+A disk may be faulty (`SimDisk.set_fault`): full, slow, frozen; and a bit of a file at rest may flip
+(`SimDisk.flip_bit`). Times are drawn for the file and the millisecond; what survives a loss of
+power is drawn for the file, the place of the write in it and how often that was written.
 """
 
 import asyncio
 import errno
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Generic, TypeVar
+from zlib import crc32
 
 import msgspec
 
+from harness.simulation.draw import Draws
 from harness.simulation.loop import SimLoop
 from reference.host import File
 from reference.records import invariant
@@ -32,8 +37,10 @@ from reference.records import invariant
 SYNC_NS = (200_000, 2_000_000)
 SECTOR = 512
 JOURNAL_MAX = 1000
-KEPT_SHARES = (0.0, 0.3, 0.6, 0.9)  # of unsynced writes; one is drawn at each loss of power
-TORN_SHARE = 0.5  # of the writes that are not kept
+KEPT_SHARES = (0, 300_000, 600_000, 900_000)  # of a million unsynced writes; drawn at each loss
+TORN_SHARE = 500_000  # of a million writes that are not kept
+CUT_AT_BYTE_SHARE = 500_000  # of a million torn writes; the others are cut at a sector
+FATE, TORN, TORN_AT, CUT_AT_BYTE = range(4)  # what is drawn for a write
 
 T = TypeVar("T")
 
@@ -84,16 +91,20 @@ class Content(bytearray):
         super().__init__(data)
         self.journal: Journal[_Write] = Journal()
 
-    def lose(self, rng: Random, kept_share: float) -> int:
+    def lose(self, draws: Draws, kept_share: int) -> int:
         """Lose power; returns the number of bytes that were lost."""
         ops, self.journal = self.journal.ops, Journal()
         for op in reversed(ops):
             self._undo(op)
         lost = 0
+        times: dict[tuple[int, int], int] = {}  # how often each place was written
         for op in ops:
+            place = (op.offset, -1 if op.data is None else len(op.data))
+            times[place] = times.get(place, 0) + 1
+            key = (*place, times[place])
             kept = 1 if op.data is None else len(op.data)
-            if rng.random() >= kept_share:
-                kept = _torn(rng, op) if rng.random() < TORN_SHARE else 0
+            if not draws.chance(kept_share, FATE, *key):
+                kept = _torn(draws, key, op) if draws.chance(TORN_SHARE, TORN, *key) else 0
             lost += len(op.data) - kept if op.data is not None else 0
             if kept:
                 self._redo(op, kept)
@@ -116,19 +127,22 @@ class Content(bytearray):
             self[op.offset : op.offset + kept] = op.data[:kept]
 
 
-def _torn(rng: Random, op: _Write) -> int:
+def _torn(draws: Draws, key: tuple[int, ...], op: _Write) -> int:
     """How much of a torn write survives: any number of bytes, or up to the end of a sector."""
     if not op.data:
         return 0
-    kept = rng.randrange(len(op.data))
-    return kept if rng.random() < 0.5 else max(0, kept - (op.offset + kept) % SECTOR)
+    kept = draws.below(len(op.data), TORN_AT, *key)
+    if draws.chance(CUT_AT_BYTE_SHARE, CUT_AT_BYTE, *key):
+        return kept
+    return max(0, kept - (op.offset + kept) % SECTOR)
 
 
 class SimFile:
     """An open file of a simulated disk."""
 
-    def __init__(self, disk: "SimDisk", data: bytearray) -> None:
+    def __init__(self, disk: "SimDisk", data: bytearray, path: str = "") -> None:
         self._disk = disk
+        self._path = path
         self._data = data
         self._journal = data.journal if isinstance(data, Content) else Journal[_Write]()
         self._closed = False
@@ -148,6 +162,7 @@ class SimFile:
         content = self._live()
         size = len(content)
         end = offset + len(data)
+        self._disk.refuse_if_full()
         self._disk.charge(max(end - size, 0))
         before = bytes(content[offset:end])
         self._journal.add(_Write(offset, bytes(data), before, size))
@@ -158,6 +173,8 @@ class SimFile:
     def truncate(self, size: int) -> None:
         content = self._live()
         before = len(content)
+        if size > before:
+            self._disk.refuse_if_full()
         self._disk.charge(size - before)
         self._journal.add(_Write(size, None, bytes(content[size:]), before))
         if size < before:
@@ -168,7 +185,7 @@ class SimFile:
     async def sync(self) -> None:
         self._live()
         mark = self._journal.mark()
-        await asyncio.sleep(self._disk.rng.randint(*SYNC_NS) / 1e9)
+        await self._disk.take_time(self._path)
         self._journal.settle(mark)
 
     def close(self) -> None:
@@ -179,13 +196,16 @@ class SimDisk:
     """The files of one machine.
 
     Args:
-        rng: draws how long a sync takes.
+        draws: say how long a sync takes.
         capacity: bytes that fit; beyond it a write fails with ENOSPC.
     """
 
-    def __init__(self, rng: Random, *, capacity: int = 1 << 40) -> None:
-        self.rng = rng
+    def __init__(self, draws: Draws, *, capacity: int = 1 << 40) -> None:
+        self.draws = draws
         self.files: dict[str, bytearray] = {}
+        self.full = False
+        self._sync_ns: int | None = None  # how long a sync takes; None: as is drawn
+        self._frozen: list[asyncio.Future[None]] | None = None  # while it is: syncs that wait
         self._capacity = capacity
         self._room = capacity
         self._locks: dict[str, SimLoop] = {}
@@ -197,6 +217,56 @@ class SimDisk:
             raise OSError(errno.ENOSPC, "no space left on device")
         self._room -= count
 
+    def refuse_if_full(self) -> None:
+        """Raise ENOSPC while the disk is full."""
+        if self.full:
+            raise OSError(errno.ENOSPC, "no space left on device")
+
+    def set_fault(
+        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> None:
+        """Be faulty in these ways and no others; without arguments, be sound again.
+
+        Args:
+            full: whatever writes, makes or grows a file fails with ENOSPC.
+            sync_ms: how long each sync takes that begins now; None: as a sound disk's.
+            frozen: no sync returns, until the disk is not frozen any more.
+        """
+        self.full = full
+        self._sync_ns = None if sync_ms is None else sync_ms * 1_000_000
+        waiting, self._frozen = self._frozen, None
+        if frozen:
+            self._frozen = waiting or []
+            return
+        for sync in waiting or ():
+            if not sync.done():  # its task may have been cancelled
+                sync.set_result(None)
+
+    async def take_time(self, path: str) -> None:
+        """Return when a sync of a file or folder that begins now has ended."""
+        took_ns = self._sync_ns
+        if took_ns is None:
+            loop = asyncio.get_running_loop()
+            took_ns = self.draws.between(*SYNC_NS, crc32(path.encode()), round(loop.time() * 1000))
+        await asyncio.sleep(took_ns / 1e9)
+        if self._frozen is not None:
+            self._frozen.append(asyncio.get_running_loop().create_future())
+            await self._frozen[-1]
+
+    def flip_bit(self, path: str, bit: int) -> None:
+        """Flip a bit of a file at rest; `bit` counts from the file's beginning.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+            ValueError: it is not that long.
+        """
+        if path not in self.files:
+            raise FileNotFoundError(errno.ENOENT, f"no such file: {path}")
+        content = self.files[path]
+        if not 0 <= bit < 8 * len(content):
+            raise ValueError(f"no bit {bit} in {path}: it has {8 * len(content)} bits")
+        content[bit // 8] ^= 1 << bit % 8
+
     def open(self, path: str, *, create: bool = False) -> File:
         if path not in self.files:
             if not create:
@@ -204,9 +274,10 @@ class SimDisk:
             self._create(path)
         elif not isinstance(self.files[path], Content):
             self.files[path] = Content(self.files[path])
-        return SimFile(self, self.files[path])
+        return SimFile(self, self.files[path], path)
 
     def _create(self, path: str) -> None:
+        self.refuse_if_full()
         self.files[path] = Content()
         self._renamed(path, partial(self.files.pop, path, None))
 
@@ -252,7 +323,7 @@ class SimDisk:
     async def sync_dir(self, folder: str) -> None:
         journal = self._folders.setdefault(folder.rstrip("/"), Journal())
         mark = journal.mark()
-        await asyncio.sleep(self.rng.randint(*SYNC_NS) / 1e9)
+        await self.take_time(folder)
         journal.settle(mark)
 
     def lock(self, path: str) -> None:
@@ -281,24 +352,24 @@ class SimDisk:
         for folder in [f for f in self._folders if f in gone or f.startswith(below)]:
             del self._folders[folder]
 
-    def power_loss(self, rng: Random) -> Lost:
+    def power_loss(self, draws: Draws) -> Lost:
         """Lose the power: every process of the machine must be dead.
 
         Args:
-            rng: decides what survives of what was not synced.
+            draws: say what survives of what was not synced.
         """
         names = 0
-        for _, journal in sorted(self._folders.items()):
-            kept = rng.randint(0, len(journal.ops))
+        for folder, journal in sorted(self._folders.items()):
+            kept = draws.of("names", folder).below(len(journal.ops) + 1)
             for undo in reversed(journal.ops[kept:]):
                 undo()
                 names += 1
         self._folders.clear()
         self._locks.clear()
-        kept_share = rng.choice(KEPT_SHARES)
+        kept_share = draws.of("kept").choice(KEPT_SHARES)
         lost = 0
-        for _, content in sorted(self.files.items()):
+        for path, content in sorted(self.files.items()):
             if isinstance(content, Content):
-                lost += content.lose(rng, kept_share)
+                lost += content.lose(draws.of("file", path), kept_share)
         self._room = self._capacity - sum(map(len, self.files.values()))
         return Lost(byte_count=lost, name_count=names)

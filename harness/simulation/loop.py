@@ -3,16 +3,18 @@
 Stock asyncio (tasks, task groups, timeouts, futures) runs unchanged on `SimLoop`. Since each
 process has its own loop, the loop says who is calling: killing a process is a property of its
 loop, whose callbacks are simply never run again. A dropped coroutine would run its `finally`
-whenever garbage is collected, so the tasks of dead loops are kept to the end of the run.
+whenever garbage is collected, so what a dead loop leaves is kept to the end of the run, and no
+garbage is collected while the scheduler runs.
 
 Time is virtual and counted in ns; it moves only when nothing can run now. Ties are broken by the
 order of scheduling. A paused process runs nothing: what comes due for it is held, in order, until
-it goes on. A task hashes to its number in the run, because task groups keep tasks in
-sets, and the stock hash is a memory address.
+it goes on. Tasks and futures hash to their numbers in the run, because task groups and
+`asyncio.wait` keep them in sets, and the stock hash is a memory address.
 """
 
 import asyncio
 import contextvars
+import gc
 import heapq
 import warnings
 from asyncio import events
@@ -21,6 +23,8 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
+from harness.simulation.draw import Draws
+from harness.simulation.steps import Steps
 from reference.records import InvariantViolation, invariant
 
 if TYPE_CHECKING:
@@ -28,6 +32,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 STEPS_MAX = 500_000_000
+PRUNED_MIN = 1000  # tasks of a loop before it looks which of them are done
+# Doors of a real loop to threads, to the machine and to its names: none may open here.
+REAL_ONLY = frozenset({
+    "add_reader", "add_signal_handler", "add_writer", "connect_accepted_socket",
+    "connect_read_pipe", "connect_write_pipe", "create_datagram_endpoint",
+    "create_unix_connection", "create_unix_server", "getaddrinfo", "getnameinfo",
+    "run_in_executor", "sendfile", "set_default_executor", "sock_accept", "sock_connect",
+    "sock_recv", "sock_sendall", "start_tls", "subprocess_exec", "subprocess_shell",
+})  # fmt: skip
 
 
 class Deadlock(Exception):
@@ -46,66 +59,134 @@ class SimTask(asyncio.Task[T]):
         return self is other
 
 
-class Scheduler:
-    """Virtual time and the order in which everything happens."""
+class SimFuture(asyncio.Future[T]):
+    """A future whose hash is its number in the run."""
 
-    def __init__(self, seed: int | str) -> None:
+    __slots__ = ("number",)
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+class SimHandle:
+    """A callback of a loop that is to run: what asyncio knows as a handle, for less.
+
+    Without a context it runs in whichever is current: kernels know of none.
+    """
+
+    __slots__ = ("_when_ns", "args", "callback", "context", "gone", "loop")
+
+    def __init__(
+        self,
+        loop: "SimLoop",
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None,
+        when_ns: int = 0,
+    ) -> None:
+        self.loop = loop
+        self.callback = callback
+        self.args = args
+        self.context = context
+        self.gone = False
+        self._when_ns = when_ns
+
+    def cancel(self) -> None:
+        """Do not run; a cancelled timer is dropped when its time comes."""
+        self.gone = True
+        self.args = ()
+        self.callback = _nothing
+
+    def cancelled(self) -> bool:
+        return self.gone
+
+    def when(self) -> float:
+        """When it is due, in seconds of the loop's time."""
+        return self._when_ns / 1e9
+
+    @property
+    def stock(self) -> asyncio.TimerHandle:
+        """This handle, under the type that asyncio's signatures ask for."""
+        return cast(asyncio.TimerHandle, self)
+
+
+def _nothing() -> None:
+    pass
+
+
+class Scheduler:
+    """Virtual time and the order in which everything happens.
+
+    Args:
+        seed: of all draws.
+        steps: records every step; None: nothing is recorded.
+    """
+
+    def __init__(self, seed: int | str, *, steps: Steps | None = None) -> None:
         self.seed = seed
+        self.draws = Draws(seed)
+        self.steps = steps
         self.now_ns = 0
-        self.task_count = 0
+        self.last_number = 0  # of a task or a future
         self.loops: list[SimLoop] = []
+        self.closed = False
         self._sequence = 0
-        self._later: list[tuple[int, int, asyncio.Handle, SimLoop]] = []
-        self._ready: deque[tuple[asyncio.Handle, SimLoop]] = deque()
+        self._later: list[tuple[int, int, SimHandle]] = []
+        self._ready: deque[SimHandle] = deque()
 
     def rng(self, name: str) -> Random:
-        """The stream of one component, so that removing one leaves the others as they were."""
+        """Randomness for one purpose; the same name gives the same numbers."""
         return Random(f"{self.seed}/{name}")
 
-    def soon(self, handle: asyncio.Handle, loop: "SimLoop") -> None:
-        self._ready.append((handle, loop))
+    def soon(self, handle: SimHandle) -> None:
+        self._ready.append(handle)
 
-    def at(self, when_ns: int, handle: asyncio.Handle, loop: "SimLoop") -> None:
+    def at(self, when_ns: int, handle: SimHandle) -> None:
         self._sequence += 1
-        heapq.heappush(self._later, (max(when_ns, self.now_ns), self._sequence, handle, loop))
-
-    def run(self, handle: asyncio.Handle, loop: "SimLoop") -> None:
-        """Run a callback of a process now; hold it for one that is paused."""
-        if loop.held is not None:
-            loop.held.append(handle)
-        elif loop.alive and not handle.cancelled():
-            events._set_running_loop(loop.stock)
-            handle._run()
+        heapq.heappush(self._later, (max(when_ns, self.now_ns), self._sequence, handle))
 
     def run_until(self, done: Callable[[], bool]) -> None:
-        """Run until `done`.
+        """Run until `done`. No garbage is collected meanwhile: a finalizer is a step that nobody
+        has scheduled.
 
         Raises:
             Deadlock: nothing is left to run.
         """
-        ready, later = self._ready, self._later
-        before = events._get_running_loop()
+        before, collects = events._get_running_loop(), gc.isenabled()
+        gc.disable()
         try:
-            for _ in range(STEPS_MAX):
-                if done():
-                    return
-                if not ready:
-                    if not later:
-                        raise Deadlock(f"nothing left to run at {self.now_ns} ns")
-                    self.now_ns = later[0][0]
-                    while later and later[0][0] == self.now_ns:
-                        _, _, handle, loop = heapq.heappop(later)
-                        ready.append((handle, loop))
-                    continue
-                self.run(*ready.popleft())
-            raise Deadlock(f"more than {STEPS_MAX} steps")
+            self._run_until(done)
         finally:
             events._set_running_loop(before)
+            if collects:
+                gc.enable()
+
+    def _run_until(self, done: Callable[[], bool]) -> None:
+        ready, later = self._ready, self._later
+        for _ in range(STEPS_MAX):
+            if done():
+                return
+            if ready:
+                handle = ready.popleft()
+                if not handle.gone:
+                    handle.loop.run(handle)
+                continue
+            if not later:
+                raise Deadlock(f"nothing left to run at {self.now_ns} ns")
+            self.now_ns = now_ns = later[0][0]
+            while later and later[0][0] == now_ns:
+                ready.append(heapq.heappop(later)[2])
+        raise Deadlock(f"more than {STEPS_MAX} steps")
 
     def close(self) -> None:
         """End the run: nothing runs any more, and every coroutine left is closed in order."""
         for loop in self.loops:
             loop.alive = False
+        self.closed = True
         for loop in self.loops:
             loop.bury()
         self._later.clear()
@@ -122,12 +203,22 @@ class SimLoop:
     def __init__(self, scheduler: Scheduler, name: str, stack: "Stack") -> None:
         self.scheduler = scheduler
         self.name = name
+        self.number = len(scheduler.loops)  # in the run
         self.stack = stack  # of its machine
         self.alive = True
-        self.held: deque[asyncio.Handle] | None = None  # while it is paused: what came due
+        self.held: deque[SimHandle] | None = None  # while it is paused: what came due
         self.failures: list[BaseException] = []
         self._tasks: list[SimTask[Any]] = []
+        self._prune_at = PRUNED_MIN
+        # What came due after its death: dropped, it might be the last to hold a generator or a
+        # future, whose finalizer would run.
+        self._never_run: list[SimHandle] = []
         scheduler.loops.append(self)
+
+    def __getattr__(self, name: str) -> Never:
+        if name in REAL_ONLY:
+            raise InvariantViolation(f"not in a simulated world: {name} of an event loop")
+        raise AttributeError(f"no {name} in a simulated event loop")
 
     @property
     def stock(self) -> asyncio.AbstractEventLoop:
@@ -145,10 +236,10 @@ class SimLoop:
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self.stock, context)
+        handle = SimHandle(self, callback, args, context or contextvars.copy_context())
         if self.alive:
-            self.scheduler.soon(handle, self)
-        return handle
+            self.scheduler.soon(handle)
+        return handle.stock
 
     call_soon_threadsafe = call_soon  # there is one thread
 
@@ -177,18 +268,19 @@ class SimLoop:
         args: tuple[Any, ...],
         context: contextvars.Context | None,
     ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when_ns / 1e9, callback, args, self.stock, context)
+        context = context or contextvars.copy_context()
+        handle = SimHandle(self, callback, args, context, when_ns)
         if self.alive:
-            self.scheduler.at(when_ns, handle, self)
-        return handle
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        pass  # a cancelled timer is dropped when its time comes
+            self.scheduler.at(when_ns, handle)
+        return handle.stock
 
     # Futures and tasks.
 
     def create_future(self) -> asyncio.Future[Any]:
-        return asyncio.Future(loop=self.stock)
+        self.scheduler.last_number += 1
+        future: SimFuture[Any] = SimFuture(loop=self.stock)
+        future.number = self.scheduler.last_number
+        return future
 
     def create_task(
         self,
@@ -197,16 +289,17 @@ class SimLoop:
         name: object = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[T]:
-        self.scheduler.task_count += 1
-        number = self.scheduler.task_count
+        self.scheduler.last_number += 1
+        number = self.scheduler.last_number
         # Scheduling the first step hashes the task, so the number must be there before: it is
         # set on the class for the length of the constructor.
         SimTask.number = number
         task: SimTask[T] = SimTask(coro, loop=self.stock, name=str(name or number), context=context)
         task.number = number
         self._tasks.append(task)
-        if len(self._tasks) > 1000 and number % 500 == 0:
+        if len(self._tasks) > self._prune_at:
             self._tasks = [t for t in self._tasks if not t.done()]
+            self._prune_at = 2 * len(self._tasks) + PRUNED_MIN
         return task
 
     def get_debug(self) -> bool:
@@ -219,6 +312,8 @@ class SimLoop:
         return False  # a dead loop accepts callbacks and drops them, as a dead process would
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if self.scheduler.closed:
+            return  # a future of an ended run is collected: nobody asks for its exception any more
         error = context.get("exception")
         failure = error if isinstance(error, BaseException) else RuntimeError(str(context))
         self.failures.append(failure)
@@ -241,10 +336,31 @@ class SimLoop:
 
     # What is done to the process from outside.
 
+    def run(self, handle: SimHandle) -> None:
+        """Run a callback of this process now; hold it if the process is paused."""
+        if self.held is not None:
+            self.held.append(handle)
+        elif not self.alive:
+            self._never_run.append(handle)
+        else:
+            scheduler = self.scheduler
+            if scheduler.steps is not None:
+                scheduler.steps.add(scheduler.now_ns, self.number, handle.callback)
+            events._set_running_loop(self.stock)
+            try:
+                if handle.context is None:
+                    handle.callback(*handle.args)
+                else:
+                    handle.context.run(handle.callback, *handle.args)
+            except (SystemExit, KeyboardInterrupt):
+                raise
+            except BaseException as error:
+                self.call_exception_handler({"exception": error})
+
     def interrupt(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback of this process at once, as a kernel does when something has arrived."""
         before = events._get_running_loop()
-        self.scheduler.run(asyncio.Handle(callback, args, self.stock), self)
+        self.run(SimHandle(self, callback, args, None))
         events._set_running_loop(before)
 
     def pause(self) -> None:
@@ -256,12 +372,19 @@ class SimLoop:
         """Let it go on with all that came due meanwhile, in order."""
         held, self.held = self.held, None
         for handle in held or ():
-            self.scheduler.soon(handle, self)
+            self.scheduler.soon(handle)
 
     def kill(self) -> None:
         """End the process at once: nothing of it ever runs again, its peers see a reset."""
-        self.alive, self.held = False, None
-        self.stack.network.process_died(self)
+        if self.alive:
+            self.end()
+            self.stack.process_died(self)
+
+    def end(self) -> None:
+        """Run nothing of the process again; nobody is told."""
+        self.alive = False
+        self._never_run.extend(self.held or ())
+        self.held = None
 
     def bury(self) -> None:
         """Close what is left, once the whole run is over and nothing can observe it."""
@@ -272,6 +395,7 @@ class SimLoop:
                 if not task.done():
                     _close(task)
             self._tasks.clear()
+            self._never_run.clear()
 
 
 class Kernel(SimLoop):
@@ -280,8 +404,9 @@ class Kernel(SimLoop):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler, "kernel", cast("Stack", None))
 
-    def call_exception_handler(self, context: dict[str, Any]) -> Never:
-        raise cast(BaseException, context["exception"])
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        if not self.scheduler.closed:
+            raise cast(BaseException, context["exception"])
 
 
 def _close(task: SimTask[Any]) -> None:

@@ -3,20 +3,26 @@
 Each machine has a `Stack`, its kernel's part: addresses, names, cuts, ports. A dial to a machine
 where nobody listens is refused, one that is not taken is tried again as a kernel does, one to an
 address that nobody has fails after three seconds. The death of a process resets its connections
-and frees its ports. Connections themselves are in `harness.simulation.stream`. Times are ns.
+and frees its ports. A machine without power answers nobody, and has forgotten its connections when
+it is back: until a peer says something, the peer's half stays open.
+
+How long a packet takes is drawn for its link (from which machine to which, for which port of a
+listener), the millisecond in which it is sent, and its length: removing an operation leaves the
+packets of all others as they were. Connections themselves are in `harness.simulation.stream`. Times
+are ns.
 """
 
 import asyncio
 import errno
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, Literal
 
-from harness.simulation.loop import Kernel, Scheduler, SimLoop
-from harness.simulation.stream import LATENCY_NS, Address, SimTransport, join
+from harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
+from harness.simulation.stream import Address, Link, SimTransport, join
 
-EPHEMERAL_PORT = 32_768
+EPHEMERAL_PORT, EPHEMERAL_PORTS = 32_768, 28_000
 SYN_RETRY_NS = 1_000_000_000  # then twice as long each time
 SYN_RETRIES_MAX = 6
 NOBODY_NS = 3_000_000_000  # how long a kernel looks for who has an address
@@ -26,18 +32,25 @@ Factory = Callable[[], Any]
 Verdict = Literal["take", "drop", "reset", "nobody"]
 
 
-class Rule:
-    """What a machine does not take, and how many packets that was."""
+class Block:
+    """A block of addresses."""
 
-    def __init__(self, source: str, block: str, *, reset: bool) -> None:
+    def __init__(self, block: str) -> None:
         net = IPv4Network(block)
-        self.source = source
-        self.reset = reset
-        self.packets = 0
         self._mask, self._prefix = int(net.netmask), int(net.network_address)
 
     def covers(self, address: str) -> bool:
         return int(IPv4Address(address)) & self._mask == self._prefix
+
+
+class Rule(Block):
+    """What a machine does not take, and how many packets that was."""
+
+    def __init__(self, source: str, block: str, *, reset: bool) -> None:
+        super().__init__(block)
+        self.source = source
+        self.reset = reset
+        self.packets = 0
 
 
 class Stack:
@@ -49,7 +62,11 @@ class Stack:
         self.addresses = [address]  # the first is the machine's own
         self.hosts: dict[str, str] = {}
         self.rules: tuple[Rule, ...] = ()
+        self.powered = True
         self.listeners: dict[tuple[str, int], tuple[SimLoop, Factory]] = {}
+        self._delays: tuple[tuple[Block, int], ...] = ()
+        self._dials: dict[Address, int] = {}  # how many there were to each remote address
+        self._ends: dict[SimTransport, None] = {}  # of connections that its kernel knows
 
     def add_address(self, address: str) -> None:
         """Have one address more."""
@@ -66,6 +83,43 @@ class Stack:
     def cut(self, rules: Iterable[Rule]) -> None:
         """Take no packets that a rule covers, instead of what was not taken before."""
         self.rules = tuple(rules)
+
+    def delay(self, delays_ns: Mapping[str, int]) -> None:
+        """Packets from these blocks of addresses take so much longer, instead of what was so."""
+        self._delays = tuple((Block(block), ns) for block, ns in delays_ns.items())
+
+    def delay_ns(self, source: str) -> int:
+        """How much longer packets from an address take to this machine."""
+        return sum(ns for block, ns in self._delays if block.covers(source)) if self._delays else 0
+
+    def hold(self, end: SimTransport) -> None:
+        """Know a connection, until both its process and its kernel are done with it."""
+        self._ends = {e: None for e in self._ends if e.known}
+        self._ends[end] = None
+
+    def process_died(self, loop: SimLoop) -> None:
+        """Reset its connections, free its ports."""
+        self._stop_listening(loop)
+        for end in self._ends:
+            if end.loop is loop and not end.lost and end.flow is not None:
+                end.flow.send(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+
+    def lose_power(self) -> None:
+        """Forget everything and answer nobody until `powered` again. All processes are dead."""
+        self.powered = False
+        self.listeners.clear()
+        for end in self._ends:
+            end.gone = True
+        self._ends = {}
+
+    def _stop_listening(self, loop: SimLoop) -> None:
+        for key in [k for k, (owner, _) in self.listeners.items() if owner is loop]:
+            del self.listeners[key]
+
+    def port_to(self, remote: Address, first: int) -> int:
+        """A port of this machine for one more connection to `remote`, counted from `first`."""
+        count = self._dials[remote] = self._dials.get(remote, -1) + 1
+        return EPHEMERAL_PORT + (first + count) % EPHEMERAL_PORTS
 
     def resolve(self, host: str) -> str:
         """What a name or an address means here. Raises OSError."""
@@ -96,18 +150,35 @@ class Network:
         self.scheduler = scheduler
         self.owners: dict[str, Stack] = {}  # by address
         self._kernel = Kernel(scheduler)
-        self._ends: dict[SimLoop, list[SimTransport]] = {}
-        self._connections = 0
+        self._draws = scheduler.draws.of("network")
+        self._links: dict[tuple[str, str, int], Link] = {}
 
     @property
     def now_ns(self) -> int:
         return self.scheduler.now_ns
 
-    def at(self, when_ns: int, callback: Callable[..., object], *args: object) -> asyncio.Handle:
+    def at(self, when_ns: int, callback: Callable[..., object], *args: object) -> SimHandle:
         """Let a kernel do something, whatever its processes do."""
-        handle = asyncio.Handle(callback, args, self._kernel.stock)
-        self.scheduler.at(when_ns, handle, self._kernel)
+        handle = SimHandle(self._kernel, callback, args, None)
+        self.scheduler.at(when_ns, handle)
         return handle
+
+    def link(self, source: str, target: str, port: int) -> Link:
+        """The way from an address to another; `port` is where one of the two listens."""
+        key = (self._name(source), self._name(target), port)
+        known = self._links.get(key)
+        if known is None:
+            known = self._links[key] = Link(self._draws.of(*key))
+        return known
+
+    def _name(self, address: str) -> str:
+        owner = self.owners.get(address)
+        return address if owner is None else owner.name
+
+    def delay_ns(self, source: str, target: str) -> int:
+        """How much longer than others packets take this way."""
+        receiver = self.owners.get(target)
+        return 0 if receiver is None else receiver.delay_ns(source)
 
     def add(self, name: str, address: str) -> Stack:
         stack = self.owners[address] = Stack(self, name, address)
@@ -116,7 +187,7 @@ class Network:
     def verdict(self, source: str, target: str, *, reset: bool = False) -> Verdict:
         """What becomes of a packet that is sent now; `reset`: one that nobody answers."""
         sender, receiver = self.owners.get(source), self.owners.get(target)
-        if sender is None or receiver is None:
+        if sender is None or receiver is None or not (sender.powered and receiver.powered):
             return "nobody"
         for rule in receiver.rules:
             if rule.covers(source):
@@ -129,7 +200,7 @@ class Network:
     def listener(self, address: str, port: int) -> tuple[SimLoop, Factory] | None:
         """Who accepts connections there."""
         stack = self.owners.get(address)
-        if stack is None:
+        if stack is None or not stack.powered:
             return None
         return stack.listeners.get((address, port)) or stack.listeners.get((ANY, port))
 
@@ -170,52 +241,42 @@ class Network:
             local: the address to dial from; by default the machine's own.
         """
         stack = stack or loop.stack
-        self._connections += 1
         remote = (stack.resolve(host), port)
-        port_here = EPHEMERAL_PORT + self._connections % 30_000
-        here = (local or stack.addresses[0], port_here)
-        dialling = Dialling(self, loop, factory, here, remote, self._connections)
+        address = local or stack.addresses[0]
+        first = self.link(address, *remote).first_port(EPHEMERAL_PORTS)
+        here = (address, stack.port_to(remote, first))
+        dialling = Dialling(stack, loop, factory, here, remote)
         return await dialling.future
-
-    def hold(self, end: SimTransport) -> None:
-        """Remember a connection of a process, for its death."""
-        ends = self._ends.setdefault(end.loop, [])
-        ends[:] = [e for e in ends if not e.lost] + [end]
-
-    def process_died(self, loop: SimLoop) -> None:
-        listeners = loop.stack.listeners
-        for key in [k for k, (owner, _) in listeners.items() if owner is loop]:
-            del listeners[key]
-        for end in self._ends.pop(loop, []):
-            if not end.lost and end.flow is not None:
-                end.flow.send(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
 
 
 class Dialling:
     """A dial under way: it asks until there is an answer."""
 
-    def __init__(self, network: Network, loop: SimLoop, factory: Factory, local: Address,
-                 remote: Address, number: int) -> None:  # fmt: skip
-        self._network = network
+    def __init__(self, stack: Stack, loop: SimLoop, factory: Factory, local: Address,
+                 remote: Address) -> None:  # fmt: skip
+        self._stack = stack
+        self._network = stack.network
         self._loop = loop
         self._factory = factory
         self._local, self._remote = local, remote
-        self._number = number
-        self._rng = network.scheduler.rng(f"dial/{number}")
-        self._begun_ns = network.now_ns
+        self._begun_ns = self._network.now_ns
         self._retries = 0
         self.future: asyncio.Future[tuple[SimTransport, Any]] = loop.create_future()
-        self._soon(self._arrive)
+        self._after_way(local[0], remote[0], self._arrive)
 
-    def _soon(self, callback: Callable[..., object], *args: object) -> int:
-        """When the callback will run: after one way through the network."""
-        when = self._network.now_ns + self._rng.randint(*LATENCY_NS)
-        self._network.at(when, callback, *args)
-        return when
+    def _after_way(
+        self, source: str, target: str, callback: Callable[..., object], *args: object
+    ) -> int:
+        """Run the callback after one way through the network; returns when that is."""
+        network = self._network
+        way = network.link(source, target, self._remote[1])
+        took = way.latency_ns(network.now_ns, 0) + network.delay_ns(source, target)
+        network.at(network.now_ns + took, callback, *args)
+        return network.now_ns + took
 
     def _arrive(self) -> None:
         """A request to connect reaches the machine, or nobody."""
-        if self.future.done() or not self._loop.alive:
+        if self.future.done() or not self._loop.alive or not self._stack.powered:
             return
         network, here, there = self._network, self._local[0], self._remote[0]
         verdict = network.verdict(here, there)
@@ -238,7 +299,12 @@ class Dialling:
             self._retries += 1
 
     def _fail(self, error: OSError) -> None:
-        self._soon(self._loop.interrupt, self._told, error)
+        self._answer(self._told, error)
+
+    def _answer(self, callback: Callable[..., object], *args: object) -> int:
+        """Interrupt the dialler with what the machine says; returns when that will be."""
+        there, here = self._remote[0], self._local[0]
+        return self._after_way(there, here, self._loop.interrupt, callback, *args)
 
     def _told(self, error: OSError) -> None:
         if not self.future.done():
@@ -248,11 +314,11 @@ class Dialling:
         """The machine accepts, whatever its process does: it learns of it when it runs."""
         near = SimTransport(self._loop, self._local, self._remote)
         far = SimTransport(server, self._remote, self._local)
-        join(self._network, near, far, self._number)
+        join(self._network, near, far)
         # Nothing of the server can arrive before the dialler knows that it is connected.
         if far.flow is not None:
-            far.flow.arrives_ns = self._soon(self._loop.interrupt, self._connected, near)
-        self._network.hold(far)
+            far.flow.arrives_ns = self._answer(self._connected, near)
+        server.stack.hold(far)
         server.interrupt(self._accept, far, factory)
 
     def _accept(self, far: SimTransport, factory: Factory) -> None:
@@ -267,6 +333,6 @@ class Dialling:
         if self.future.done():  # whoever dialled has given up
             near.close()
             return
-        self._network.hold(near)
+        self._stack.hold(near)
         near.made(self._factory())
         self.future.set_result((near, near.protocol))

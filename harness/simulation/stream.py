@@ -1,25 +1,30 @@
 """The simulated network's connections: two ends, and a flow of segments each way, as TCP has them.
 
-A flow delivers bytes in order and once. What a machine does not take is sent again, after 200 ms
-and then twice as long each time, until it is taken or the connection is given up; so after a silent
-cut has healed the stream goes on, late. Both directions are needed: without acknowledgements a
-sender falls silent after one window. All this is the work of kernels: it goes on while a process is
-paused, and after it has died. Times are ns.
+A flow delivers bytes in order and once, but not as they were written: now and then a segment is
+split, or reaches its reader together with the next. What a machine does not take is sent again,
+after 200 ms and then twice as long each time, until it is taken or the connection is given up; so
+after a silent cut has healed the stream goes on, late. Both directions are needed: without
+acknowledgements a sender falls silent after one window. All this is the work of kernels: it goes on
+while a process is paused, and after it has died. Times are ns.
 
 Source: RFC 6298 (retransmission), and what Linux does: tcp_retries2, orphaned sockets.
 """
 
 import asyncio
 from collections import deque
-from random import Random
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.loop import SimLoop
+from harness.simulation.draw import Draws
+from harness.simulation.loop import SimHandle, SimLoop
 
 if TYPE_CHECKING:
     from harness.simulation.network import Network
 
 LATENCY_NS = (50_000, 500_000)
+QUANTUM_NS = 1_000_000  # draws of one of these are equal, so that small shifts leave them alone
+SPLIT_SHARE, MERGED_SHARE = 128, 128  # of 4096 segments
+SPLIT_GAP_NS = 100_000  # the rest of a split segment comes at most so much later
+MERGED_BYTES_MAX = 65_536
 HIGH_WATER, LOW_WATER = 65_536, 16_384  # bytes in flight at which a writer is paused, resumed
 RETRY_NS, RETRY_NS_MAX = 200_000_000, 120_000_000_000
 RETRIES_MAX = 15
@@ -27,6 +32,33 @@ WINDOW = 10  # segments that may be under way without an acknowledgement
 
 Address = tuple[str, int]
 Payload = bytes | None | ConnectionError  # None: no more will come; an error: a reset
+
+
+class Link:
+    """The way from one machine to another: how long each packet takes."""
+
+    __slots__ = ("_draws",)
+
+    def __init__(self, draws: Draws) -> None:
+        self._draws = draws
+
+    def bits(self, now_ns: int, length: int) -> int:
+        """What is drawn for a packet of a length, sent now."""
+        return self._draws.bits(now_ns // QUANTUM_NS, length)
+
+    def latency_ns(self, now_ns: int, length: int) -> int:
+        """How long such a packet takes."""
+        return latency_of(self.bits(now_ns, length))
+
+    def first_port(self, count: int) -> int:
+        """Where the ports begin, of `count`, from which this way is dialled."""
+        return self._draws.below(count)
+
+
+def latency_of(bits: int) -> int:
+    """The latency that 64 drawn bits mean; decided by the lower half."""
+    low, high = LATENCY_NS
+    return low + ((bits & 0xFFFF_FFFF) * (high - low + 1) >> 32)
 
 
 class SimTransport(asyncio.Transport):
@@ -92,6 +124,11 @@ class SimTransport(asyncio.Transport):
     def lost(self) -> bool:
         return self._lost
 
+    @property
+    def known(self) -> bool:
+        """Whether its kernel has anything to do with it still."""
+        return not self.gone and not (self._lost and self.flow is not None and self.flow.idle)
+
     def made(self, protocol: Any) -> None:
         """The process learns of the connection."""
         self.protocol = protocol
@@ -141,29 +178,59 @@ class SimTransport(asyncio.Transport):
 class Flow:
     """One direction of a connection, in the kernels of both its ends."""
 
-    def __init__(self, network: "Network", source: SimTransport, target: SimTransport,
-                 rng: Random) -> None:  # fmt: skip
+    def __init__(
+        self, network: "Network", source: SimTransport, target: SimTransport, link: Link
+    ) -> None:
         self._network = network
         self._source = source
         self._target = target
-        self._rng = rng
+        self._link = link
         self._queue: deque[Payload] = deque()  # sent, and not taken yet
         self._first = 0  # the number of the first in the queue
         self.arrives_ns = 0  # nothing arrives before what was sent before
         self._unacknowledged = 0
         self._stalled = False  # only the head is sent, again and again
         self._retries = 0
-        self._retrying: asyncio.Handle | None = None
+        self._retrying: SimHandle | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything sent was taken."""
+        return not self._queue
 
     def send(self, payload: Payload) -> None:
         if self._source.gone:
             return
+        network, length = self._network, len(payload) if isinstance(payload, bytes) else 0
+        bits = self._link.bits(network.now_ns, length)
+        arrives = network.now_ns + latency_of(bits)
+        arrives += network.delay_ns(self._source.local[0], self._source.remote[0])
+        # The upper half says whether the segment is merged or split, and where.
+        if isinstance(payload, bytes):
+            if (bits >> 40) & 0xFFF < MERGED_SHARE:
+                payload = self._with_last(payload)
+            if bits >> 52 < SPLIT_SHARE and length > 1:
+                where = (bits >> 32) & 0xFFFFF
+                cut = 1 + (where * (len(payload) - 1) >> 20)
+                self._send_at(arrives, payload[:cut])
+                payload, arrives = payload[cut:], arrives + (where * SPLIT_GAP_NS >> 20)
+        self._send_at(arrives, payload)
+
+    def _send_at(self, arrives_ns: int, payload: Payload) -> None:
         self._queue.append(payload)
-        arrives = self._network.now_ns + self._rng.randint(*LATENCY_NS)
-        self.arrives_ns = max(self.arrives_ns, arrives)
-        number = self._first + len(self._queue) - 1
+        self.arrives_ns = max(self.arrives_ns, arrives_ns)
         if not self._stalled:
+            number = self._first + len(self._queue) - 1
             self._network.at(self.arrives_ns, self._arrive, number)
+
+    def _with_last(self, payload: bytes) -> bytes:
+        """Let the segment before this one, if it is under way, arrive with this one: its reader
+        looks only then."""
+        last = self._queue[-1] if self._queue else None
+        if not isinstance(last, bytes) or len(last) + len(payload) > MERGED_BYTES_MAX:
+            return payload
+        self._queue[-1] = b""
+        return last + payload
 
     def _arrive(self, number: int) -> None:
         """A segment reaches the machine of the target, for the first time."""
@@ -227,6 +294,8 @@ class Flow:
         """The machine of the target takes the first segment."""
         payload = self._queue.popleft()
         self._first += 1
+        if payload == b"":
+            return  # its bytes come with the next segment
         if not self._target.gone:
             self._target.loop.interrupt(self._target.arrived, payload)
         elif not isinstance(payload, ConnectionError) and self._hears_reset():
@@ -253,9 +322,9 @@ class Flow:
                                      reset=True) == "take"  # fmt: skip
 
 
-def join(network: "Network", near: SimTransport, far: SimTransport, number: int) -> None:
-    """Make two ends a connection."""
+def join(network: "Network", near: SimTransport, far: SimTransport) -> None:
+    """Make two ends a connection; `near` has dialled."""
     near.peer, far.peer = far, near
     for end, other in ((near, far), (far, near)):
-        rng = network.scheduler.rng(f"net/{number}/{end.local[0]}>{other.local[0]}")
-        end.flow = Flow(network, end, other, rng)
+        link = network.link(end.local[0], other.local[0], far.local[1])
+        end.flow = Flow(network, end, other, link)

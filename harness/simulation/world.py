@@ -8,35 +8,53 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, TypeVar
 
-from harness.simulation.disk import SimDisk
+import msgspec
+
+from harness.simulation.disk import Lost, SimDisk
 from harness.simulation.loop import Scheduler, SimLoop
 from harness.simulation.network import Network
+from harness.simulation.steps import Steps
 from reference.host import Disk
 
 T = TypeVar("T")
 WALL_MS = 1_700_000_000_000  # 2023-11-14: a fixed birth, so that runs are equal on any day
 
 
+class Clock(msgspec.Struct, frozen=True):
+    """How far a machine's wall clock is off: by `offset_ms` at `since_ns` of virtual time, and by
+    `drift_ppm` microseconds more in each second after it."""
+
+    offset_ms: int = 0
+    drift_ppm: int = 0
+    since_ns: int = 0
+
+    def wall_ms(self, now_ns: int) -> int:
+        """What the clock shows."""
+        drift_ns = (now_ns - self.since_ns) * self.drift_ppm // 1_000_000
+        return WALL_MS + self.offset_ms + (now_ns + drift_ns) // 1_000_000
+
+
 class SimHost:
     """A simulated machine, as one process on it sees it."""
 
-    def __init__(self, world: "World", machine: "SimMachine", process: str) -> None:
+    def __init__(self, world: "World", machine: "SimMachine") -> None:
         self._world = world
         self._machine = machine
-        self._process = process
 
     @property
     def disk(self) -> Disk:
         return self._machine.disk
 
     def wall_ms(self) -> int:
-        return WALL_MS + self._world.scheduler.now_ns // 1_000_000
+        return self._machine.clock.wall_ms(self._world.scheduler.now_ns)
 
     def addresses(self) -> tuple[str, ...]:
         return (self._machine.address,)
 
     def rng(self, name: str) -> Random:
-        return self._world.scheduler.rng(f"host/{self._process}/{name}")
+        # Of the machine and not of the process: how often a node was started before must not
+        # change what it draws for a term or a message.
+        return self._world.scheduler.rng(f"host/{self._machine.name}/{name}")
 
     def log(self, trace: str, /, **fields: object) -> None:
         self._machine.log.append((self._world.scheduler.now_ns, trace, fields))
@@ -49,20 +67,39 @@ class SimMachine:
         self.world = world
         self.name = name
         self.stack = world.network.add(name, address)
-        self.disk = SimDisk(world.scheduler.rng(f"disk/{name}"))
+        self.disk = SimDisk(world.scheduler.draws.of("disk", name))
+        self.clock = Clock()
         self.log: list[tuple[int, str, dict[str, object]]] = []
-        self.spawned = 0
+        self.loops: list[SimLoop] = []  # of its processes, dead ones too
 
     @property
     def address(self) -> str:
         return self.stack.addresses[0]
 
+    def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
+        """Let the wall clock be off by so much from now on, and drift from there."""
+        self.clock = Clock(offset_ms, drift_ppm, self.world.scheduler.now_ns)
+
+    def lose_power(self) -> Lost:
+        """End every process, lose what is not synced, and answer nobody until the stack is
+        `powered` again, or a process starts."""
+        for loop in self.loops:
+            loop.end()
+        self.stack.lose_power()
+        scheduler = self.world.scheduler
+        return self.disk.power_loss(scheduler.draws.of("power", self.name, scheduler.now_ns))
+
 
 class World:
-    """Machines, processes and the one scheduler under them."""
+    """Machines, processes and the one scheduler under them.
 
-    def __init__(self, seed: int | str) -> None:
-        self.scheduler = Scheduler(seed)
+    Args:
+        seed: of all draws.
+        steps: records every step; None: nothing is recorded.
+    """
+
+    def __init__(self, seed: int | str, *, steps: Steps | None = None) -> None:
+        self.scheduler = Scheduler(seed, steps=steps)
         self.network = Network(self.scheduler)
         self.machines: dict[str, SimMachine] = {}
 
@@ -71,11 +108,11 @@ class World:
         return machine
 
     def process(self, machine: SimMachine) -> tuple[SimLoop, SimHost]:
-        """Make a process on a machine: its loop and its host."""
-        machine.spawned += 1
-        name = f"{machine.name}/{machine.spawned}"
-        loop = SimLoop(self.scheduler, name, machine.stack)
-        return loop, SimHost(self, machine, name)
+        """Make a process on a machine, which has power then: its loop and its host."""
+        machine.stack.powered = True
+        loop = SimLoop(self.scheduler, f"{machine.name}/{len(machine.loops) + 1}", machine.stack)
+        machine.loops.append(loop)
+        return loop, SimHost(self, machine)
 
     def run(self, machine: SimMachine, main: Callable[[SimHost], Coroutine[Any, Any, T]]) -> T:
         """Run `main` as a process of its own until it returns; what it left running dies with it.

@@ -88,7 +88,6 @@ class Locks:
         self._pool = Pool(group)  # its own: a call given up must cut off nobody else's
         self._peers: tuple[str, ...] = ()
         self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
-        self._rng = node.rng("broker.lock")
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.LOCK_BATCH_MQ: self._lock, RequestCode.UNLOCK_BATCH_MQ: self._unlock}
@@ -156,7 +155,9 @@ class Locks:
         self, request: Frame, group: str, client_id: str, queues: Iterable[MessageQueue]
     ) -> Reply:
         """Grant, ask the others, answer what a quorum has granted."""
-        mark = f"{self._rng.getrandbits(64):x}"
+        # The time is part of it: no attempt may be taken for an earlier one of the same client.
+        rng = self._node.rng(f"broker.lock/{group}/{client_id}/{now_ns()}")
+        mark = f"{rng.getrandbits(64):x}"
         mine = self._table.lock(now_ns(), group, client_id, queues, attempt=mark)
         peers = self._peers if mine else ()
         attempt = _Attempt(

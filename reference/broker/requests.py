@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from functools import lru_cache
+from zlib import crc32
 
 import msgspec
 
@@ -70,8 +70,6 @@ class Requests:
         self._is_ordered = is_ordered
         self._levels = settings.now.delay_levels()
         self.clients = Clients()
-        self._rng = node.rng("broker.queue")
-        self._uniq = node.rng("broker.uniq")
         self._watched: dict[Connection, None] = {}
 
     def handlers(self) -> dict[int, Handler]:
@@ -164,8 +162,10 @@ class Requests:
         situation: send.Situation,
     ) -> Answer:
         queue_id = h.queue_id
+        identity = f"{h.topic}/{h.born_timestamp}/{crc32(request.body or b'')}"
         if queue_id < 0:
-            queue_id = self._rng.randrange(max(1, topic.write_queue_nums))
+            rng = self._node.rng(f"broker.queue/{identity}")
+            queue_id = rng.randrange(max(1, topic.write_queue_nums))
         accepted = send.accept(
             h,
             request.body or b"",
@@ -173,7 +173,7 @@ class Requests:
             situation,
             queue_id=queue_id,
             groups=None if self._config.auto_create_subscription_group else self._tables.groups,
-            additions=self._additions(),
+            additions=self._additions(identity),
             levels=self._levels,
             born_host=host_of(connection.remote),
             store_host=host_of(self._membership.address),
@@ -240,9 +240,11 @@ class Requests:
     def _allows(self, permission: int) -> bool:
         return bool(self._config.broker_permission & permission)
 
-    def _additions(self) -> dict[str, str]:
+    def _additions(self, identity: str) -> dict[str, str]:
+        # A message that is sent twice is two messages: the time tells them apart.
+        rng = self._node.rng(f"broker.uniq/{identity}/{now_ns()}")
         return {
-            props.UNIQ_KEY: f"{self._uniq.getrandbits(128):032X}",
+            props.UNIQ_KEY: f"{rng.getrandbits(128):032X}",
             props.MSG_REGION: self._config.region_id,
             props.TRACE_ON: "true" if self._config.trace_on else "false",
             props.CLUSTER: self._config.broker_cluster_name,
@@ -448,7 +450,6 @@ class Requests:
                         continue  # its end will be seen, and notified, on its own
 
 
-@lru_cache(maxsize=4096)
 def host_of(address: str) -> bytes:
     """An ``ip:port`` as records carry it."""
     return host(*split_address(address))

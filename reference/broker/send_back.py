@@ -25,7 +25,7 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import SendBackRequest, from_ext
 from reference.wire.message import RECORD_BYTES_MAX, Message, decode
-from reference.wire.route import PERM_WRITE
+from reference.wire.route import PERM_WRITE, TopicConfig
 
 
 class SendBack:
@@ -55,7 +55,7 @@ class SendBack:
         self._membership = membership
         self._requests = requests
         self._levels = settings.now.delay_levels()
-        self._rng = host.rng("broker.retry")
+        self._host = host
 
     def handlers(self) -> dict[int, Handler]:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
@@ -88,7 +88,7 @@ class SendBack:
             h.group,
             h.delay_level,
             dead=dead,
-            queue_id=self._rng.randrange(topic.write_queue_nums or 1),
+            queue_id=self._queue_of(original, h.group, topic),
             store_host=host_of(self._membership.address),
         )
         return await self._put(request, copy)
@@ -109,6 +109,11 @@ class SendBack:
         if situation.in_sync_count < situation.in_sync_count_min:
             return Refusal(code=ResponseCode.SYSTEM_ERROR, remark="IN_SYNC_REPLICAS_NOT_ENOUGH")
         return None
+
+    def _queue_of(self, original: Message, group: str, topic: TopicConfig) -> int:
+        """A queue for one more try of a message, drawn for the message and the try."""
+        identity = f"{group}/{original.physical_offset}/{original.reconsume_times}"
+        return self._host.rng(f"broker.retry/{identity}").randrange(topic.write_queue_nums or 1)
 
     def _original(self, offset: int) -> Message | None:
         record = record_at(self._store, offset, bytes_max=RECORD_BYTES_MAX)

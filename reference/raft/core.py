@@ -16,6 +16,7 @@ Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorit
 Ongaro's thesis, 6.4 (read index) and 9.6 (pre-vote). Times are ns of this node's monotonic clock.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, TypeAlias, assert_never
@@ -164,11 +165,11 @@ class Follower:
 
 @dataclass(slots=True)
 class Core:
-    """One peer. `peers` are all of them, this one included."""
+    """One peer. `peers` are all of them, this one included; `rng` gives randomness by name."""
 
     me: str
     peers: tuple[str, ...]
-    rng: Random
+    rng: Callable[[str], Random]
     timing: Timing
     log: Log
     term: int = 0
@@ -182,6 +183,7 @@ class Core:
     round: int = 0
     reads: list[tuple[int, int]] = field(default_factory=list)  # ticket, round that proves it
     deadline_ns: int = 0
+    spread: tuple[int, int] = (-1, 0)  # a term, and how much longer than others to wait in it (ns)
     heard_ns: int = 0  # when a leader spoke last
     led_since_index: int = 0  # the no-op of this leader's term
 
@@ -226,8 +228,11 @@ class Core:
     # Time.
 
     def _wait_for_leader(self, now_ns: int) -> None:
-        spread = int(self.timing.election_ns * self.rng.random())
-        self.deadline_ns = now_ns + self.timing.election_ns + spread
+        if self.spread[0] != self.term:
+            # Drawn for the term: what happened in other terms, and how often, does not matter.
+            drawn = self.rng(f"raft.election/{self.term}").random()
+            self.spread = (self.term, int(self.timing.election_ns * drawn))
+        self.deadline_ns = now_ns + self.timing.election_ns + self.spread[1]
 
     def _on_timeout(self, now_ns: int) -> list[Effect]:
         if now_ns < self.deadline_ns:

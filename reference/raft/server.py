@@ -147,7 +147,7 @@ class Raft:
         self._core = Core(
             me=self._me,
             peers=tuple(sorted(self._peers)),
-            rng=self._host.rng("raft"),
+            rng=self._host.rng,
             timing=self._timing,
             log=log,
             term=term,

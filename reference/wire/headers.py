@@ -11,8 +11,8 @@ Times are milliseconds of the sender's clock. Source: the header classes of Rock
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
-from typing import Annotated, TypeVar
+from inspect import get_annotations
+from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
@@ -44,7 +44,14 @@ class BadHeader(RemoteProtocolError):
 
 
 class Header(Record, tag=False, rename=java_name):
-    """Base of all typed headers."""
+    """Base of all typed headers. `booleans` are the wire's names of a header's boolean fields."""
+
+    booleans: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        own = get_annotations(cls)
+        found = {java_name(name) for name, kind in own.items() if kind in (bool, bool | None)}
+        cls.booleans = cls.booleans | found
 
 
 class NoHeader(Header):
@@ -52,12 +59,6 @@ class NoHeader(Header):
 
 
 H = TypeVar("H", bound=Header)
-
-
-@lru_cache(maxsize=256)
-def _booleans(cls: type[Header]) -> frozenset[str]:
-    fields = msgspec.structs.fields(cls)
-    return frozenset(f.encode_name for f in fields if f.type in (bool, bool | None))
 
 
 def to_ext(header: Header) -> dict[str, str]:
@@ -82,7 +83,7 @@ def from_ext(cls: type[H], ext: Mapping[str, str] | None) -> H:
         BadHeader: a needed field is missing, or a number cannot be parsed or does not fit.
     """
     fields = {} if ext is None else dict(ext)
-    for name in _booleans(cls):
+    for name in cls.booleans:
         if name in fields:
             fields[name] = "true" if fields[name].lower() == "true" else "false"
     try:

@@ -17,7 +17,6 @@ consume queue. Source: RocketMQ ``MessageDecoder``, ``MessageExtEncoder``, ``Com
 import struct
 import zlib
 from collections.abc import Iterable
-from functools import lru_cache
 from ipaddress import ip_address
 
 from reference.records import LocalProtocolError, PhyOffset, QueueOffset, Record
@@ -346,9 +345,13 @@ def decode_batch(data: bytes) -> list[BatchElement]:
 # --- hosts and ids -------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=4096)
 def host(address: str, port: int) -> bytes:
     """Write a host as records carry it: 8 bytes for IPv4, 20 for IPv6."""
+    parts = address.split(".")
+    if len(parts) == 4 and all(p.isdecimal() and p.isascii() and len(p) < 4 for p in parts):
+        numbers = [int(p) for p in parts]
+        if max(numbers) < 256 and [str(n) for n in numbers] == parts:  # most are: ten times faster
+            return bytes(numbers) + port.to_bytes(4, "big", signed=True)
     return ip_address(address).packed + port.to_bytes(4, "big", signed=True)
 
 
@@ -408,11 +411,12 @@ def decode_units(data: bytes) -> list[QueueUnit]:
     ]
 
 
-@lru_cache(maxsize=4096)
 def tags_code(tag: str | None) -> int:
     """Hash a tag as Java's ``String.hashCode`` does: 32 bits, signed; 0 without a tag."""
+    if not tag:
+        return 0
     code = 0
-    raw = (tag or "").encode("utf-16-be", "surrogatepass")
+    raw = tag.encode("utf-16-be", "surrogatepass")
     for at in range(0, len(raw), 2):
         code = (31 * code + (raw[at] << 8 | raw[at + 1])) & 0xFFFFFFFF
     return code - 2**32 if code >= 2**31 else code

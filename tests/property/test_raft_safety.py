@@ -6,6 +6,7 @@ everywhere, an acknowledged entry survives as long as a majority of disks does.
 """
 
 import copy
+from functools import partial
 from random import Random
 
 import pytest
@@ -42,6 +43,11 @@ from reference.raft.message import (
 )
 
 TIMING = Timing(election_ns=1000, heartbeat_ns=200)
+
+
+def draw(seed: float, name: str) -> Random:
+    """Randomness of a node by name."""
+    return Random(f"{seed}/{name}")
 
 
 class Disk:
@@ -100,7 +106,7 @@ class Group:
         core = Core(
             me=name,
             peers=tuple(self.names),
-            rng=Random(self.rng.random()),
+            rng=partial(draw, self.rng.random()),
             timing=TIMING,
             log=copy.deepcopy(disk.log),
             term=disk.term,

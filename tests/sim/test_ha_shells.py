@@ -11,6 +11,7 @@ from random import Random
 import pytest
 
 from harness.simulation.disk import SimDisk
+from harness.simulation.draw import Draws
 from harness.simulation.loop import SimLoop
 from harness.simulation.world import SimMachine, World
 from reference.broker import ha_master as master
@@ -411,7 +412,7 @@ def test_on_real_sockets() -> None:
     """The same shells on the loop of the machine."""
     controller = Controller()
     nodes = [Node(1, controller, durable=False), Node(2, controller, durable=False)]
-    disks = [SimDisk(Random(number)) for number in (1, 2)]
+    disks = [SimDisk(Draws(number)) for number in (1, 2)]
 
     async def main() -> str:
         loop = asyncio.get_running_loop()

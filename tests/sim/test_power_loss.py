@@ -11,6 +11,7 @@ import pytest
 from benchmarks.seeds import campaign
 from harness.replicas import differences
 from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
+from harness.simulation.draw import Draws
 from harness.simulation.world import SimHost, SimMachine, World
 from reference.broker.commit_log import CorruptLog
 from reference.broker.ha import HaClient
@@ -46,7 +47,7 @@ def outcomes(
         world = World(1)
         machine = world.add_machine("a", "198.18.0.16")
         world.run(machine, lambda host: make(host.disk))  # type: ignore[arg-type]
-        machine.disk.power_loss(random.Random(seed))
+        machine.disk.power_loss(Draws(seed))
         found.add(tuple(sorted((p, bytes(d)) for p, d in machine.disk.files.items())))
         world.close()
     return found
@@ -178,13 +179,13 @@ def test_what_was_written_long_ago_was_written_back() -> None:
 
 
 def test_the_room_is_counted_anew(machine: SimMachine) -> None:
-    machine.disk = SimDisk(random.Random(1), capacity=100)
+    machine.disk = SimDisk(Draws(1), capacity=100)
 
     async def case(host: SimHost) -> None:
         host.disk.open("/d/f", create=True).pwrite(b"x" * 90, 0)
 
     machine.world.run(machine, case)
-    lost = machine.disk.power_loss(random.Random(0))
+    lost = machine.disk.power_loss(Draws(0))
     left = sum(map(len, machine.disk.files.values()))
     assert machine.disk._room == 100 - left
     assert lost.byte_count or lost.name_count or left == 90
@@ -257,7 +258,7 @@ def test_a_store_keeps_what_it_synced_and_a_beginning_of_the_rest(
     for number in range(8):
         machine.world.run(machine, life)
         if rng.random() < 0.7:
-            machine.disk.power_loss(random.Random(f"{seed}/{number}"))
+            machine.disk.power_loss(Draws(f"{seed}/{number}"))
         else:
             sure = len(kept)  # a kill: the page cache keeps everything
 
@@ -394,10 +395,10 @@ def test_a_raft_log_found_by_a_restart_has_a_durable_name(machine: SimMachine) -
         assert (term, vote, log.last_index) == (3, "me", 1)
 
     for seed in range(10):
-        machine.disk = SimDisk(random.Random(1))
+        machine.disk = SimDisk(Draws(1))
         machine.world.run(machine, killed)
         machine.world.run(machine, again)
-        machine.disk.power_loss(random.Random(seed))
+        machine.disk.power_loss(Draws(seed))
         machine.world.run(machine, after)
 
 
@@ -432,5 +433,5 @@ def test_what_is_not_there_reads_as_absent_after_the_loss(machine: SimMachine) -
         await host.disk.sync_dir("/d")
 
     machine.world.run(machine, case)
-    machine.disk.power_loss(random.Random(1))
+    machine.disk.power_loss(Draws(1))
     assert read_file(machine.disk, "/d/f") is None

@@ -16,6 +16,7 @@ from reference_world import (
 )
 
 from harness.simulation.disk import SimDisk
+from harness.simulation.draw import Draws
 from harness.simulation.world import SimHost
 from reference.broker.identity import Claimed, Owned, State, state_of
 from reference.broker.server import Broker
@@ -44,7 +45,7 @@ def owned_id(cluster: Cluster, name: str) -> int | None:
 
 def stored(cluster: Cluster) -> Registry:
     """What the lone controller's disk holds: everything that it wrote is committed."""
-    disk = SimDisk(Random(1))
+    disk = SimDisk(Draws(1))
     files = cluster.machines["controller"].disk.files
     disk.files = {path: bytearray(data) for path, data in files.items()}
     machine = Machine()

@@ -7,13 +7,13 @@ stores hold other bytes there, from the start of epoch 2 on.
 
 import json
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import golden_table as golden
 import pytest
 
 from harness.simulation.disk import SimDisk
+from harness.simulation.draw import Draws
 from reference.broker import epochs as policy
 from reference.broker import ha_master as master
 from reference.broker import ha_slave as slave
@@ -184,7 +184,7 @@ def test_our_master_answers_as_the_real_one_did(capture: Capture) -> None:
 def test_a_captured_epoch_file_is_ours(release: str) -> None:
     """Line 5 of the issue: a captured broker's store is opened as our own."""
     store = ROOT / release / "stores" / "broker1"
-    disk = SimDisk(Random(0))
+    disk = SimDisk(Draws(0))
     for name in ("epochFileCheckpoint", "epochFileCheckpoint.bak"):
         disk.files[f"/d/{name}"] = bytearray((store / name).read_bytes())
     file = EpochFile(disk, "/d/epochFileCheckpoint")

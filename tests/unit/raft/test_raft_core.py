@@ -31,7 +31,7 @@ def peer(*terms: int, term: int, me: str = "a", vote: str = "", snapshot: int = 
     """A peer whose log has entries of these terms behind its snapshot."""
     entries = [entry(t, snapshot + 1 + at) for at, t in enumerate(terms)]
     log = Log(snapshot, 1 if snapshot else 0, entries)
-    core = Core(me=me, peers=PEERS, rng=Random(1), timing=Timing(), log=log, term=term, vote=vote)
+    core = Core(me=me, peers=PEERS, rng=Random, timing=Timing(), log=log, term=term, vote=vote)
     core.start(0)
     return core
 
@@ -182,7 +182,7 @@ def test_a_new_leader_takes_no_proposal_before_it_knows_what_is_committed() -> N
 
 
 def test_alone_one_leads_at_once() -> None:
-    core = Core(me="a", peers=("a",), rng=Random(1), timing=Timing(), log=Log())
+    core = Core(me="a", peers=("a",), rng=Random, timing=Timing(), log=Log())
     core.start(5)
     assert core.next_deadline_ns() == 5
     core.step(5, Timeout())

@@ -1,10 +1,9 @@
 """The Raft node's files: every torn end is cut, every other damage refuses to open."""
 
-from random import Random
-
 import pytest
 
 from harness.simulation.disk import SimDisk
+from harness.simulation.draw import Draws
 from harness.simulation.world import SimHost, World
 from reference.raft.log import Log
 from reference.raft.message import Entry
@@ -42,7 +41,7 @@ def load(disk: SimDisk) -> Loaded:
 
 
 def fresh() -> SimDisk:
-    disk = SimDisk(Random(1))
+    disk = SimDisk(Draws(1))
     run(written(disk))
     return disk
 
@@ -60,7 +59,7 @@ def test_a_log_torn_at_any_byte_opens_with_its_whole_records() -> None:
     states = [(0, "", 0), (1, "a", 0), (1, "a", 2), (2, "b", 3)]
     count = 0
     for cut in range(len(whole) + 1):
-        disk = SimDisk(Random(1))
+        disk = SimDisk(Draws(1))
         disk.files["/r/log"] = bytearray(whole[:cut])
         term, vote, log, _ = load(disk)
         kept = sum(1 for s in starts[1:] if s <= cut)

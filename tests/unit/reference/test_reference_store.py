@@ -352,7 +352,7 @@ def test_a_torn_batch_leaves_nothing(
     machine: SimMachine, tear: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S6, S11, 6.4: no element of a refused batch is ever found, by readers or by a recovery."""
-    machine.disk = TornDisk(machine.disk.rng)
+    machine.disk = TornDisk(machine.disk.draws)
 
     async def case(host: SimHost) -> None:
         store = open_store(host)
@@ -381,7 +381,7 @@ def test_a_torn_batch_leaves_nothing(
 def test_a_full_disk_loses_nothing_and_heals(machine: SimMachine) -> None:
     """S6: ENOSPC at the roll to the next file; small records still go into the old one, and once
     there is room the next file is made."""
-    machine.disk = SimDisk(machine.disk.rng, capacity=FILE + 1000)
+    machine.disk = SimDisk(machine.disk.draws, capacity=FILE + 1000)
     kept: list[bytes] = []
 
     async def case(host: SimHost) -> None:
@@ -437,7 +437,7 @@ synced: list[str] = []
 
 def test_a_sync_covers_every_file_written_to_and_new_names(machine: SimMachine) -> None:
     """S6 under SYNC_FLUSH: many files can be filled between two syncs; names count too."""
-    machine.disk = WatchedDisk(machine.disk.rng)
+    machine.disk = WatchedDisk(machine.disk.draws)
     synced.clear()
 
     async def case(host: SimHost) -> None:
@@ -461,7 +461,7 @@ def test_a_sync_covers_every_file_written_to_and_new_names(machine: SimMachine) 
 
 def test_what_a_restart_finds_counts_as_unsynced(machine: SimMachine) -> None:
     """S6 under SYNC_FLUSH: a killed process may have left it in the page cache only."""
-    machine.disk = WatchedDisk(machine.disk.rng)
+    machine.disk = WatchedDisk(machine.disk.draws)
     written(machine, [bytes(3900)] * 2)
     synced.clear()
 

@@ -231,3 +231,126 @@ def test_who_gives_up_a_dial_leaves_no_connection(pair: Pair) -> None:
     pair.sleep(1)
     assert 0 < given_up < 30
     assert sum(end.ended == [None] for end in pair.accepted) == given_up
+
+
+def test_a_machine_that_lost_its_power_is_silent_and_then_knows_nothing(pair: Pair) -> None:
+    near, idle = pair.dial(), pair.dial()
+    pair.b.lose_power()
+    near.transport.write(b"into the dark")
+    pair.sleep(10)
+    assert near.ended == [], "nobody has told anything"
+    with pytest.raises(OSError, match="no route"):
+        pair.dial()
+    pair.server, _ = pair.world.process(pair.b)
+    pair.within(lambda: [type(e) for e in near.ended] == [ConnectionResetError], 60)
+    pair.sleep(600)
+    assert idle.ended == [], "who says nothing hears nothing: its half stays open"
+    idle.transport.write(b"are you there?")
+    pair.sleep(0.1)
+    assert [type(e) for e in idle.ended] == [ConnectionResetError]
+    assert all(end.ended == [] for end in pair.accepted), "nothing of the dead ever runs"
+    with pytest.raises(ConnectionRefusedError):
+        pair.dial()
+
+
+def test_a_machine_that_is_back_resets_who_speaks_though_nothing_listens(pair: Pair) -> None:
+    near = pair.dial()
+    pair.b.lose_power()
+    pair.b.stack.powered = True
+    pair.sleep(60)
+    near.transport.write(b"x")
+    pair.sleep(0.1)
+    assert [type(e) for e in near.ended] == [ConnectionResetError]
+
+
+def test_what_a_machine_without_power_had_sent_is_not_sent_again(pair: Pair) -> None:
+    near = pair.dial()
+    pair.cut(pair.a, B_BLOCK)
+    pair.accepted[0].transport.write(b"lost")
+    pair.sleep(1)
+    pair.b.lose_power()
+    pair.world.process(pair.b)
+    pair.a.stack.cut([])
+    pair.sleep(600)
+    assert (near.heard, near.ended) == (b"", [])
+
+
+def test_packets_of_a_delayed_block_take_longer_in_one_direction(pair: Pair) -> None:
+    near = pair.dial()
+    pair.b.stack.delay({A_BLOCK: 80_000_000})
+    assert (pair.b.stack.delay_ns(A), pair.a.stack.delay_ns(B)) == (80_000_000, 0)
+    near.transport.write(b"slow")
+    pair.accepted[0].transport.write(b"fast")
+    pair.sleep(0.01)
+    assert (near.heard, pair.accepted[0].heard) == (b"fast", b"")
+    pair.sleep(0.08)
+    assert pair.accepted[0].heard == b"slow"
+    pair.b.stack.delay({})
+    near.transport.write(b"!")
+    pair.sleep(0.01)
+    assert pair.accepted[0].heard == b"slow!"
+
+
+class Pieces(End):
+    """Remembers in which pieces it heard what it heard."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[bytes] = []
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self.pieces.append(data)
+
+
+def test_a_stream_is_not_divided_as_it_was_written(pair: Pair) -> None:
+    near = pair.dial()
+    hears = pair.accepted[0].transport.protocol = Pieces()
+    written = [b"%05d" % n * (1 + n % 7) for n in range(3000)]
+    for at in range(0, len(written), 3):
+        for piece in written[at : at + 3]:
+            near.transport.write(piece)
+        pair.sleep(0.001)
+    pair.sleep(1)
+    assert hears.heard == b"".join(written)
+    divided = [piece for piece in hears.pieces if piece not in written]
+    assert any(whole.startswith(part) for part in divided for whole in written), "split"
+    assert any(part.startswith(whole) for part in divided for whole in written), "merged"
+    assert 50 < len(divided) < 600
+    assert b"" not in hears.pieces
+
+
+def arrivals(extra_dials: int, extra_writes: int) -> list[int]:
+    """When each of some messages arrives, beside others on the same and on other connections."""
+    world = World(5)
+    pair = Pair(world)
+    try:
+        others = [pair.dial() for _ in range(extra_dials)]
+        found = []
+        pair.sleep(1 - world.scheduler.now_ns / SECOND_NS)
+        near = pair.dial()
+        for number in range(20):
+            pair.sleep(number / 100 + 2 - world.scheduler.now_ns / SECOND_NS)
+            for other in others[:extra_writes]:
+                other.transport.write(b"in between")
+            before = world.scheduler.now_ns
+            near.transport.write(b"message")
+            end = pair.accepted[-1]
+            world.scheduler.run_until(lambda n=number, e=end: len(e.heard) == 7 * (n + 1))  # type: ignore[misc]
+            found.append(world.scheduler.now_ns - before)
+        return found
+    finally:
+        world.close()
+
+
+def test_latencies_do_not_depend_on_what_else_was_sent() -> None:
+    alone = arrivals(0, 0)
+    assert len(set(alone)) > 10
+    assert arrivals(3, 0) == alone
+    assert arrivals(3, 2) == alone
+
+
+def test_connections_of_one_machine_have_ports_of_their_own(pair: Pair) -> None:
+    ends = [pair.dial().transport.get_extra_info("sockname") for _ in range(50)]
+    assert len(set(ends)) == 50
+    assert all(32_768 <= port < 60_768 for _, port in ends)

@@ -1,0 +1,124 @@
+"""What a drawn run may differ in, and which combinations of two values a campaign has met.
+
+A factor is one choice with a few values. Bugs mostly need two values together, so a covering array
+lists few runs in which every pair of values of any two factors is met; what is not in the array is
+drawn at random. Source: Cohen, Dalal, Fredman, Patton, "The AETG system" (1997), its greedy way.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from itertools import combinations
+
+import msgspec
+
+from harness.schedule.keyed import Keyed
+
+# Values of a factor, the usual one first: it is drawn as often as all others together.
+FACTORS: dict[str, tuple[str, ...]] = {
+    "profile": ("P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"),
+    "flush": ("sync", "async"),
+    "heartbeat": ("3000", "1500", "6000"),
+    "files": ("large", "small"),
+    "topology": ("3c-3r", "3c-2r", "1c-3r", "3c-3r-2n", "3c-3r-2s"),
+    "workload": ("queue", "queue+lock", "queue+registration"),
+    "first-load": ("normal", "none", "trickle", "saturating"),
+    "load": ("changing", "steady"),
+    "payload": ("small", "mixed", "large"),
+    "clients": ("routed", "pinned"),
+    "crash": ("kill", "off", "terminate", "restart", "power-loss"),
+    "hang": ("off", "pause"),
+    "cut": ("both", "off", "in", "out"),
+    "cut-shape": ("isolate", "link", "role"),
+    "cut-packets": ("silent", "reset"),
+    "cut-clients": ("both", "with", "against"),
+    "move": ("off", "live", "restart"),
+    "victims": ("role", "last", "several"),
+    "trigger": ("time", "event"),
+    "heal": ("whole", "parts"),
+    "whole-stop": ("off", "kill", "power-loss"),
+    "durations": ("any", "short", "long"),
+}
+CANDIDATES = 24  # of which the best becomes the next row
+
+Row = dict[str, str]
+Pair = tuple[str, str, str, str]  # factor, value, factor, value
+
+
+class Coverage(msgspec.Struct, frozen=True):
+    """How many pairs of values were met, of how many."""
+
+    met: int
+    of: int
+    missing: tuple[Pair, ...]
+
+
+def pairs_of(row: Mapping[str, str]) -> set[Pair]:
+    """The pairs that a run meets."""
+    return {(a, row[a], b, row[b]) for a, b in combinations(sorted(FACTORS), 2)}
+
+
+@cache
+def every_pair() -> frozenset[Pair]:
+    """All pairs that there are."""
+    return frozenset(
+        (a, x, b, y)
+        for a, b in combinations(sorted(FACTORS), 2)
+        for x in FACTORS[a]
+        for y in FACTORS[b]
+    )
+
+
+def coverage(rows: Iterable[Mapping[str, str]]) -> Coverage:
+    """Which pairs some runs have met."""
+    met: set[Pair] = set()
+    for row in rows:
+        met |= pairs_of(row)
+    missing = sorted(every_pair() - met)
+    return Coverage(len(met), len(every_pair()), tuple(missing))
+
+
+@cache
+def covering_array() -> tuple[Row, ...]:
+    """Few rows that meet every pair."""
+    left = set(every_pair())
+    rows: list[Row] = []
+    while left:
+        candidates = [_candidate(left, Keyed("array"), len(rows), n) for n in range(CANDIDATES)]
+        best = max(candidates, key=lambda row: len(pairs_of(row) & left))
+        left -= pairs_of(best)
+        rows.append(best)
+    return tuple(rows)
+
+
+def _candidate(left: set[Pair], draws: Keyed, number: int, attempt: int) -> Row:
+    """A row that begins with a pair that is missing and takes of each other factor, in a drawn
+    order, the value that meets most of what is missing."""
+    key = (number, attempt)
+    a, x, b, y = sorted(left)[draws.below(len(left), "pair", *key)]
+    row: Row = {a: x, b: y}
+    others = [name for name in FACTORS if name not in row]
+    for name in draws.shuffled(others, "order", *key):
+        row[name] = max(FACTORS[name], key=lambda value: _gain(left, row, name, value))
+    return row
+
+
+def _gain(left: set[Pair], row: Row, name: str, value: str) -> int:
+    def pair(other: str) -> Pair:
+        if name < other:
+            return name, value, other, row[other]
+        return other, row[other], name, value
+
+    return sum(pair(other) in left for other in row)
+
+
+def row_of(seed: int) -> Row:
+    """The values of a seed's run: every second seed takes a row of the covering array in turn."""
+    rows = covering_array()
+    if seed % 2 == 0:
+        return rows[seed // 2 % len(rows)]
+    draws = Keyed(seed)
+    row = {}
+    for name, values in FACTORS.items():
+        usual = draws.below(2, "factor", name, "usual") == 0
+        row[name] = values[0] if usual else values[draws.below(len(values), "factor", name)]
+    return row

@@ -1,0 +1,287 @@
+"""Many seeds in the simulator: each draws topology, workload and schedule, runs, and is judged.
+
+Workers are long-lived processes that take one seed after another. What is kept of a run is one
+line; the folder of a run that breaks a promise, or fails, is kept whole. Findings are grouped by
+their signatures, so that one bug is told once with the seeds that show it.
+"""
+
+import shutil
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from hashlib import blake2b
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from checkers.claims import CLAIMS
+from harness.judging import judge
+from harness.lifecycle import Telling
+from harness.options import Options
+from harness.replay import options_for
+from harness.runs import config_of
+from harness.schedule.draw import draw
+from harness.schedule.factors import Coverage, coverage, row_of
+from harness.schedule.items import SCHEDULE, Schedule, encode
+from harness.schedule.keyed import Keyed
+from harness.schedule.past import as_performed
+from harness.worlds import Around, run_in_world
+from histories.op import Op
+from histories.store import JOURNAL as HISTORY
+from histories.store import Run, open_run, write_json, write_whole
+
+TRACEBACK_MAX = 2_000  # characters of a failure that are kept
+SHOWN_SEEDS = 8
+JOURNAL = "journal.jsonl"
+UNEQUAL = "not-deterministic"
+PROGRESS_S = 10.0
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one seed.
+
+    `valid` is the verdict's (true, false, "unknown"), or "failed" where there was no verdict.
+    `judged` are the claims that were judged and hold; `found` the signatures of broken ones with
+    how often; `doubts` why claims could not be judged. `virtual_s` is how long the cluster lived,
+    `cpu_s` what that took. `digest` is of the history; `verified`: a second run had the same.
+    """
+
+    seed: int
+    valid: bool | str
+    factors: dict[str, str] = {}
+    judged: tuple[str, ...] = ()
+    found: dict[str, int] = {}
+    doubts: tuple[str, ...] = ()
+    error: str = ""
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    ops: int = 0
+    acknowledged: int = 0
+    digest: str = ""
+    run: str = ""
+    verified: bool = False
+
+
+class Silent(Telling):
+    """Tells nobody, and remembers how far the run has come."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def say(self, text: str) -> None:
+        """Nobody listens."""
+
+    def update(self, now_ns: int, op: Op | None) -> None:
+        self.now_ns = now_ns
+
+
+def run_seed(seed: int, *, keep: Path | None = None, mutant: str = "", length_ms: int = 0) -> Told:
+    """Draw a seed's schedule, run it and judge it.
+
+    Args:
+        seed: of everything.
+        keep: where the folder of a run goes that is not as it should be; None: nowhere.
+        mutant: a seeded bug.
+        length_ms: of the main part; 0: drawn.
+    """
+    script = draw(seed, row_of(seed), length_ms=length_ms)
+    return run_script(script, options_for(script, "simulated", mutant=mutant), keep=keep)
+
+
+def run_script(script: Schedule, options: Options, *, keep: Path | None = None) -> Told:
+    """Run a schedule in the simulator and judge it; arguments as `run_seed`."""
+    folder = Path(tempfile.mkdtemp(prefix="maxq-sim-"))
+    told = Told(seed=options.seed, valid="failed", factors=script.header.factors)
+    begun = time.process_time()
+    silent = Silent()
+    try:
+        told = _performed(script, options, Run(folder), silent, told)
+    except Exception as error:  # one seed's failure must not end the campaign
+        text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
+        told = msgspec.structs.replace(
+            told, error=text, found={f"failed/{type(error).__name__}": 1}
+        )
+    told = msgspec.structs.replace(
+        told,
+        cpu_s=round(time.process_time() - begun, 3),
+        virtual_s=round(silent.now_ns / 1e9, 3),
+    )
+    if keep is not None and told.found:
+        kept = keep / f"seed-{options.seed}{f'-{options.mutant}' if options.mutant else ''}"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder, kept)
+        told = msgspec.structs.replace(told, run=str(kept))
+    shutil.rmtree(folder, ignore_errors=True)
+    return told
+
+
+def _performed(script: Schedule, options: Options, run: Run, silent: Silent, told: Told) -> Told:
+    run.save_config(config_of(options))
+    write_whole(run.path / SCHEDULE, encode(script))
+    run_in_world(options, run, Around(script=script, collect=False), silent, lambda: True)
+    stored = open_run(run.path)
+    results = judge(options, stored.history)
+    write_whole(run.path / SCHEDULE, encode(as_performed(script, stored.history)))
+    write_json(run.path / "results.json", results.to_json())
+    found = Counter(a.signature for v in results.verdicts for a in v.anomalies)
+    broken = {a.claim for v in results.verdicts for a in v.anomalies}
+    doubts = [f"{v.checker}: {v.reason}" for v in results.verdicts if v.reason]
+    promised = {c.id for c in CLAIMS if options.profile in c.profiles} - set(options.suspended())
+    held = [c for v in results.verdicts if v.valid is True for c in v.claims if c not in broken]
+    return msgspec.structs.replace(
+        told,
+        valid=results.valid,
+        found=dict(sorted(found.items())) if results.valid is False else {},
+        judged=tuple(sorted(promised & set(held))),
+        doubts=tuple(doubts),
+        ops=len(stored.history.ops),
+        acknowledged=stored.history.totals["send", "ok"],
+        digest=blake2b((run.path / HISTORY).read_bytes(), digest_size=16).hexdigest(),
+    )
+
+
+class Campaign:
+    """Seeds of one kind of run, with a journal: what was done is not done again.
+
+    Args:
+        folder: holds the journal, and the runs that are kept.
+        jobs: worker processes.
+        mutant: a seeded bug.
+        length_ms: of each main part; 0: drawn.
+        verify: so many of a hundred seeds run twice, and must be equal.
+    """
+
+    def __init__(
+        self, folder: Path, *, jobs: int, mutant: str = "", length_ms: int = 0, verify: int = 0
+    ) -> None:
+        self.folder = folder
+        self._jobs = jobs
+        self._verify = verify
+        self._work = partial(run_seed, keep=folder, mutant=mutant, length_ms=length_ms)
+
+    def run(self, seeds: Sequence[int]) -> Iterator[Told]:
+        """What came of each seed, in their order."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        done = told_before(self.folder / JOURNAL)
+        yield from (done[seed] for seed in seeds if seed in done)
+        left = [seed for seed in seeds if seed not in done]
+        with (self.folder / JOURNAL).open("ab") as journal:
+            for told in self._performed(left):
+                journal.write(msgspec.json.encode(told) + b"\n")
+                journal.flush()
+                yield told
+
+    def _performed(self, seeds: Sequence[int]) -> Iterator[Told]:
+        if self._jobs == 1:
+            yield from map(self._verified, seeds)
+            return
+        # Not forked: a worker's memory must not hold what this process has in its.
+        with ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn")) as pool:
+            yield from pool.map(self._verified, seeds)
+
+    def _verified(self, seed: int) -> Told:
+        """Run a seed; of some also what a second run of it says."""
+        told = self._work(seed)
+        if not Keyed(seed).chance(self._verify, "verify"):
+            return told
+        again = self._work(seed)
+        if again.digest == told.digest:
+            return msgspec.structs.replace(told, verified=True)
+        return msgspec.structs.replace(told, found={**told.found, UNEQUAL: 1})
+
+
+class Summary:
+    """What many seeds came to."""
+
+    def __init__(self) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.claims: Counter[str] = Counter()
+        self.groups: dict[str, list[Told]] = defaultdict(list)
+        self.doubts: Counter[str] = Counter()
+        self.virtual_s = self.cpu_s = 0.0
+        self.acknowledged = 0
+        self._rows: list[dict[str, str]] = []
+        self._begun = self._told = time.monotonic()
+
+    def add(self, told: Told) -> None:
+        """Count one seed."""
+        word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
+        self.verdicts[word] += 1
+        self.claims.update(told.judged)
+        self.doubts.update(d.partition(";")[0] for d in told.doubts)
+        self.virtual_s += told.virtual_s
+        self.cpu_s += told.cpu_s
+        self.acknowledged += told.acknowledged
+        self._rows.append(told.factors)
+        if told.found:
+            self.groups[" ".join(told.found)].append(told)
+
+    def due(self) -> bool:
+        """Whether it is time to say how far the campaign has come."""
+        if time.monotonic() - self._told < PROGRESS_S:
+            return False
+        self._told = time.monotonic()
+        return True
+
+    def progress(self, of: int) -> str:
+        """How far the campaign has come, in a line."""
+        done = sum(self.verdicts.values())
+        minutes = (time.monotonic() - self._begun) / 60
+        words = ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
+        return f"{done} of {of} seeds, {done / minutes:.0f} a minute: {words}"
+
+    @property
+    def covered(self) -> Coverage:
+        """The pairs of values that the runs have met."""
+        return coverage(row for row in self._rows if row)
+
+    def lines(self) -> Iterator[str]:
+        """The summary, for people."""
+        for group, seen in sorted(self.groups.items(), key=lambda kv: -len(kv[1])):
+            seeds = ", ".join(str(t.seed) for t in seen[:SHOWN_SEEDS])
+            more = f" and {len(seen) - SHOWN_SEEDS} more" if len(seen) > SHOWN_SEEDS else ""
+            yield f"{len(seen):5}  {group}: seeds {seeds}{more}"
+        yield "verdicts: " + ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
+        yield "claims judged and held: " + ", ".join(
+            f"{claim} {n}" for claim, n in sorted(self.claims.items())
+        )
+        covered = self.covered
+        yield f"pairs of values met: {covered.met} of {covered.of}"
+        speed = self.virtual_s / self.cpu_s if self.cpu_s else 0.0
+        yield (
+            f"{self.virtual_s:,.0f} virtual s in {self.cpu_s:,.0f} CPU s ({speed:.1f} a CPU s), "
+            f"{self.acknowledged:,} messages acknowledged"
+        )
+
+
+def seeds_of(text: str) -> range:
+    """Seeds as the command line names them: ``7``, or ``0..999``, both ends included.
+
+    Raises:
+        ValueError: it names none.
+    """
+    first, dots, last = text.partition("..")
+    if not first.isdecimal() or (dots and not last.isdecimal()):
+        raise ValueError(f"{text!r} names no seeds; write 7, or 0..999")
+    end = int(last) if dots else int(first)
+    if end < int(first):
+        raise ValueError(f"{text!r}: the last seed is before the first")
+    return range(int(first), end + 1)
+
+
+def told_before(path: Path) -> dict[int, Told]:
+    """What an earlier part of the same campaign has done; a line that a crash cut off is not."""
+    done: dict[int, Told] = {}
+    if path.exists():
+        for line in path.read_bytes().splitlines():
+            try:
+                told = msgspec.json.decode(line, type=Told)
+            except msgspec.MsgspecError:
+                break
+            done[told.seed] = told
+    return done

@@ -1,0 +1,133 @@
+"""Verbs that only simulated machines have, and how real ones refuse them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from ipaddress import IPv4Network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.environments.api import (
+    CLIENT_ADDRESS,
+    SIMULATED_ONLY,
+    Capability,
+    Machine,
+    MachineSpec,
+    MissingCapability,
+)
+from harness.environments.docker import DockerEnvironment
+from harness.environments.local import LocalEnvironment
+from harness.environments.machine import LinkedMachine, Place
+from harness.environments.simulated import SimulatedEnvironment, SimulatedMachine
+from harness.simulation.world import WALL_MS, World
+
+Verb = Callable[[Machine], Awaitable[Any]]
+VERBS: dict[Capability, list[Verb]] = {
+    Capability.POWER_LOSS: [lambda m: m.power_loss()],
+    Capability.CLOCK: [lambda m: m.set_clock(5, 0)],
+    Capability.DISK: [lambda m: m.set_disk(full=True), lambda m: m.flip_bit("/f", 0)],
+    Capability.DELAY: [lambda m: m.set_delay({"198.18.0.16/28": 5})],
+}
+
+
+def in_world(main: Callable[[World, SimulatedMachine, SimulatedMachine], Awaitable[None]]) -> None:
+    """Do something with two machines, a and b."""
+    world = World(1)
+
+    async def body(_: object) -> None:
+        environment = SimulatedEnvironment(world)
+        await environment.up([MachineSpec(name="a"), MachineSpec(name="b")])
+        await main(world, environment.machine("a"), environment.machine("b"))
+        await environment.down()
+
+    try:
+        world.run(world.add_machine("client", CLIENT_ADDRESS), body)
+    finally:
+        world.close()
+
+
+def test_every_capability_of_the_simulator_alone_is_refused_by_name(tmp_path: Path) -> None:
+    place = Place(environment="local", network=IPv4Network("198.18.0.0/24"), client="", env={})
+    machine = LinkedMachine(
+        None,  # type: ignore[arg-type] # a refusal needs no helper
+        place,
+        "a",
+        block=IPv4Network("198.18.0.16/28"),
+        folder=tmp_path,
+        hosts=tmp_path / "hosts",
+    )
+    assert set(VERBS) == SIMULATED_ONLY
+    for capability, verbs in VERBS.items():
+        for verb in verbs:
+            with pytest.raises(MissingCapability, match=f"local cannot do {capability.value}: "):
+                asyncio.run(verb(machine))  # type: ignore[arg-type]
+    assert not SIMULATED_ONLY & DockerEnvironment.capabilities
+    assert not SIMULATED_ONLY & LocalEnvironment(tmp_path).capabilities
+    assert SimulatedEnvironment.capabilities > SIMULATED_ONLY
+
+
+def test_a_clock_is_off_and_drifts_from_when_it_was_set() -> None:
+    async def main(world: World, a: SimulatedMachine, b: SimulatedMachine) -> None:
+        clocks = [world.process(world.machines[name])[1].wall_ms for name in "ab"]
+
+        def off() -> int:
+            return clocks[0]() - clocks[1]()
+
+        await asyncio.sleep(100)
+        await a.set_clock(-5000, 0)
+        assert off() == -5000
+        await asyncio.sleep(100)
+        assert off() == -5000
+        await a.set_clock(0, 500)  # 0.5 ms a second
+        assert off() == 0
+        await asyncio.sleep(100)
+        assert off() == 50
+        await a.set_clock(0, -500)
+        await asyncio.sleep(100)
+        assert off() == -50
+        await a.set_clock(0, 0)
+        assert off() == 0
+        assert clocks[1]() == WALL_MS + round(asyncio.get_running_loop().time() * 1000)
+
+    in_world(main)
+
+
+def test_disk_verbs_reach_the_disk() -> None:
+    async def main(world: World, a: SimulatedMachine, b: SimulatedMachine) -> None:
+        await a.put("/a/f", b"\0")
+        await a.flip_bit("/a/f", 0)
+        assert await a.get("/a/f") == b"\1"
+        await a.set_disk(full=True)
+        with pytest.raises(OSError, match="no space"):
+            world.machines["a"].disk.open("/a/f").pwrite(b"x", 0)
+        await a.set_disk()
+        world.machines["a"].disk.open("/a/f").pwrite(b"x", 0)
+
+    in_world(main)
+
+
+def test_a_machine_is_away_for_a_moment_when_it_loses_its_power() -> None:
+    async def main(world: World, a: SimulatedMachine, b: SimulatedMachine) -> None:
+        async with asyncio.TaskGroup() as group:
+            loss = group.create_task(a.power_loss())
+            await asyncio.sleep(0.05)
+            assert await b.probe(a.address, 9, timeout_s=0.1) == "silent"
+            assert not loss.done()
+            assert await loss == {"lost_bytes": 0, "lost_names": 0}
+            assert await b.probe(a.address, 9, timeout_s=0.1) == "refused"
+
+    in_world(main)
+
+
+def test_delays_are_in_ms() -> None:
+    async def main(world: World, a: SimulatedMachine, b: SimulatedMachine) -> None:
+        await b.set_delay({a.block: 40, "198.18.1.0/28": 999})
+        loop = asyncio.get_running_loop()
+        for delays, least, most in (({a.block: 40}, 0.040, 0.042), ({}, 0, 0.002)):
+            await b.set_delay(delays)
+            begun = loop.time()
+            assert await a.probe(b.address, 9, timeout_s=1) == "refused"
+            assert least <= loop.time() - begun <= most
+
+    in_world(main)
