@@ -5,6 +5,7 @@ from typing import Literal
 import msgspec
 
 from checkers.api import Context
+from harness.schedule.items import TURN
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
@@ -118,7 +119,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:
-            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in self.scheduled.items() if n}
+            # What a client does in a turn is its own affair, so nothing is known of how many.
+            known = {f: n for f, n in self.scheduled.items() if n and f != TURN}
+            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in known.items()}
         scheduled = self.rate * self.time_limit_ns / 1e9
         shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {

@@ -1,19 +1,64 @@
 """Wrong on purpose: seeded bugs that every checker must catch, loaded by name.
 
-A mutant is a module with a context manager `mutant` that replaces one existing attribute of a core
-class or policy for its length, and a docstring that says which real bug it stands for and which
-claim it breaks. Nothing imports a mutant. A node that runs one says so in its runtime info.
+A mutant is a module with a context manager `mutant` that replaces one or few existing attributes of
+a core class or policy for its length, and draws nothing. Its docstring tells the bug's story; three
+constants say where it belongs: `FAMILY`, `CLAIM` (the one that it breaks first) and `SOURCE` (where
+the bug was real, or the hazard of controller-ha 6.4 that it is). Nothing imports a mutant. A node
+that runs one says so in its runtime info.
+
+A run in which the wrong code did nothing proves nothing about a checker, so a mutant tells `ran`
+when its code is executed and `diverged` when that came to something else than the right code would
+have; whoever wants to know listens by `heard`. Where only one of the two can be known at the place,
+a mutant tells `diverged` alone.
 """
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from types import ModuleType
+from typing import Literal, NamedTuple
+
+FAMILIES = (
+    "registration",
+    "election",
+    "raft",
+    "replication",
+    "confirm",
+    "sync-state-set",
+    "locks",
+    "namesrv",
+)
+
+Level = Literal["ran", "diverged"]
+Tell = Callable[[str, Level], None]
+
+
+class About(NamedTuple):
+    """What a mutant says of itself."""
+
+    name: str
+    family: str
+    claim: str
+    source: str
+    story: str
 
 
 def names() -> list[str]:
     """All mutants."""
     return sorted(m.name for m in pkgutil.iter_modules(__path__))
+
+
+def about(name: str) -> About:
+    """What a mutant is; nothing of it runs.
+
+    Raises:
+        ValueError: there is none of this name.
+        AttributeError: it does not say.
+    """
+    module = _module(name)
+    story = (module.__doc__ or "").strip()
+    return About(name, module.FAMILY, module.CLAIM, module.SOURCE, story)
 
 
 def load(name: str) -> AbstractContextManager[None]:
@@ -22,15 +67,20 @@ def load(name: str) -> AbstractContextManager[None]:
     Raises:
         ValueError: there is none of this name.
     """
-    if name not in names():
-        raise ValueError(f"unknown mutant {name!r}; there are: {', '.join(names())}")
-    loaded: AbstractContextManager[None] = importlib.import_module(f"{__name__}.{name}").mutant()
+    loaded: AbstractContextManager[None] = _module(name).mutant()
     return loaded
 
 
+def _module(name: str) -> ModuleType:
+    if name not in names():
+        raise ValueError(f"unknown mutant {name!r}; there are: {', '.join(names())}")
+    return importlib.import_module(f"{__name__}.{name}")
+
+
 @contextmanager
-def replaced(owner: type, attribute: str, value: object) -> Iterator[None]:
-    """Replace an attribute that must exist.
+def replaced(owner: type | ModuleType, attribute: str, value: object) -> Iterator[None]:
+    """Replace an attribute that must exist. A module's function is replaced for those who look it
+    up in that module.
 
     Raises:
         AttributeError: it does not: the code moved, and the mutant would change nothing.
@@ -41,3 +91,43 @@ def replaced(owner: type, attribute: str, value: object) -> Iterator[None]:
         yield
     finally:
         setattr(owner, attribute, before)
+
+
+# Traces.
+
+
+class _Ear:
+    """Who listens, and what was told already: each thing is told once."""
+
+    def __init__(self) -> None:
+        self.tell: Tell | None = None
+        self.told: set[tuple[str, Level]] = set()
+
+    def note(self, module: str, level: Level) -> None:
+        if self.tell is not None and (module, level) not in self.told:
+            self.told.add((module, level))
+            self.tell(module.rpartition(".")[2], level)
+
+
+_ear = _Ear()
+
+
+def ran(module: str) -> None:
+    """A mutant's code was executed. `module` is its ``__name__``."""
+    _ear.note(module, "ran")
+
+
+def diverged(module: str) -> None:
+    """It came to something else than the right code would have."""
+    _ear.note(module, "diverged")
+
+
+@contextmanager
+def heard(tell: Tell) -> Iterator[None]:
+    """Call `tell` with a mutant's name and level, the first time of each."""
+    before = _ear.tell, _ear.told
+    _ear.tell, _ear.told = tell, set()
+    try:
+        yield
+    finally:
+        _ear.tell, _ear.told = before

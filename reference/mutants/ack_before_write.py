@@ -11,9 +11,13 @@ from contextlib import contextmanager
 
 from reference.broker.ha import HaServer
 from reference.broker.store import Store, Stored
-from reference.mutants import replaced
+from reference.mutants import diverged, replaced
 from reference.records import MasterEpoch, PhyOffset, QueueOffset
 from reference.wire.message import Message, encoded_size
+
+FAMILY = "replication"
+CLAIM = "S6"
+SOURCE = "RocketMQ's transient store pool without a flush; every store that answers from memory"
 
 DELAY_S = 1.0
 
@@ -25,6 +29,7 @@ def mutant() -> Iterator[None]:
     promised: dict[tuple[Store, str, int], int] = {}  # store, topic, queue -> next offset
 
     def put(self: Store, messages: Sequence[Message]) -> list[Stored]:
+        diverged(__name__)
         key = (self, messages[0].topic, messages[0].queue_id)
         _, visible = self.bounds(*key[1:])
         first = max(promised.get(key, 0), visible)

@@ -10,8 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from reference.broker.ha import HaServer
-from reference.mutants import replaced
+from reference.mutants import diverged, replaced
 from reference.records import MasterEpoch, PhyOffset
+
+FAMILY = "confirm"
+CLAIM = "S6"
+SOURCE = "RocketMQ's ASYNC_MASTER semantics under a profile that promises more"
 
 
 @contextmanager
@@ -21,6 +25,7 @@ def mutant() -> Iterator[None]:
     def when_acknowledged(
         self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
     ) -> None:
+        diverged(__name__)
         tell("")
 
     with replaced(HaServer, "when_acknowledged", when_acknowledged):

@@ -8,8 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reference.controller.registry import ElectMaster, Registry, Result
-from reference.mutants import replaced
+from reference.mutants import diverged, replaced
 from reference.records import MasterEpoch
+
+FAMILY = "election"
+CLAIM = "S5"
+SOURCE = "Kafka KAFKA-9144: a fencing epoch that is not renewed"
 
 
 @contextmanager
@@ -23,6 +27,7 @@ def mutant() -> Iterator[None]:
         result = honest(self, command)
         known = self.sets.get(command.broker_set)
         if known is not None and before and known.master_epoch > before:
+            diverged(__name__)
             known.master_epoch = before
         return result
 

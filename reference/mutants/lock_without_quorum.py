@@ -9,12 +9,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from reference.broker.lock_quorum import Locks, _granted
-from reference.mutants import replaced
+from reference.mutants import diverged, replaced
 from reference.node import now_ns
 from reference.rpc import Reply
 from reference.wire.bodies import MessageQueue
 from reference.wire.codes import ResponseCode
 from reference.wire.frame import Frame
+
+FAMILY = "locks"
+CLAIM = "L1"
+SOURCE = "RocketMQ without lockInStrictMode"
 
 
 @contextmanager
@@ -24,6 +28,7 @@ def mutant() -> Iterator[None]:
     async def _win(
         self: Locks, request: Frame, group: str, client_id: str, queues: Iterable[MessageQueue]
     ) -> Reply:
+        diverged(__name__)
         granted = self._table.lock(now_ns(), group, client_id, queues)
         return request.answer(ResponseCode.SUCCESS, body=_granted(granted))
 

@@ -9,14 +9,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reference.broker.identity import IdentityFiles, New, State
-from reference.mutants import replaced
+from reference.mutants import diverged, replaced
+
+FAMILY = "registration"
+CLAIM = "S2"
+SOURCE = "RocketMQ before 5.1.1: a broker was its address"
 
 
 @contextmanager
 def mutant() -> Iterator[None]:
     """Find no identity."""
+    honest = IdentityFiles.load
 
     def load(self: IdentityFiles) -> State:
+        if not isinstance(honest(self), New):
+            diverged(__name__)
         return New()
 
     with replaced(IdentityFiles, "load", load):

@@ -1,0 +1,42 @@
+"""A controller that keeps a broker's new address in the leader's memory, out of the log.
+
+A broker that moved has told everybody, as it believes. When another controller leads, the set's
+master has its old address again: slaves look for it where nobody is, and name servers and
+controllers do not agree any more. Breaks S13.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.controller.registry import OK, Command, RegisterBroker, Registry, Result
+from reference.controller.server import Controller
+from reference.mutants import diverged, ran, replaced
+
+FAMILY = "registration"
+CLAIM = "S13"
+SOURCE = "RocketMQ's controllers hold heartbeat data (address, epoch, offset) unreplicated (2.6)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Propose a registration, and apply its address here alone."""
+    honest, honest_propose = Registry._register, Controller._propose
+
+    def _register(self: Registry, c: RegisterBroker) -> Result:
+        ran(__name__)
+        known = self.sets.get(c.broker_set)
+        if known is not None and c.broker_id in known.replicas:
+            return OK
+        return honest(self, c)
+
+    async def _propose(self: Controller, command: Command) -> Result:
+        result = await honest_propose(self, command)
+        if isinstance(command, RegisterBroker) and result.code == OK.code:
+            replica = self._registry.sets[command.broker_set].replicas[command.broker_id]
+            if replica.address != command.address:
+                diverged(__name__)
+                replica.address = command.address
+        return result
+
+    with replaced(Registry, "_register", _register), replaced(Controller, "_propose", _propose):
+        yield

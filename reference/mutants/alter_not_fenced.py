@@ -1,0 +1,42 @@
+"""A controller that takes a SyncStateSet from whoever sends one, of whatever epochs.
+
+A master that was paused while another was elected wakes up, finds its slaves gone, and proposes
+itself alone, before it hears of its successor. The set then lacks the master that there is.
+Breaks S7, then S6.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.controller import registry
+from reference.controller.registry import AlterSyncStateSet, BrokerSet, Result
+from reference.mutants import diverged, ran, replaced
+from reference.wire.codes import ResponseCode
+
+FAMILY = "sync-state-set"
+CLAIM = "S7"
+SOURCE = "hazard H5: stale reports that arrive later, at a controller that does not fence (2.4)"
+FENCES = (
+    ResponseCode.CONTROLLER_INVALID_MASTER,
+    ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,
+    ResponseCode.CONTROLLER_FENCED_SYNC_STATE_SET_EPOCH,
+)
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Compare no epochs."""
+    honest = registry._alter_fault
+
+    def _alter_fault(
+        known: BrokerSet | None, c: AlterSyncStateSet, members: tuple[int, ...]
+    ) -> Result | None:
+        ran(__name__)
+        fault = honest(known, c, members)
+        if fault is not None and fault.code in FENCES:
+            diverged(__name__)
+            return None
+        return fault
+
+    with replaced(registry, "_alter_fault", _alter_fault):
+        yield

@@ -1,0 +1,42 @@
+"""A broker that has no epochs after a restart, and then follows on behind whatever it has.
+
+With an empty list there is nothing to compare, so nothing is truncated: a master that was killed
+with messages that nobody else had keeps them, below those of its successor. Breaks S8, S9.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker import epochs as policy
+from reference.broker.epochs import EpochFile, Epochs
+from reference.mutants import diverged, ran, replaced
+from reference.records import PhyOffset
+
+FAMILY = "replication"
+CLAIM = "S9"
+SOURCE = "hazard H3: an empty epoch cache makes RocketMQ's slave skip truncation (4.6, step 1)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Begin with an empty list."""
+    honest, honest_load = policy.truncation_point, EpochFile.load
+
+    def load(self: EpochFile) -> Epochs:
+        ran(__name__)
+        honest_load(self)
+        return ()
+
+    def truncation_point(
+        mine: Epochs, my_end: PhyOffset, theirs: Epochs, their_end: PhyOffset
+    ) -> PhyOffset | None:
+        if my_end and not mine:
+            diverged(__name__)
+            return min(my_end, their_end)
+        return honest(mine, my_end, theirs, their_end)
+
+    with (
+        replaced(EpochFile, "load", load),
+        replaced(policy, "truncation_point", truncation_point),
+    ):
+        yield

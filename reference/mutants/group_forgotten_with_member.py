@@ -1,0 +1,34 @@
+"""A name server that forgets a whole group when one of its members goes.
+
+Its tables are keyed by the broker's name, and the one that is removed belongs to all of them. The
+others are not told, and come back one by one, each at its next turn. Breaks S13.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.mutants import diverged, ran, replaced
+from reference.namesrv.routes import Routes
+
+FAMILY = "namesrv"
+CLAIM = "S13"
+SOURCE = "RocketMQ removes topics by broker name (removeTopicByBrokerName), whoever else has it"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Remove by name."""
+    honest = Routes.unregister
+
+    def unregister(self: Routes, broker_name: str, address: str) -> None:
+        ran(__name__)
+        group = self.groups.get(broker_name)
+        others = [] if group is None else sorted(set(group.addresses.values()) - {address})
+        known = group is not None and address in group.addresses.values()
+        honest(self, broker_name, address)
+        for other in others if known else ():
+            diverged(__name__)
+            honest(self, broker_name, other)
+
+    with replaced(Routes, "unregister", unregister):
+        yield

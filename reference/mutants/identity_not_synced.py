@@ -1,0 +1,33 @@
+"""A broker whose identity files are written and renamed, and never synced.
+
+After a loss of power the name may be there without the content, or neither, and the broker comes
+back as somebody new, while the SyncStateSet still counts on its old id. Breaks S2.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker import identity
+from reference.host import Disk
+from reference.mutants import diverged, replaced
+
+FAMILY = "registration"
+CLAIM = "S2"
+SOURCE = "controller-ha 9: RocketMQ writes its identity in two non-atomic steps, without a sync"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Leave it to the kernel."""
+
+    async def replace_file(disk: Disk, path: str, data: bytes) -> None:
+        diverged(__name__)
+        file = disk.open(path, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite(data, 0)
+        finally:
+            file.close()
+
+    with replaced(identity, "replace_file", replace_file):
+        yield

@@ -1,0 +1,41 @@
+"""A broker that refreshes its identity file at each registration: first it goes, then it comes.
+
+The old file is unlinked before the controller is asked, and the new one written when it has
+answered. A process that dies in between (here: while no controller can be reached) leaves a store
+without an identity, and the next start asks for another id. RocketMQ replaces its small files in
+this order. Breaks S2.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker.identity import IdentityFiles, Owned
+from reference.broker.membership import Membership
+from reference.mutants import diverged, replaced
+
+FAMILY = "registration"
+CLAIM = "S2"
+SOURCE = "RocketMQ MixAll.string2File: the old file is deleted before the new one has its name"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Unlink, register, write."""
+    honest = Membership._register_id
+
+    async def _register_id(self: Membership, owned: Owned) -> bool:
+        diverged(__name__)
+        config = self._config
+        files = IdentityFiles(
+            self._host.disk,
+            config.identity_path,
+            cluster=config.broker_cluster_name,
+            broker_name=config.broker_name,
+        )
+        await files._unlink(config.identity_path)
+        done = await honest(self, owned)
+        await files.settle(owned.broker_id)
+        return done
+
+    with replaced(Membership, "_register_id", _register_id):
+        yield

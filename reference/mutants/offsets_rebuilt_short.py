@@ -1,0 +1,52 @@
+"""A broker that rebuilds its queues up to its checkpoint only, and gives the offsets behind it out
+again.
+
+Records of the last moments before a restart are in the log and in no queue. If it is elected, the
+next messages get their offsets. Breaks S6, S11.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker.store import Store
+from reference.mutants import diverged, ran, replaced
+from reference.records import QueueOffset
+from reference.wire.message import Message
+
+FAMILY = "replication"
+CLAIM = "S6"
+SOURCE = "hazard H18; RocketMQ 5.1.1 to 5.1.4, #7689"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Index no record behind the watermark; fit what comes later in by its own offset."""
+    honest, honest_recover = Store._dispatch, Store.recover
+    recovering: list[Store] = []
+
+    def recover(self: Store) -> None:
+        recovering.append(self)
+        try:
+            honest_recover(self)
+        finally:
+            recovering.clear()
+
+    def _dispatch(self: Store, message: Message, size: int) -> None:
+        ran(__name__)
+        known = self._watermark.offset
+        behind = known is not None and message.physical_offset + size > known
+        if recovering and behind:
+            diverged(__name__)
+            return
+        key = (message.topic, message.queue_id)
+        queue = self._queue(key)
+        if message.queue_offset < queue.max_offset:
+            queue.truncate(message.queue_offset)
+            self._visible[key] = min(self._visible.get(key, 0), message.queue_offset)
+        while queue.max_offset < message.queue_offset:  # not indexed before the restart
+            queue.append(queue.max_offset, queue.unit(QueueOffset(queue.max_offset - 1)))
+            self._visible[key] = self._visible.get(key, 0) + 1
+        honest(self, message, size)
+
+    with replaced(Store, "recover", recover), replaced(Store, "_dispatch", _dispatch):
+        yield

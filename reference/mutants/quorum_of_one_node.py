@@ -1,0 +1,34 @@
+"""A broker that asks itself as well, over the network, and counts its own grant twice.
+
+Cut off from the others it has two votes of three. Breaks L1, L2.
+"""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from reference.broker import lock_quorum
+from reference.mutants import diverged, ran, replaced
+from reference.wire.route import BrokerMemberGroup
+
+FAMILY = "locks"
+CLAIM = "L1"
+SOURCE = (
+    "Redlock's assumption of independent nodes; RocketMQ finds itself in its polled group (6.6)"
+)
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Ask every member of the group."""
+    honest = lock_quorum.others
+
+    def others(group: BrokerMemberGroup, *, address: str, ids: Iterable[int]) -> tuple[str, ...]:
+        ran(__name__)
+        right = honest(group, address=address, ids=ids)
+        found = tuple(a for _, a in sorted(group.broker_addrs.items()))
+        if found != right:
+            diverged(__name__)
+        return found
+
+    with replaced(lock_quorum, "others", others):
+        yield

@@ -1,0 +1,33 @@
+"""A controller that acknowledges log entries, terms and votes which it has written and not synced.
+
+When a majority loses its power at once, what was committed is gone: elections and SyncStateSets
+that brokers act upon. Breaks S3, S4.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.mutants import diverged, replaced
+from reference.raft import storage
+from reference.raft.message import Entry
+from reference.raft.storage import Storage
+from reference.records import some
+
+FAMILY = "raft"
+CLAIM = "S3"
+SOURCE = "DLedger 0.3.1.2: entries are flushed every 10 ms, and acknowledged before (8.1)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Leave it to the kernel."""
+
+    async def append(self: Storage, term: int, vote: str, entries: tuple[Entry, ...]) -> None:
+        diverged(__name__)
+        file = some(self._file, "the log is loaded before it is written")
+        data = storage._record(term, vote, entries)
+        file.pwrite(data, self._end)
+        self._end += len(data)
+
+    with replaced(Storage, "append", append):
+        yield

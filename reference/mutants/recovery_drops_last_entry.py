@@ -1,0 +1,33 @@
+"""A controller whose recovery takes the last record of its log for torn.
+
+After a restart of the whole group the last decision is forgotten by all of them, and its number
+given out again. Breaks S4.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.mutants import diverged, ran, replaced
+from reference.raft.log import Log
+from reference.raft.storage import Snapshot, Storage
+
+FAMILY = "raft"
+CLAIM = "S4"
+SOURCE = "Alagappan et al., Protocol-Aware Recovery (FAST 2018): truncating a log loses commits"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Cut one too many."""
+    honest = Storage.load
+
+    async def load(self: Storage) -> tuple[int, str, Log, Snapshot | None]:
+        ran(__name__)
+        term, vote, log, snapshot = await honest(self)
+        if log.entries:
+            diverged(__name__)
+            log.entries.pop()
+        return term, vote, log, snapshot
+
+    with replaced(Storage, "load", load):
+        yield

@@ -1,0 +1,34 @@
+"""A master that restarts within its epoch and goes on in it.
+
+A loss of power has taken the end of its log, and a slave has that end. The master writes other
+bytes there, under the same epoch: nobody can tell the two apart any more, and no truncation finds
+the difference. Breaks S8.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker import epochs as policy
+from reference.broker.epochs import Epochs
+from reference.mutants import diverged, ran, replaced
+from reference.records import MasterEpoch, PhyOffset
+
+FAMILY = "election"
+CLAIM = "S8"
+SOURCE = "RocketMQ: a master that restarts is told its old masterEpoch (1003) and leads in it"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Let an epoch that the log knows already begin again."""
+    honest = policy.append
+
+    def append(epochs: Epochs, epoch: MasterEpoch, start: PhyOffset) -> Epochs | None:
+        ran(__name__)
+        if epochs and epoch == policy.last_epoch(epochs):
+            diverged(__name__)
+            return epochs
+        return honest(epochs, epoch, start)
+
+    with replaced(policy, "append", append):
+        yield

@@ -1,0 +1,41 @@
+"""A master that drops a silent member from its own set, before the controller has agreed.
+
+Cut off from everybody, it ends up as the only one whom it waits for, and acknowledges alone, while
+the controllers have long elected somebody else. Breaks S6.
+"""
+
+from collections.abc import Iterator, Set
+from contextlib import contextmanager
+
+from reference.broker.sync_state_set import ProposeSyncStateSet, SyncStateSet
+from reference.mutants import diverged, ran, replaced
+from reference.records import BrokerId
+
+FAMILY = "sync-state-set"
+CLAIM = "S6"
+SOURCE = "hazard H6: RocketMQ acknowledges, and shows to readers, by its local set (5.1-5.3)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Wait for nobody who is gone."""
+    honest = SyncStateSet.propose
+
+    def propose(
+        self: SyncStateSet, now_ns: int, *, gone: Set[BrokerId], joins: BrokerId | None
+    ) -> ProposeSyncStateSet | None:
+        ran(__name__)
+        proposal = honest(self, now_ns, gone=gone, joins=joins)
+        if gone & self.members:
+            diverged(__name__)
+            self.members -= gone
+            self.proposals.clear()
+        return proposal
+
+    def answered(self: SyncStateSet, now_ns: int, number: int, outcome: str) -> bool:
+        self._asked, self._quiet_until_ns = None, now_ns + self.timing.retry_ns
+        self.proposals.clear()
+        return True
+
+    with replaced(SyncStateSet, "propose", propose), replaced(SyncStateSet, "answered", answered):
+        yield

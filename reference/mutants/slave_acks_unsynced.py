@@ -1,0 +1,32 @@
+"""A slave that acknowledges what it has in memory, under SYNC_FLUSH as well.
+
+When all lose their power, and the slave is back first, it is elected without the end of its log,
+which was acknowledged. Breaks S6.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from reference.broker.replication import Replication
+from reference.mutants import diverged, ran, replaced
+
+FAMILY = "replication"
+CLAIM = "S6"
+SOURCE = "controller-ha 6.3: RocketMQ's slave acknowledges before its sync (reportSlaveMaxOffset)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Wait for no disk."""
+    honest = Replication.__init__
+
+    def begin(self: Replication, *given: Any, **named: Any) -> None:
+        ran(__name__)
+        honest(self, *given, **named)
+        if self.client.core.durable:
+            diverged(__name__)
+            self.client.core.durable = False
+
+    with replaced(Replication, "__init__", begin):
+        yield

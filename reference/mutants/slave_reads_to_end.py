@@ -1,0 +1,33 @@
+"""A slave that shows its consumers all that it has copied.
+
+It copies what its master has not confirmed yet, and what the next master may not have. Breaks S10.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker.ha_slave import Confirm, Effect, HaSlave
+from reference.mutants import diverged, ran, replaced
+from reference.wire.ha import Transfer
+
+FAMILY = "confirm"
+CLAIM = "S10"
+SOURCE = "RocketMQ with allAckInSyncStateSet=false: a slave's confirmOffset is its end (5.3)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Confirm the end of the log."""
+    honest = HaSlave._on_transfer
+
+    def _on_transfer(self: HaSlave, now_ns: int, frame: Transfer) -> list[Effect]:
+        ran(__name__)
+        effects = honest(self, now_ns, frame)
+        if self.phase == "transfer" and self.confirm < self.end:
+            diverged(__name__)
+            self.confirm = self.end
+            effects.append(Confirm(offset=self.end))
+        return effects
+
+    with replaced(HaSlave, "_on_transfer", _on_transfer):
+        yield

@@ -1,0 +1,33 @@
+"""A controller that keeps its log over a restart, and neither its term nor its vote.
+
+Terms begin anew, so the newest entries have lower terms than older ones. A node that slept all the
+while, with an older log of a higher term, wins against them, and what was committed is overwritten.
+Breaks S3, S4.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.mutants import diverged, ran, replaced
+from reference.raft.log import Log
+from reference.raft.storage import Snapshot, Storage
+
+FAMILY = "raft"
+CLAIM = "S4"
+SOURCE = "Raft, figure 2: currentTerm and votedFor are persistent; DLedger syncs neither (8.1)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Read the log alone."""
+    honest = Storage.load
+
+    async def load(self: Storage) -> tuple[int, str, Log, Snapshot | None]:
+        ran(__name__)
+        term, _, log, snapshot = await honest(self)
+        if term:
+            diverged(__name__)
+        return 0, "", log, snapshot
+
+    with replaced(Storage, "load", load):
+        yield

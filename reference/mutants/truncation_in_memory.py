@@ -1,0 +1,30 @@
+"""A broker that truncates its log by moving its end, and leaves the bytes in the file.
+
+They are overwritten one after the other; a restart before that finds whole records behind the new
+ones, and takes them for the log's. Breaks S8.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker.commit_log import CommitLog
+from reference.mutants import diverged, replaced
+from reference.records import PhyOffset
+
+FAMILY = "replication"
+CLAIM = "S8"
+SOURCE = "hazard H1; RocketMQ #10666, open at 5.5.0"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Erase nothing."""
+
+    async def truncate(self: CommitLog, offset: PhyOffset) -> None:
+        diverged(__name__)
+        self._cuts += 1
+        self.end = offset
+        self.durable = min(self.durable, offset)
+
+    with replaced(CommitLog, "truncate", truncate):
+        yield
