@@ -76,6 +76,8 @@ class Scheduler:
         elif loop.alive and not handle.cancelled():
             events._set_running_loop(loop.stock)
             handle._run()
+            if loop.watch is not None:
+                loop.watch()
 
     def run_until(self, done: Callable[[], bool]) -> None:
         """Run until `done`.
@@ -126,6 +128,7 @@ class SimLoop:
         self.alive = True
         self.held: deque[asyncio.Handle] | None = None  # while it is paused: what came due
         self.failures: list[BaseException] = []
+        self.watch: Callable[[], None] | None = None  # called after every step of the process
         self._tasks: list[SimTask[Any]] = []
         scheduler.loops.append(self)
 
