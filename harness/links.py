@@ -115,7 +115,13 @@ class Links:
             for to, sources in self._cuts.pop(each)[0].items():
                 healed[to] = healed.get(to, frozenset()) | sources
         await self._install(healed)
-        free = {to: sources - self._cut_off(to).keys() for to, sources in healed.items()}
+        # Where another cut still holds, one way or the other, a probe would meet that one.
+        free = {
+            to: frozenset(
+                s for s in sources - self._cut_off(to).keys() if to not in self._cut_off(s)
+            )
+            for to, sources in healed.items()
+        }
         seen: dict[str, Proof] = {}
 
         async def whole() -> bool:
