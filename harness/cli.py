@@ -28,6 +28,7 @@ from harness.judging import every_checker
 from harness.options import TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
+from harness.shrink import NotRepeated
 from harness.worlds import Around
 from histories.op import HistoryError
 from reference import mutants
@@ -158,6 +159,7 @@ LOAD = (
         show_default=True,
         help="client threads of the workload queue that stay with one broker, whatever routes say",
     ),
+    click.option("--calm", is_flag=True, help="simulated: every packet takes the same time"),
     click.option(
         "--set",
         "keys",
@@ -284,6 +286,7 @@ cli.add_command(cli_stored.check)
 cli.add_command(cli_stored.export)
 cli.add_command(cli_schedule.replay)
 cli.add_command(cli_schedule.simulate)
+cli.add_command(cli_schedule.shrink)
 
 
 @cli.command("doctor")
@@ -322,7 +325,7 @@ def run_cli(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show(sys.stderr)
         return EXIT_USAGE
-    except (HistoryError, MissingCapability, ScheduleError) as error:
+    except (HistoryError, MissingCapability, ScheduleError, NotRepeated) as error:
         report(error)
         return EXIT_USAGE
     except BrokenPipeError:  # nobody reads what we say

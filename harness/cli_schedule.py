@@ -1,4 +1,4 @@
-"""Commands on schedules: ``maxq replay``, ``maxq simulate``."""
+"""Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq shrink``."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,7 +9,9 @@ import click
 from checkers import runner
 from harness.cli_types import Duration, Name, Percent
 from harness.replay import Rate, options_for, repeat, script_of, signatures
+from harness.schedule.smaller import with_options
 from harness.show import show
+from harness.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
 from harness.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
 from harness.worlds import Around
 from reference import mutants
@@ -118,3 +120,28 @@ def told_of(told: Told) -> str:
     """What a seed showed, in a line."""
     found = ", ".join(f"{name} {n}" for name, n in told.found.items())
     return f"{found} {told.error}".strip()
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("--signature", default="", help="what it must show, such as S6/lost-tail")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option("--budget", type=click.IntRange(1, 100_000), default=BUDGET, show_default=True,
+              help="simulations, at most")  # fmt: skip
+def shrink(run: Path, signature: str, jobs: int, budget: int) -> int:
+    """Make the schedule of a failing simulated run as small as can be.
+
+    The same command again goes on where the last one was cut off. The script is in the run's
+    folder, for `maxq replay`.
+    """
+    script, options = script_of(run)
+    if options is not None and options.mutant:
+        script = with_options(script, mutant=options.mutant)
+    wanted = signature or signature_of(script)
+    folder = (run if run.is_dir() else run.parent) / "shrunk"
+    found = shrunk(script, folder, wanted, jobs=jobs, budget=budget)
+    lines = list(story_of(found, folder / SCRIPT))
+    (folder / STORY).write_text("\n".join(lines) + "\n")
+    for line in lines:
+        click.echo(line)
+    return 0

@@ -47,6 +47,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing = "fast"
     mutant: str = ""
     pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
+    calm: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
     scheduled: dict[str, int] = {}  # how many operations of each kind that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
@@ -148,6 +149,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",
         ]
+        words += ["--calm"] if self.calm else []
         words += [f"--set {key}={value}" for key, value in sorted(self.keys.items())]
         if self.ending != "current":
             words.append(f"--ending {self.ending}")

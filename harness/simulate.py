@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from checkers.claims import CLAIMS
+from checkers.runner import Results
 from harness.judging import judge
 from harness.lifecycle import Telling
 from harness.options import Options
@@ -30,6 +31,7 @@ from harness.schedule.items import SCHEDULE, Schedule, encode
 from harness.schedule.keyed import Keyed
 from harness.schedule.past import as_performed
 from harness.worlds import Around, run_in_world
+from histories.history import History
 from histories.op import Op
 from histories.store import JOURNAL as HISTORY
 from histories.store import Run, open_run, write_json, write_whole
@@ -97,19 +99,13 @@ def run_script(script: Schedule, options: Options, *, keep: Path | None = None) 
     folder = Path(tempfile.mkdtemp(prefix="maxq-sim-"))
     told = Told(seed=options.seed, valid="failed", factors=script.header.factors)
     begun = time.process_time()
-    silent = Silent()
     try:
-        told = _performed(script, options, Run(folder), silent, told)
+        told = _told(simulated(script, options, folder), options, told)
     except Exception as error:  # one seed's failure must not end the campaign
         text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
-        told = msgspec.structs.replace(
-            told, error=text, found={f"failed/{type(error).__name__}": 1}
-        )
-    told = msgspec.structs.replace(
-        told,
-        cpu_s=round(time.process_time() - begun, 3),
-        virtual_s=round(silent.now_ns / 1e9, 3),
-    )
+        found = {f"failed/{type(error).__name__}": 1}
+        told = msgspec.structs.replace(told, error=text, found=found)
+    told = msgspec.structs.replace(told, cpu_s=round(time.process_time() - begun, 3))
     if keep is not None and told.found:
         kept = keep / f"seed-{options.seed}{f'-{options.mutant}' if options.mutant else ''}"
         shutil.rmtree(kept, ignore_errors=True)
@@ -120,14 +116,48 @@ def run_script(script: Schedule, options: Options, *, keep: Path | None = None) 
     return told
 
 
-def _performed(script: Schedule, options: Options, run: Run, silent: Silent, told: Told) -> Told:
-    run.save_config(config_of(options))
-    write_whole(run.path / SCHEDULE, encode(script))
-    run_in_world(options, run, Around(script=script, collect=False), silent, lambda: True)
-    stored = open_run(run.path)
-    results = judge(options, stored.history)
-    write_whole(run.path / SCHEDULE, encode(as_performed(script, stored.history)))
-    write_json(run.path / "results.json", results.to_json())
+class Simulated(msgspec.Struct, frozen=True):
+    """A simulated run and its verdict. `performed` is its schedule with what the acts came to;
+    `virtual_ns` how long the cluster lived."""
+
+    history: History
+    results: Results
+    performed: Schedule
+    virtual_ns: int
+    digest: str
+
+
+def simulated(script: Schedule, options: Options, folder: Path | None = None) -> Simulated:
+    """Run a schedule in the simulator.
+
+    Args:
+        script: what to do.
+        options: how the run is set up (`harness.replay.options_for`).
+        folder: where history, schedule and verdict are written; None: nowhere.
+
+    Raises:
+        Exception: there was no run, as `harness.lifecycle.perform`.
+    """
+    made = folder or Path(tempfile.mkdtemp(prefix="maxq-sim-"))
+    try:
+        run, silent = Run(made), Silent()
+        run.save_config(config_of(options))
+        write_whole(made / SCHEDULE, encode(script))
+        run_in_world(options, run, Around(script=script, collect=False), silent, lambda: True)
+        history = open_run(made).history
+        results = judge(options, history)
+        performed = as_performed(script, history)
+        write_whole(made / SCHEDULE, encode(performed))
+        write_json(made / "results.json", results.to_json())
+        digest = blake2b((made / HISTORY).read_bytes(), digest_size=16).hexdigest()
+        return Simulated(history, results, performed, silent.now_ns, digest)
+    finally:
+        if folder is None:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _told(run: Simulated, options: Options, told: Told) -> Told:
+    results, totals = run.results, run.history.totals
     found = Counter(a.signature for v in results.verdicts for a in v.anomalies)
     broken = {a.claim for v in results.verdicts for a in v.anomalies}
     doubts = [f"{v.checker}: {v.reason}" for v in results.verdicts if v.reason]
@@ -139,9 +169,10 @@ def _performed(script: Schedule, options: Options, run: Run, silent: Silent, tol
         found=dict(sorted(found.items())) if results.valid is False else {},
         judged=tuple(sorted(promised & set(held))),
         doubts=tuple(doubts),
-        ops=len(stored.history.ops),
-        acknowledged=stored.history.totals["send", "ok"],
-        digest=blake2b((run.path / HISTORY).read_bytes(), digest_size=16).hexdigest(),
+        ops=len(run.history.ops),
+        acknowledged=totals["send", "ok"],
+        virtual_s=round(run.virtual_ns / 1e9, 3),
+        digest=run.digest,
     )
 
 

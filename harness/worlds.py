@@ -23,11 +23,12 @@ from harness.environments.simulated import SimulatedEnvironment
 from harness.lifecycle import Surroundings, Telling, perform
 from harness.options import Options
 from harness.schedule.items import Schedule
+from harness.simulation.oracle import Oracle
 from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
 from harness.targets.api import Target
 from harness.targets.reference import ReferenceTarget
-from histories.store import Run
+from histories.store import ORACLE, Run, write_whole
 from reference.records import some
 
 
@@ -133,7 +134,13 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
     what earlier runs of this process left must not end in the middle of this one."""
     gc.freeze()
     try:
-        _in_world(World(options.seed, steps=around.steps), options, run, around, telling)
+        _in_world(
+            World(options.seed, steps=around.steps, calm=options.calm),
+            options,
+            run,
+            around,
+            telling,
+        )
     finally:
         gc.collect()
         gc.unfreeze()
@@ -141,12 +148,13 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
 
 def _in_world(world: World, options: Options, run: Run, around: Around, telling: Telling) -> None:
     stop = around.stop
+    oracle = Oracle(world)
 
     async def main(host: SimHost) -> None:
         with interruptible(stop, telling.say):
             await perform(
                 options,
-                SimulatedEnvironment(world, mutant=options.mutant),
+                SimulatedEnvironment(world, mutant=options.mutant, oracle=oracle),
                 ReferenceTarget(),
                 run,
                 Surroundings(
@@ -162,6 +170,17 @@ def _in_world(world: World, options: Options, run: Run, around: Around, telling:
         world.run(world.add_machine("client", CLIENT_ADDRESS), main)
     finally:
         world.close()
+        _save_findings(oracle, run, telling)
+
+
+def _save_findings(oracle: Oracle, run: Run, telling: Telling) -> None:
+    """Store what the oracle saw, apart from all verdicts; an empty file if it saw nothing."""
+    lines = [msgspec.json.encode(anomaly) + b"\n" for anomaly in oracle.anomalies]
+    write_whole(run.path / ORACLE, b"".join(lines))
+    if lines:
+        first = oracle.anomalies[0]
+        telling.say(f"oracle: {len(lines)} broken invariants, the first is {first.invariant} at "
+                    f"{first.time_ns / 1e9:.3f} s: {first.detail} (see {ORACLE})")  # fmt: skip
 
 
 def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None:

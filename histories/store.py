@@ -6,6 +6,7 @@
       history.parquet    3. at the end: the same history for Spark
       results.json          verdicts
       results.edn           the same for Jepsen's web page; last, by rename
+      oracle.jsonl          of a simulated run: broken invariants, if the oracle saw any
       report.html           the same for people; left out where it cannot be written
       nodes/<name>/         logs and stores collected from each node
     <root>/<test name>/latest, <root>/latest -> the newest run
@@ -42,6 +43,7 @@ PARQUET = "history.parquet"
 RESULTS = "results.json"
 RESULTS_EDN = "results.edn"
 REPORT = "report.html"
+ORACLE = "oracle.jsonl"
 SAME_MS_RUNS_MAX = 1000
 
 _STAMP = re.compile(r"\d{8}T\d{6}\.\d{3}Z")

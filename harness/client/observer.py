@@ -105,7 +105,6 @@ class Observer:
         except (OSError, RemoteProtocolError) as error:
             return Fail(error_told(error))
 
-
     async def _call(self, address: str, request: Frame) -> Frame:
         try:
             return await self._pool.call(address, request, timeout_s=TIMEOUT_S)

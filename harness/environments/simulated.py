@@ -28,6 +28,7 @@ from harness.environments.api import (
 from harness.probes import met
 from harness.simulation.loop import SimLoop
 from harness.simulation.network import Rule
+from harness.simulation.oracle import Oracle
 from harness.simulation.world import SimHost, SimMachine, World
 from reference import mutants
 from reference.__main__ import describe, make_node, parse_arguments
@@ -50,7 +51,8 @@ class _Process:
 class SimulatedMachine:
     """A machine of the world, under the contract of all environments."""
 
-    def __init__(self, world: World, machine: SimMachine) -> None:
+    def __init__(self, world: World, machine: SimMachine, oracle: Oracle | None = None) -> None:
+        self._oracle = oracle
         self.block = f"{machine.address}/{PREFIX}"
         self._world = world
         self._machine = machine
@@ -86,8 +88,11 @@ class SimulatedMachine:
             config, _ = parse_config(
                 ROLES[args.role], content.pread(content.size(), 0), args.config
             )
+            node = make_node(config, host, mutant=args.mutant)
+            if self._oracle is not None:
+                self._oracle.attach(process.loop, self._machine, node)
             with contextlib.suppress(asyncio.CancelledError):
-                await make_node(config, host, mutant=args.mutant).run(lambda: None)
+                await node.run(lambda: None)
             process.code = 0
         except Exception as error:
             host.log("node.failed", why=describe(error))
@@ -116,6 +121,8 @@ class SimulatedMachine:
         for process in self._processes:
             if process.code is None:
                 process.code = -signals.SIGKILL
+        if self._oracle is not None:
+            self._oracle.lost_power(self.name)
         lost, scheduler = self._machine.lose_power(), self._world.scheduler
         boot = scheduler.draws.of("boot", self.name)
         await asyncio.sleep(boot.between(*BOOT_MS, scheduler.now_ns) / 1000)
@@ -175,6 +182,8 @@ class SimulatedMachine:
 
     async def remove(self, path: str) -> None:
         self._machine.disk.remove(path)
+        if self._oracle is not None:
+            self._oracle.wiped(self.name, path)
 
     async def put(self, path: str, data: bytes) -> None:
         self._machine.disk.install(path, data)
@@ -202,13 +211,15 @@ class SimulatedEnvironment:
     Args:
         world: where they live; its scheduler runs the harness as well.
         mutant: a seeded bug that every node of the world has, or empty.
+        oracle: watches every node, where there is one.
     """
 
     name = "simulated"
     capabilities = frozenset(Capability)
 
-    def __init__(self, world: World, *, mutant: str = "") -> None:
+    def __init__(self, world: World, *, mutant: str = "", oracle: Oracle | None = None) -> None:
         self._world = world
+        self._oracle = oracle
         self._machines: dict[str, SimulatedMachine] = {}
         self._mutant = contextlib.ExitStack()
         if mutant:
@@ -221,7 +232,7 @@ class SimulatedEnvironment:
         cast(SimLoop, asyncio.get_running_loop()).stack.add_address(OBSERVER_ADDRESS)
         for number, spec in enumerate(machines, start=1):
             made = self._world.add_machine(spec.name, machine_address(number))
-            self._machines[spec.name] = SimulatedMachine(self._world, made)
+            self._machines[spec.name] = SimulatedMachine(self._world, made, self._oracle)
 
     async def lost(self) -> None:
         """It cannot end before the harness does."""

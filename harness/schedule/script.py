@@ -211,6 +211,10 @@ class Acts(msgspec.Struct, frozen=True):
     def update(self, ctx: Context, event: Op) -> Generator:
         if event.process == NEMESIS and self.awaited:
             return self._acted(event)
+        return self.heard(event)
+
+    def heard(self, event: Op) -> "Acts":
+        """The same after an observer's answer."""
         if event.f == OBSERVE_CONTROLLER and event.type == "ok":
             return self._observed(event)
         return self

@@ -137,6 +137,12 @@ def _torn(draws: Draws, key: tuple[int, ...], op: _Write) -> int:
     return max(0, kept - (op.offset + kept) % SECTOR)
 
 
+def folders_above(path: str) -> list[str]:
+    """The folders on the way to a path, without the root."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(2, len(parts))]
+
+
 class SimFile:
     """An open file of a simulated disk."""
 
@@ -160,6 +166,8 @@ class SimFile:
 
     def pwrite(self, data: bytes, offset: int) -> None:
         content = self._live()
+        if not data:
+            return
         size = len(content)
         end = offset + len(data)
         self._disk.refuse_if_full()
@@ -210,6 +218,7 @@ class SimDisk:
         self._room = capacity
         self._locks: dict[str, SimLoop] = {}
         self._folders: dict[str, Journal[Callable[[], None]]] = {}  # folder -> how to undo
+        self._made: set[str] = set()  # folders that were made, files or none in them now
 
     def charge(self, count: int) -> None:
         """Take `count` bytes of the room left, or give them back."""
@@ -269,8 +278,8 @@ class SimDisk:
 
     def open(self, path: str, *, create: bool = False) -> File:
         if path not in self.files:
-            if not create:
-                raise FileNotFoundError(errno.ENOENT, f"no such file: {path}")
+            if not create or self._is_folder(path):
+                raise self._absent(path)
             self._create(path)
         elif not isinstance(self.files[path], Content):
             self.files[path] = Content(self.files[path])
@@ -278,8 +287,24 @@ class SimDisk:
 
     def _create(self, path: str) -> None:
         self.refuse_if_full()
+        above = folders_above(path)
+        if any(folder in self.files for folder in above):
+            raise self._absent(path)
+        self._made.update(above)
         self.files[path] = Content()
         self._renamed(path, partial(self.files.pop, path, None))
+
+    def _is_folder(self, path: str) -> bool:
+        below = path + "/"
+        return path in self._made or any(name.startswith(below) for name in self.files)
+
+    def _absent(self, path: str) -> OSError:
+        """Why there is no such file."""
+        if any(folder in self.files for folder in folders_above(path)):
+            return NotADirectoryError(errno.ENOTDIR, f"not a folder on the way to {path}")
+        if self._is_folder(path):
+            return IsADirectoryError(errno.EISDIR, f"a folder: {path}")
+        return FileNotFoundError(errno.ENOENT, f"no such file: {path}")
 
     def _renamed(self, path: str, undo: Callable[[], object]) -> None:
         """Names in the folder of `path` have changed."""
@@ -288,7 +313,7 @@ class SimDisk:
 
     def rename(self, old: str, new: str) -> None:
         if old not in self.files:
-            raise FileNotFoundError(errno.ENOENT, f"no such file: {old}")
+            raise self._absent(old)
         if old == new:
             return
         invariant(old.rpartition("/")[0] == new.rpartition("/")[0],
@@ -309,19 +334,29 @@ class SimDisk:
 
     def unlink(self, path: str) -> None:
         if path not in self.files:
-            raise FileNotFoundError(errno.ENOENT, f"no such file: {path}")
+            raise self._absent(path)
         content = self.files.pop(path)
         self.charge(-len(content))
         self._renamed(path, partial(self.files.__setitem__, path, content))
 
     def list(self, folder: str) -> list[str]:
         prefix = folder.rstrip("/") + "/"
+        self._refuse_file(prefix[:-1])
         return sorted({
-            path[len(prefix) :].split("/", 1)[0] for path in self.files if path.startswith(prefix)
+            path[len(prefix) :].split("/", 1)[0]
+            for path in (*self.files, *self._made) if path.startswith(prefix)
         })  # fmt: skip
 
+    def _refuse_file(self, folder: str) -> None:
+        if folder in self.files:
+            raise NotADirectoryError(errno.ENOTDIR, f"not a folder: {folder}")
+
     async def sync_dir(self, folder: str) -> None:
-        journal = self._folders.setdefault(folder.rstrip("/"), Journal())
+        folder = folder.rstrip("/")
+        self._refuse_file(folder)
+        if folder and not self._is_folder(folder):
+            raise FileNotFoundError(errno.ENOENT, f"no such folder: {folder}")
+        journal = self._folders.setdefault(folder, Journal())
         mark = journal.mark()
         await self.take_time(folder)
         journal.settle(mark)
@@ -348,6 +383,7 @@ class SimDisk:
         for name in [n for n in self.files if n == path or n.startswith(below)]:
             self.charge(-len(self.files.pop(name)))
             self._locks.pop(name, None)
+        self._made = {f for f in self._made if f != below[:-1] and not f.startswith(below)}
         gone = {path.rstrip("/"), path.rpartition("/")[0]}
         for folder in [f for f in self._folders if f in gone or f.startswith(below)]:
             del self._folders[folder]

@@ -208,6 +208,7 @@ class SimLoop:
         self.alive = True
         self.held: deque[SimHandle] | None = None  # while it is paused: what came due
         self.failures: list[BaseException] = []
+        self.watch: Callable[[], None] | None = None  # called after every step of the process
         self._tasks: list[SimTask[Any]] = []
         self._prune_at = PRUNED_MIN
         # What came due after its death: dropped, it might be the last to hold a generator or a
@@ -356,6 +357,8 @@ class SimLoop:
                 raise
             except BaseException as error:
                 self.call_exception_handler({"exception": error})
+            if self.watch is not None:
+                self.watch()
 
     def interrupt(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback of this process at once, as a kernel does when something has arrived."""

@@ -146,8 +146,9 @@ class SimServer:
 class Network:
     """All machines, and the connections between their processes."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: Scheduler, *, calm: bool = False) -> None:
         self.scheduler = scheduler
+        self._calm = calm
         self.owners: dict[str, Stack] = {}  # by address
         self._kernel = Kernel(scheduler)
         self._draws = scheduler.draws.of("network")
@@ -168,7 +169,7 @@ class Network:
         key = (self._name(source), self._name(target), port)
         known = self._links.get(key)
         if known is None:
-            known = self._links[key] = Link(self._draws.of(*key))
+            known = self._links[key] = Link(self._draws.of(*key), calm=self._calm)
         return known
 
     def _name(self, address: str) -> str:

@@ -28,6 +28,7 @@ MERGED_BYTES_MAX = 65_536
 HIGH_WATER, LOW_WATER = 65_536, 16_384  # bytes in flight at which a writer is paused, resumed
 RETRY_NS, RETRY_NS_MAX = 200_000_000, 120_000_000_000
 RETRIES_MAX = 15
+CALM_BITS = 0xFFFF_FFFF_8000_0000  # neither split nor merged, and of the middle latency
 WINDOW = 10  # segments that may be under way without an acknowledgement
 
 Address = tuple[str, int]
@@ -35,15 +36,19 @@ Payload = bytes | None | ConnectionError  # None: no more will come; an error: a
 
 
 class Link:
-    """The way from one machine to another: how long each packet takes."""
+    """The way from one machine to another: how long each packet takes; `calm`: all the same, and
+    none is split or merged."""
 
-    __slots__ = ("_draws",)
+    __slots__ = ("_calm", "_draws")
 
-    def __init__(self, draws: Draws) -> None:
+    def __init__(self, draws: Draws, *, calm: bool = False) -> None:
         self._draws = draws
+        self._calm = calm
 
     def bits(self, now_ns: int, length: int) -> int:
         """What is drawn for a packet of a length, sent now."""
+        if self._calm:
+            return CALM_BITS
         return self._draws.bits(now_ns // QUANTUM_NS, length)
 
     def latency_ns(self, now_ns: int, length: int) -> int:

@@ -96,11 +96,12 @@ class World:
     Args:
         seed: of all draws.
         steps: records every step; None: nothing is recorded.
+        calm: every packet takes the same time.
     """
 
-    def __init__(self, seed: int | str, *, steps: Steps | None = None) -> None:
+    def __init__(self, seed: int | str, *, steps: Steps | None = None, calm: bool = False) -> None:
         self.scheduler = Scheduler(seed, steps=steps)
-        self.network = Network(self.scheduler)
+        self.network = Network(self.scheduler, calm=calm)
         self.machines: dict[str, SimMachine] = {}
 
     def add_machine(self, name: str, address: str) -> SimMachine:

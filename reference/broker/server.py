@@ -45,6 +45,8 @@ class Broker:
         self._config = config
         self._host = host
         self._mutant = mutant
+        self.membership: Membership | None = None  # while it serves
+        self.locks: Locks | None = None
         self._store = Store(
             host,
             root=config.store_path_root_dir,
@@ -97,6 +99,7 @@ class Broker:
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
         membership = Membership(config, host, tables, pool, store)
         locks = Locks(config, host, membership, group)
+        self.membership, self.locks = membership, locks
         requests = Requests(
             settings, host, store, tables, membership, group, is_ordered=locks.is_held
         )

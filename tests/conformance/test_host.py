@@ -2,37 +2,15 @@
 
 import asyncio
 import errno
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
+from both_worlds import Run, in_both_worlds
 
-from harness.simulation.world import World
 from reference import rpc
-from reference.host import Host, RealHost, read_file, replace_file
+from reference.host import Host, read_file, replace_file
 from reference.wire.frame import Frame
 
-Case = Callable[[Host, str], Awaitable[None]]
-
-
-def on_real(case: Case, tmp_path: Path) -> None:
-    asyncio.run(case(RealHost(seed=1, address="127.0.0.1"), str(tmp_path)))  # type: ignore[arg-type]
-
-
-def on_simulated(case: Case, tmp_path: Path) -> None:
-    world = World(1)
-    try:
-        world.run(world.add_machine("a", "198.18.0.16"), lambda host: case(host, "/data"))  # type: ignore[arg-type,return-value]
-    finally:
-        world.close()
-
-
-@pytest.fixture(params=[on_real, on_simulated], ids=["real", "simulated"])
-def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Case], None]:
-    return lambda case: request.param(case, tmp_path)
-
-
-Run = Callable[[Case], None]
+run = in_both_worlds  # the fixture
 
 
 def test_a_file_keeps_what_was_written_at_each_offset(run: Run) -> None:

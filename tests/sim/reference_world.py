@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.simulation.loop import SimLoop
+from harness.simulation.oracle import Oracle
 from harness.simulation.world import SimMachine, World
 from reference.__main__ import make_node
 from reference.config import ROLES, parse_config
@@ -71,6 +72,7 @@ class Cluster:
 
     def __init__(self, seed: int | str = 1) -> None:
         self.world = World(seed)
+        self.oracle = Oracle(self.world)
         self.machines: dict[str, SimMachine] = {
             name: self.world.add_machine(name, f"198.18.0.{last}")
             for name, last in {**ADDRESSES, "client": 2}.items()
@@ -92,6 +94,7 @@ class Cluster:
         config, _ = parse_config(ROLES[role], text, "node.conf")
         loop, host = self.world.process(self.machines[name])
         node = make_node(config, host, mutant=mutant)
+        self.oracle.attach(loop, self.machines[name], node)
         process = Process(loop, loop.create_task(asyncio.sleep(0)), node)
         process.task = loop.create_task(node.run(lambda: setattr(process, "ready", True)))
         return process

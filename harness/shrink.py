@@ -1,0 +1,404 @@
+"""Shrinks the schedule of a failing simulated run to the smallest that fails in the same way.
+
+The same way is the same signature: claim and kind of anomaly. Candidates
+(`harness.schedule.smaller`) are simulated, at most so many; whatever fails becomes the best and is
+saved at once. What was tried is written down, so that a shrinking that was cut off goes on.
+Another anomaly on the way is told as a finding of its own. At the end times become conditions where
+that serves, and the script is run under other seeds: how often it fails there is what to expect of
+real machines.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
+from multiprocessing import get_context
+from pathlib import Path
+
+import msgspec
+
+from harness.replay import Rate, options_for, other_seed, with_seed
+from harness.schedule import smaller
+from harness.schedule.items import Act, Schedule, When, decode, encode
+from harness.schedule.past import main_part
+from harness.schedule.script import Acts
+from harness.simulate import simulated
+from histories.history import History
+from histories.store import write_whole
+
+BUDGET = 300  # simulations
+PARTS_MAX = 16  # of calls: pieces smaller than that are not worth a simulation each
+NOISE_SEEDS = 20
+RATE_WANTED = 0.8
+WIDENINGS = 3
+BEST, TRIED, SCRIPT, STORY = "best.jsonl", "tried.jsonl", "shrunk.jsonl", "shrunk.md"
+FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What a simulated schedule showed. Of the first anomaly of the signature that is looked for:
+    `times` of its clients' operations (seconds of the main part), the `values` that it names, its
+    `story`. `events` are what acts may wait for, with their times. `performed` is the schedule
+    with what its acts came to."""
+
+    found: dict[str, int]
+    times: tuple[float, ...] = ()
+    values: tuple[int, ...] = ()
+    story: str = ""
+    events: tuple[tuple[float, str], ...] = ()
+    performed: bytes = b""
+    error: str = ""
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """A line of the journal."""
+
+    digest: str
+    found: dict[str, int]
+
+
+class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shrinking came to. `others` are anomalies met on the way that were not looked for."""
+
+    script: Schedule
+    before: tuple[int, int]  # faults, operations
+    after: tuple[int, int]
+    simulations: int
+    seconds: float
+    rate: Rate
+    story: str
+    others: tuple[str, ...]
+
+
+class NotRepeated(Exception):
+    """The run's schedule does not show the anomaly again."""
+
+
+def examine(script: Schedule, signature: str) -> Seen:
+    """Simulate a schedule and look for an anomaly."""
+    try:
+        run = simulated(script, options_for(script, "simulated"))
+    except Exception as error:  # a candidate may be nonsense; then it is no smaller version
+        return Seen(found={}, error=f"{type(error).__name__}: {error}")
+    found: dict[str, int] = {}
+    times: list[float] = []
+    values: list[int] = []
+    story = ""
+    begun = main_part(run.history)
+    for anomaly in (a for v in run.results.verdicts for a in v.anomalies):
+        found[anomaly.signature] = found.get(anomaly.signature, 0) + 1
+        if anomaly.signature == signature and not story:
+            story = anomaly.story
+            ops = (run.history[index] for index in anomaly.ops)
+            times = [(op.time - begun) / 1e9 for op in ops if op.is_client]
+            values = [v for v in (anomaly.detail.get("value"),) if isinstance(v, int)]
+    return Seen(
+        found=found if run.results.valid is False else {},
+        times=tuple(times),
+        values=tuple(values),
+        story=story,
+        events=events_of(run.history, begun, script),
+        performed=encode(run.performed),
+    )
+
+
+def events_of(history: History, begun: int, script: Schedule) -> tuple[tuple[float, str], ...]:
+    """What acts may wait for, as it was told in a run."""
+    replicas = int(script.header.options.get("replicas", 3))
+    told = Acts((), begun, replicas, ())
+    for op in history.clients:
+        if op.time >= begun:
+            told = told.heard(op)
+    return tuple(((at - begun) / 1e9, event) for at, event in told.told)
+
+
+class Shrinker:
+    """Shrinks one schedule.
+
+    Args:
+        folder: where the best and the journal are kept.
+        signature: what it must show.
+        jobs: simulations at a time.
+        budget: simulations in all.
+    """
+
+    def __init__(self, folder: Path, signature: str, *, jobs: int, budget: int = BUDGET) -> None:
+        self.simulations = 0
+        self.others: dict[str, None] = {}
+        self._folder = folder
+        self._signature = signature
+        self._budget = budget
+        self._jobs = jobs
+        self._seen: dict[str, Seen] = {}
+        self._failed_not = self._tried_before()
+        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+
+    def close(self) -> None:
+        """End the workers."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def _tried_before(self) -> set[str]:
+        path = self._folder / TRIED
+        lines = path.read_bytes().splitlines() if path.exists() else ()
+        tried = [msgspec.json.decode(line, type=Tried) for line in lines if line.endswith(b"}")]
+        return {t.digest for t in tried if self._signature not in t.found}
+
+    # Trying.
+
+    def first(self, candidates: Iterator[Schedule]) -> Schedule | None:
+        """The first candidate that fails, in their order; several are tried at a time."""
+        while batch := list(islice(candidates, self._jobs)):
+            for script, seen in zip(batch, self.tried(batch), strict=True):
+                if self._signature in seen.found:
+                    return script
+            if self.simulations >= self._budget:
+                return None
+        return None
+
+    def tried(self, scripts: Sequence[Schedule]) -> list[Seen]:
+        """What schedules show; each is simulated once."""
+        work: dict[str, Future[Seen]] = {}
+        keys = [digest_of(script) for script in scripts]
+        for key, script in zip(keys, scripts, strict=True):
+            if key not in self._seen and key not in self._failed_not and key not in work:
+                work[key] = self._pool.submit(examine, script, self._signature)
+        for key, future in work.items():
+            self.simulations += 1
+            seen = self._seen[key] = future.result()
+            self.others |= dict.fromkeys(s for s in seen.found if s != self._signature)
+            with (self._folder / TRIED).open("ab") as journal:
+                journal.write(msgspec.json.encode(Tried(key, seen.found)) + b"\n")
+        return [self._seen.get(key, Seen(found={})) for key in keys]
+
+    def seen(self, script: Schedule) -> Seen:
+        """What a schedule shows."""
+        return self.tried([script])[0]
+
+    # Shrinking.
+
+    def shrink(self, script: Schedule) -> Schedule:
+        """The smallest that was found.
+
+        Raises:
+            NotRepeated: it shows nothing of the kind.
+        """
+        best = script
+        if self._signature not in self.seen(best).found:
+            raise NotRepeated(f"{self._signature} does not appear again")
+        at_times = smaller.pinned(decoded(self.seen(best).performed) or best)
+        best = self._better(best, iter([at_times]))
+        while self.simulations < self._budget:
+            before = encode(best)
+            best = self._shorter(best)
+            best = self._while_better(best, smaller.simpler_settings)
+            best = self._while_better(best, smaller.fewer_faults)
+            best = self._calls(best)
+            best = self._while_better(best, smaller.closer)
+            best = self._shorter(best)
+            if encode(best) == before:
+                break
+        return best
+
+    def _better(self, best: Schedule, candidates: Iterator[Schedule]) -> Schedule:
+        found = self.first(candidates)
+        if found is None:
+            return best
+        write_whole(self._folder / BEST, encode(found))
+        return found
+
+    def _while_better(self, best: Schedule, make: smaller.Candidates) -> Schedule:
+        while self.simulations < self._budget:
+            found = self._better(best, make(best))
+            if found is best:
+                break
+            best = found
+        return best
+
+    def _shorter(self, best: Schedule) -> Schedule:
+        """Cut off what comes after, then what comes before."""
+        length, seen = best.header.length, self.seen(best)
+        after = [t + 0.5 for t in (*seen.times, *smaller.moments(best))]
+        ends = [length * f for f in FRACTIONS] + after
+        best = self._better(best, smaller.shorter(best, ends))
+        length = best.header.length
+        begins = [length * f for f in reversed(FRACTIONS)]
+        first = min([*smaller.moments(best), *(c.at for c in best.calls)], default=0.0)
+        return self._better(best, (smaller.earlier(best, b) for b in (*begins, first) if b > 0.2))
+
+    def _calls(self, best: Schedule) -> Schedule:
+        """Delta debugging, beginning away from what the anomaly names."""
+        seen = self.seen(best)
+        best = self._better(best, smaller.near(best, seen.times))
+        best = self._while_better(best, smaller.without_kinds)
+        dear = frozenset(
+            c.id for c in best.calls if c.f == "send" and c.value[2] in self.seen(best).values
+        )
+        parts = 2
+        while self.simulations < self._budget and len(best.calls) > 1:
+            found = self._better(best, smaller.fewer_calls(best, parts, dear))
+            if found is not best:
+                best, parts = found, max(parts - 1, 2)
+            elif parts >= min(PARTS_MAX, len(best.calls)):
+                break
+            else:
+                parts = min(parts * 2, PARTS_MAX, len(best.calls))
+        return best
+
+    # Back to a script.
+
+    def script(self, best: Schedule) -> tuple[Schedule, Rate]:
+        """The form of it that fails most often under other seeds, and how often that is."""
+        chosen, rate = best, self.rate(best)
+        for form in self._forms(best):
+            if self._signature in self.seen(form).found:
+                seen_rate = self.rate(form)
+                if seen_rate.hits >= rate.hits:
+                    chosen, rate = form, seen_rate
+        for number in range(WIDENINGS):
+            if rate.hits >= RATE_WANTED * rate.runs:
+                break
+            wider = widened(chosen, 1.5 + number / 2)
+            seen_rate = self.rate(wider)
+            if seen_rate.hits > rate.hits:
+                chosen, rate = wider, seen_rate
+        return chosen, rate
+
+    def _forms(self, best: Schedule) -> Iterable[Schedule]:
+        chained = smaller.chained(best)
+        yield chained
+        lifted = on_conditions(chained, best, self.seen(best).events)
+        if lifted is not None:
+            yield lifted
+        for form in (chained, lifted):
+            loaded = smaller.as_load(form) if form is not None else None
+            if loaded is not None:
+                yield loaded
+
+    def rate(self, script: Schedule) -> Rate:
+        """How often it fails under other seeds."""
+        seeds = (other_seed(script.header.seed, n) for n in range(1, NOISE_SEEDS + 1))
+        work = partial(examine, signature=self._signature)
+        seen = list(self._pool.map(work, [with_seed(script, seed) for seed in seeds]))
+        return Rate(sum(self._signature in s.found for s in seen), len(seen))
+
+
+def on_conditions(
+    chained: Schedule, timed: Schedule, events: Sequence[tuple[float, str]]
+) -> Schedule | None:
+    """Acts that wait for the last event before them, where there was one since the act before."""
+    at = {act.id: act.when.at for act in timed.acts}
+    acts: list[Act] = []
+    changed = False
+    for act in chained.acts:
+        since = at[acts[-1].id] if acts else 0.0
+        before = [(t, event) for t, event in events if since < t < at[act.id]]
+        if before:
+            told, event = before[-1]
+            first = next(t for t, name in before if name == event)
+            if first == told:  # the first of its name, which is the one that would be waited for
+                when = When(after=event, at=round(at[act.id] - told, 1))
+                act, changed = msgspec.structs.replace(act, when=when), True
+        acts.append(act)
+    return msgspec.structs.replace(chained, acts=tuple(acts)) if changed else None
+
+
+def widened(script: Schedule, factor: float) -> Schedule:
+    """More of everything: the load denser, what lasts longer by this factor."""
+    loads = tuple(
+        msgspec.structs.replace(load, rate=round(load.rate * factor, 3), until=load.until * factor)
+        for load in script.loads
+    )
+    acts = tuple(
+        msgspec.structs.replace(
+            act, when=msgspec.structs.replace(act.when, at=round(act.when.at * factor, 3))
+        )
+        if act.when.after
+        else act
+        for act in script.acts
+    )
+    calls = [
+        msgspec.structs.replace(c, at=round(c.at * factor, 6)) for c in script.calls
+    ] if not loads else []  # fmt: skip
+    header = msgspec.structs.replace(
+        script.header, length=round(script.header.length * factor + 1, 3)
+    )
+    return msgspec.structs.replace(
+        script, header=header, loads=loads, acts=acts, calls=tuple(calls)
+    )
+
+
+def decoded(data: bytes) -> Schedule | None:
+    """A schedule from its lines; None where there are none."""
+    return decode(data) if data else None
+
+
+def digest_of(script: Schedule) -> str:
+    """The identity of a schedule."""
+    return blake2b(encode(script), digest_size=16).hexdigest()
+
+
+def shrunk(
+    script: Schedule, folder: Path, signature: str, *, jobs: int, budget: int = BUDGET
+) -> Shrunk:
+    """Shrink a schedule, as far as the budget goes.
+
+    Raises:
+        NotRepeated: it does not show the anomaly.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    begun = time.monotonic()
+    shrinker = Shrinker(folder, signature, jobs=jobs, budget=budget)
+    try:
+        best = shrinker.shrink(script)
+        small, rate = shrinker.script(best)
+        story = shrinker.seen(best).story
+    finally:
+        shrinker.close()
+    small = msgspec.structs.replace(
+        small,
+        header=msgspec.structs.replace(small.header, name=signature, factors={}),
+        acts=tuple(msgspec.structs.replace(act, done=None) for act in small.acts),
+    )
+    write_whole(folder / SCRIPT, encode(small))
+    return Shrunk(
+        script=small,
+        before=smaller.size_of(script),
+        after=smaller.size_of(small),
+        simulations=shrinker.simulations,
+        seconds=round(time.monotonic() - begun, 1),
+        rate=rate,
+        story=story,
+        others=tuple(shrinker.others),
+    )
+
+
+def signature_of(script: Schedule) -> str:
+    """What a schedule shows, the first of all.
+
+    Raises:
+        NotRepeated: nothing.
+    """
+    found = examine(script, "").found
+    if not found:
+        raise NotRepeated("the schedule shows no anomaly")
+    return next(iter(found))
+
+
+def story_of(found: Shrunk, path: Path) -> Iterator[str]:
+    """What came of a shrinking, for people."""
+    (faults, ops), (faults_left, ops_left) = found.before, found.after
+    yield f"{found.script.header.name}: {faults} faults and {ops} operations became "
+    yield f"{faults_left} and {ops_left}, by {found.simulations} simulations in {found.seconds} s."
+    yield ""
+    yield encode(found.script).decode().rstrip()
+    yield ""
+    yield f"Under other seeds: {found.rate}."
+    if found.rate.hits < RATE_WANTED * found.rate.runs:
+        yield f"Widening its windows did not bring that to {RATE_WANTED:.0%}."
+    yield ""
+    yield found.story
+    if found.others:
+        yield f"\nMet on the way, findings of their own: {', '.join(found.others)}."
+    yield f"\nmaxq replay {path}"
