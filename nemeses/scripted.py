@@ -19,7 +19,8 @@ acts are those of the other faults; what each takes in `args`:
     stop-disk-fault
     start-delay       ms, to all others
     stop-delay
-    elect-master      replica: the set's replica of this number shall lead
+    elect-master      replica: the set's replica of this number shall lead; refusable: to be
+                      refused is no failure
 
 Where several are struck they are struck in one instant; what that was in truth is told as
 ``spread_ms``. Where nobody is there to be struck the completion says so of ``nobody``.
@@ -248,7 +249,12 @@ class Scripted:
         for node in self._cluster.by_role(Role.BROKER):
             sets.setdefault(node.broker_set, []).append(node.name)
         chosen = [names[number % len(names)] for names in sets.values()]
-        return await self._each(self._cluster.elect, chosen)
+        done = await self._each(self._cluster.elect, chosen)
+        if not args.get("refusable"):
+            return done
+        return {
+            node: {**what, "elected": what["holds"], "holds": True} for node, what in done.items()
+        }
 
     async def close(self) -> None:
         """Nothing is held."""

@@ -178,6 +178,9 @@ def observe_workload(
         level_s: how long replicas may take, after everything else, to have the same.
     """
     asked = tuple((QUESTIONS[n.role], n.name) for n in cluster.nodes if not n.spare)
+    # That a broker lives must be known before a controller is asked why it is in no set.
+    replicas = tuple(q for q in asked if q[0] == OBSERVE_REPLICA)
+    others = tuple(q for q in asked if q[0] != OBSERVE_REPLICA)
     brokers = tuple(n.name for n in cluster.by_role(Role.BROKER) if not n.spare)
     logs: dict[str, list[ReplicaLog]] = {}
 
@@ -191,7 +194,7 @@ def observe_workload(
         generator=delay(GAP_NS, Rounds(asked)),
         final_generator=concat(
             once({"f": AWAIT_LEVEL, "value": None}),
-            synchronize(limit(len(asked), Rounds(asked))),
+            *(synchronize(limit(len(part), Rounds(part))) for part in (replicas, others)),
             synchronize(Logs(brokers)),
         ),
         client=client,

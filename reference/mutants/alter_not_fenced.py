@@ -1,8 +1,8 @@
 """A controller that takes a SyncStateSet from whoever sends one, of whatever epochs.
 
 A master that was paused while another was elected wakes up, finds its slaves gone, and proposes
-itself alone, before it hears of its successor. The set then lacks the master that there is.
-Breaks S7, then S6.
+a set of its own, before it hears of its successor. Whom that waits for may be elected no more.
+Breaks S6, S7.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from reference.mutants import diverged, ran, replaced
 from reference.wire.codes import ResponseCode
 
 FAMILY = "sync-state-set"
-CLAIM = "S7"
+CLAIM = "S6"
 SOURCE = "hazard H5: stale reports that arrive later, at a controller that does not fence (2.4)"
 FENCES = (
     ResponseCode.CONTROLLER_INVALID_MASTER,

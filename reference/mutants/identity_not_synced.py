@@ -1,4 +1,4 @@
-"""A broker whose identity files are written and renamed, and never synced.
+"""A broker whose identity files are never synced, and that takes a torn one for none.
 
 After a loss of power the name may be there without the content, or neither, and the broker comes
 back as somebody new, while the SyncStateSet still counts on its old id. Breaks S2.
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reference.broker import identity
+from reference.broker.identity import IdentityError, IdentityFiles, New, State
 from reference.host import Disk
 from reference.mutants import diverged, replaced
 
@@ -29,5 +30,16 @@ def mutant() -> Iterator[None]:
         finally:
             file.close()
 
-    with replaced(identity, "replace_file", replace_file):
+    honest = IdentityFiles.load
+
+    def load(self: IdentityFiles) -> State:
+        try:
+            return honest(self)
+        except IdentityError:
+            return New()
+
+    with (
+        replaced(identity, "replace_file", replace_file),
+        replaced(IdentityFiles, "load", load),
+    ):
         yield

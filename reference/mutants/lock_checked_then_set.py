@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.lock_quorum import Locks, _granted, _who
+from reference.broker.lock_quorum import ATTEMPT, Locks, _granted, _who
 from reference.mutants import diverged, ran, replaced
 from reference.node import now_ns
 from reference.rpc import Connection, Reply
@@ -44,8 +44,10 @@ def mutant() -> Iterator[None]:
             if owner not in (None, client_id):
                 diverged(__name__)
                 table.unlock(group, owner or "", (queue,))
-        granted = table.lock(now_ns(), group, client_id, free)
-        return request.answer(ResponseCode.SUCCESS, body=_granted(granted))
+        mark = (request.ext or {}).get(ATTEMPT)
+        granted = table.lock(now_ns(), group, client_id, free, attempt=mark)
+        echo = None if mark is None else {ATTEMPT: mark}
+        return request.answer(ResponseCode.SUCCESS, ext=echo, body=_granted(granted))
 
     def _lock(self: Locks, request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
         body = LockRequest.from_json(request.body)

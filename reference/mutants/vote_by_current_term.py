@@ -14,7 +14,7 @@ from reference.raft.core import Core, Effect
 from reference.raft.message import Vote
 
 FAMILY = "raft"
-CLAIM = "S3"
+CLAIM = "S4"
 SOURCE = "Raft 5.4.1, the election restriction; a bug of many first implementations"
 
 
