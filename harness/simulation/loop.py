@@ -76,7 +76,7 @@ class Scheduler:
         elif loop.alive and not handle.cancelled():
             events._set_running_loop(loop.stock)
             handle._run()
-            if loop.watch is not None:
+            if loop.watch is not None and loop.alive:
                 loop.watch()
 
     def run_until(self, done: Callable[[], bool]) -> None:
