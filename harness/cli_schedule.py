@@ -1,6 +1,8 @@
 """Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq shrink``."""
 
+import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +10,7 @@ import click
 
 from checkers import runner
 from harness.cli_types import Duration, Name, Percent
+from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.schedule.smaller import with_options
 from harness.show import show
@@ -107,7 +110,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     summary = Summary()
     for told in campaign.run(wanted):
         summary.add(told)
-        if told.found or told.error:
+        if told.found or told.error or told.oracle:
             click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
         if summary.due():
             click.echo(summary.progress(len(wanted)), err=True)
@@ -118,7 +121,8 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 
 def told_of(told: Told) -> str:
     """What a seed showed, in a line."""
-    found = ", ".join(f"{name} {n}" for name, n in told.found.items())
+    seen = {**told.found, **{f"oracle/{name}": n for name, n in told.oracle.items()}}
+    found = ", ".join(f"{name} {n}" for name, n in seen.items())
     return f"{found} {told.error}".strip()
 
 
@@ -145,3 +149,19 @@ def shrink(run: Path, signature: str, jobs: int, budget: int) -> int:
     for line in lines:
         click.echo(line)
     return 0
+
+
+def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
+    """Run the campaign of mutants; the exit code: 0 if enough are caught, 2 if it is not over."""
+    folder = store.resolve() / "campaigns" / "mutants"
+    if fresh:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
+    budget_s = None if budget_ns is None else budget_ns / 1e9
+    found.run(budget_s=budget_s, say=partial(click.echo, err=True))
+    rows = list(found.rows())
+    for line in table(rows):
+        click.echo(line)
+    if sum(r.caught for r in rows) >= WANTED * len(rows):
+        return 0
+    return 1 if all(r.whole for r in rows) else 2

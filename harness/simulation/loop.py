@@ -357,7 +357,7 @@ class SimLoop:
                 raise
             except BaseException as error:
                 self.call_exception_handler({"exception": error})
-            if self.watch is not None:
+            if self.watch is not None and self.alive:
                 self.watch()
 
     def interrupt(self, callback: Callable[..., object], *args: Any) -> None:

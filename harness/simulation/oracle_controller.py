@@ -9,6 +9,7 @@ Source: Ongaro and Ousterhout, figure 3; controller-ha.md 6.3.
 
 from hashlib import blake2b
 
+from harness.simulation.loop import SimLoop
 from harness.simulation.oracle_facts import Facts, Registered
 from harness.simulation.oracle_log import DIGEST_BYTES
 from reference.controller.registry import BrokerSet, to_bytes
@@ -30,9 +31,10 @@ def _decision(known: BrokerSet) -> Decision:
 class ControllerView:
     """One process of a controller."""
 
-    def __init__(self, facts: Facts, name: str, node: Controller) -> None:
+    def __init__(self, facts: Facts, name: str, loop: SimLoop, node: Controller) -> None:
         self._facts = facts
         self._name = name
+        self._loop = loop
         self._node = node
         self._machine = node._machine
         self._core: Core | None = None
@@ -99,6 +101,8 @@ class ControllerView:
         machine, honest = self._machine, self._machine.apply
 
         def apply(index: int, command: bytes) -> object:
+            if not self._loop.alive:  # in the step in which the process dies
+                return honest(index, command)
             before = self._decisions()
             result = honest(index, command)
             self._state_is(index)
