@@ -19,7 +19,7 @@ import msgspec
 
 from harness.environments.api import Role
 from harness.simulation.crash_arena import Arena, NotWhole, Refuses
-from harness.simulation.crash_points import Crash, Point, loss_rng, watched_messages
+from harness.simulation.crash_points import Crash, Point, loss_draws, watched_messages
 
 DOWN_S = 0.3  # how long a victim is down
 Verdict = Literal["whole", "refused", "broken"]
@@ -275,7 +275,7 @@ def _restart(flow: Flow, arena: Arena, victim: str, crash: Crash) -> None:
     machine = arena.world.machines[victim]
     if crash.loss != "kill":
         arena.oracle.lost_power(victim)
-        machine.disk.power_loss(loss_rng(crash, flow.name))
+        machine.disk.power_loss(loss_draws(crash, flow.name))
     arena.sleep(DOWN_S)
     arena.points.restarted()
     arena.restart(victim)

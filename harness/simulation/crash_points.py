@@ -16,15 +16,15 @@ of the flow. Messages are counted as the process hands them to its kernel or tak
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from random import Random
 from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from harness.simulation.disk import SimDisk
+from harness.simulation.draw import Draws
 from harness.simulation.loop import SimLoop
 from harness.simulation.stream import SimTransport
 from reference.host import File
@@ -305,19 +305,27 @@ def watched_messages(points: Points) -> Iterator[None]:
         SimTransport.write, SimTransport.made = write, made  # type: ignore[method-assign]
 
 
-class Least(Random):
-    """A source that always draws the least: a loss of power then leaves nothing unsynced."""
+class Least(Draws):
+    """Draws that are always the least: a loss of power then leaves nothing unsynced."""
 
-    def random(self) -> float:
-        return 1.0 - 1e-9
+    __slots__ = ()
 
-    def randint(self, a: int, b: int) -> int:
-        return a
+    def of(self, *names: int | str) -> "Draws":
+        return self
 
-    def choice(self, seq: Any) -> Any:
-        return seq[0]
+    def bits(self, *key: int) -> int:
+        return 0
+
+    def below(self, count: int, *key: int) -> int:
+        return 0
+
+    def chance(self, per_million: int, *key: int) -> bool:
+        return False
+
+    def choice(self, among: Sequence[T], *key: int) -> T:
+        return among[0]
 
 
-def loss_rng(crash: Crash, seed: str) -> Random:
+def loss_draws(crash: Crash, flow: str) -> Draws:
     """What decides which unsynced pieces survive a crash."""
-    return Least() if crash.loss == "power-all" else Random(f"{seed}/{crash}")
+    return Least(0) if crash.loss == "power-all" else Draws(f"{flow}/{crash}")

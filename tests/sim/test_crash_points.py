@@ -19,7 +19,7 @@ from reference.records import PhyOffset
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 SAMPLE = 30  # crashes of a flow, in CI; `python -m benchmarks.crash_points` has them all
 POINTS_MIN = {  # a flow of fewer points was not watched
-    "registration": 50, "registration-controller": 60, "election": 80, "epoch-file": 45,
+    "registration": 50, "registration-controller": 40, "election": 80, "epoch-file": 45,
     "demotion": 45, "truncation": 50, "raft-append-leader": 40, "raft-append-follower": 18,
     "raft-snapshot": 70, "raft-install": 18,
 }  # fmt: skip
