@@ -197,6 +197,7 @@ CLAIMS: tuple[Claim, ...] = (
             "first_master_stays",
             "group_forgotten_with_member",
             "late_close_evicts",
+            "late_goodbye_evicts",
             "state_version_ignored",
         ),
     ),
