@@ -43,6 +43,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="broker-ids",
+        mutants=("claim_always_granted",),
     ),
     Claim(
         id="S2",
@@ -51,7 +52,12 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="broker-ids",
-        mutants=("new_id_each_start",),
+        mutants=(
+            "identity_bound_to_address",
+            "identity_not_synced",
+            "identity_rewritten_unsafely",
+            "new_id_each_start",
+        ),
     ),
     Claim(
         id="S3",
@@ -59,7 +65,12 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="epochs",
-        mutants=("elect_keeps_epoch",),
+        mutants=(
+            "elect_keeps_epoch",
+            "election_not_replicated",
+            "raft_log_not_synced",
+            "reads_without_quorum",
+        ),
     ),
     Claim(
         id="S4",
@@ -68,6 +79,14 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="epochs",
+        mutants=(
+            "alter_not_replicated",
+            "election_keeps_set_epoch",
+            "half_is_majority",
+            "recovery_drops_last_entry",
+            "term_forgotten",
+            "vote_by_current_term",
+        ),
     ),
     Claim(
         id="S5",
@@ -85,7 +104,18 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=SAFE,
         checker="durability",
-        mutants=("ack_before_write", "ack_without_replicas"),
+        mutants=(
+            "ack_before_write",
+            "ack_without_replicas",
+            "acks_by_local_set",
+            "alter_not_fenced",
+            "confirm_over_connected",
+            "demoted_master_acknowledges",
+            "majority_acknowledges",
+            "offsets_rebuilt_short",
+            "shrinks_alone",
+            "slave_acks_unsynced",
+        ),
     ),
     Claim(
         id="S7",
@@ -94,6 +124,10 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=CLEAN,
         checker="epochs",
+        mutants=(
+            "designated_from_outside",
+            "elect_outside_set",
+        ),
     ),
     Claim(
         id="S8",
@@ -102,6 +136,11 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="replicas",
+        mutants=(
+            "restarted_master_keeps_epoch",
+            "truncation_by_length",
+            "truncation_in_memory",
+        ),
     ),
     Claim(
         id="S8b",
@@ -117,6 +156,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=SAFE,
         checker="replicas",
+        mutants=("epochs_not_reloaded",),
     ),
     Claim(
         id="S10",
@@ -124,6 +164,10 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=SAFE,
         checker="durability",
+        mutants=(
+            "reads_unconfirmed",
+            "slave_reads_to_end",
+        ),
     ),
     Claim(
         id="S11",
@@ -148,6 +192,14 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="availability",
+        mutants=(
+            "address_only_on_leader",
+            "first_master_stays",
+            "group_forgotten_with_member",
+            "late_close_evicts",
+            "late_goodbye_evicts",
+            "state_version_ignored",
+        ),
     ),
     Claim(
         id="S14",
@@ -156,6 +208,10 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=EVERY,
         checker="availability",
+        mutants=(
+            "ha_address_of_first_master",
+            "set_from_stale_base",
+        ),
     ),
     Claim(
         id="S14b",
@@ -164,6 +220,10 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=ALL_ACK,
         checker="availability",
+        mutants=(
+            "caught_up_by_sending",
+            "shrink_task_dies",
+        ),
     ),
     Claim(
         id="L1",
@@ -172,7 +232,15 @@ CLAIMS: tuple[Claim, ...] = (
         source=LOCK,
         profiles=EVERY,
         checker="locks",
-        mutants=("lock_without_quorum",),
+        mutants=(
+            "former_owner_renews",
+            "lock_checked_then_set",
+            "lock_without_quorum",
+            "locks_forgotten_at_restart",
+            "quorum_of_one_node",
+            "renewal_not_counted",
+            "silence_is_consent",
+        ),
     ),
     Claim(
         id="L2",

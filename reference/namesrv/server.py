@@ -127,9 +127,11 @@ class Namesrv:
 
     def _unregister(self, request: Frame, connection: Connection) -> Reply:
         header = from_ext(headers.BrokerRequest, request.ext)
-        self._routes.unregister(header.broker_name, header.broker_addr)
-        self._owner.pop(header.broker_addr, None)
-        self._tell_min_ids()
+        # A goodbye of the process that was here before must not take away the one that is.
+        if not self._is_late(connection, header.broker_addr):
+            self._routes.unregister(header.broker_name, header.broker_addr)
+            self._owner.pop(header.broker_addr, None)
+            self._tell_min_ids()
         return request.answer(ResponseCode.SUCCESS)
 
     def _query_version(self, request: Frame, connection: Connection) -> Reply:

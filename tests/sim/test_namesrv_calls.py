@@ -48,6 +48,13 @@ def register(broker_id: int, address: str, **more: Any) -> Frame:
     return Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(header), body=body)
 
 
+def goodbye(address: str) -> Frame:
+    header = headers.BrokerRequest(
+        broker_name="b", broker_addr=address, cluster_name="c", broker_id=0
+    )
+    return Frame(code=RequestCode.UNREGISTER_BROKER, ext=to_ext(header))
+
+
 def asking(cluster: Cluster, main: Callable[[Ask, Pool], Awaitable[None]], **more: Any) -> None:
     """Run a client that keeps its connection, and with it what it registers."""
 
@@ -94,7 +101,8 @@ def test_a_connection_takes_all_that_it_registered_along(cluster: Cluster) -> No
 
 
 def test_what_comes_late_over_an_older_connection_changes_nothing(cluster: Cluster) -> None:
-    """When a cut heals, the kernel delivers an old registration and the end of its connection."""
+    """When a cut heals, the kernel delivers an old registration, an old goodbye, and the end of
+    their connection."""
     cluster.up("namesrv", "namesrv", CONF)
 
     async def main(old: Pool) -> None:
@@ -109,6 +117,8 @@ def test_what_comes_late_over_an_older_connection_changes_nothing(cluster: Clust
             new = Pool(group)
             assert (await new.call(NAMESRV, register(2, "x:1"), timeout_s=5)).code == 0
             assert (await old.call(NAMESRV, register(0, "x:1"), timeout_s=5)).code == 0
+            assert await shown() == {2: "x:1"}
+            assert (await old.call(NAMESRV, goodbye("x:1"), timeout_s=5)).code == 0
             assert await shown() == {2: "x:1"}
             for connection in old.release():
                 connection.close()

@@ -1,0 +1,55 @@
+"""Directed schedules: for each mutant the smallest one known to show it.
+
+They are package data, ``harness/schedule/directed/<mutant>.jsonl``, so that anybody can repeat one:
+
+    maxq replay harness/schedule/directed/<mutant>.jsonl --mutant <mutant>
+
+The two test modules that run them take every other mutant each, so that two workers share them.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.replay import options_for
+from harness.runs import run_test
+from harness.schedule.items import Schedule, read
+from harness.worlds import Around
+from reference import mutants
+
+FOLDER = Path(__file__).parents[2] / "harness" / "schedule" / "directed"
+
+
+class Shown(NamedTuple):
+    """What came of a schedule: the exit code, the claims that were broken, and what the mutant told
+    of itself."""
+
+    exit_code: int
+    broken: frozenset[str]
+    told: frozenset[str]
+
+
+def schedule_of(mutant: str) -> Schedule:
+    """The mutant's schedule."""
+    return read(FOLDER / f"{mutant}.jsonl")
+
+
+def shown(name: str, folder: Path, *, mutant: str) -> Shown:
+    """Perform the schedule of the mutant `name`, with this mutant or with none."""
+    script = schedule_of(name)
+    told: list[str] = []
+    with mutants.heard(lambda who, level: told.append(f"{who} {level}")):
+        judged = run_test(
+            options_for(script, mutant=mutant), folder, quiet=True, around=Around(script=script)
+        )
+    broken = frozenset(a.claim for v in judged.results.verdicts for a in v.anomalies)
+    return Shown(judged.exit_code, broken, frozenset(told))
+
+
+def check(name: str, folder: Path) -> None:
+    """The mutant breaks its claim, by code that did something; without it the run is valid."""
+    bad = shown(name, folder, mutant=name)
+    assert bad.exit_code == 1
+    assert mutants.about(name).claim in bad.broken
+    assert f"{name} diverged" in bad.told
+    good = shown(name, folder, mutant="")
+    assert (good.exit_code, good.broken, good.told) == (0, frozenset(), frozenset())

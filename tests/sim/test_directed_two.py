@@ -1,0 +1,13 @@
+"""Each mutant is caught by its own schedule, which the correct reference survives: half of them."""
+
+from pathlib import Path
+
+import pytest
+from directed import check
+
+from reference import mutants
+
+
+@pytest.mark.parametrize("name", mutants.names()[1::2])
+def test_a_schedule_shows_its_mutant_and_nothing_else(tmp_path: Path, name: str) -> None:
+    check(name, tmp_path)
