@@ -1,6 +1,8 @@
-"""Questions of observers to single nodes: 1006, 1007 and 106, one attempt each, nothing changed.
+"""Questions of observers to single nodes: 1006, 1007 and 106, which change nothing.
 
-A question that is not answered well is `fail`: it took nothing. Units: seconds.
+A question that is not answered well is `fail`: it took nothing. One attempt each; only where a
+connection of an earlier question turns out to be dead, the question is put on a new one. Units:
+seconds.
 """
 
 import asyncio
@@ -11,7 +13,7 @@ from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail
 from histories.observed import ControllerView, EpochView, ReplicaView, RouteView, SetView
 from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool
+from reference.rpc import ConnectionLost, Dial, Pool
 from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, ReplicasInfo
 from reference.wire.body import Body
 from reference.wire.codes import RequestCode, ResponseCode
@@ -98,12 +100,20 @@ class Observer:
 
     async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
         try:
-            answer = await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+            answer = await self._answer(address, request)
             if answer.code != ResponseCode.SUCCESS:
                 return Fail(error_of(answer.code, answer.remark))
             return kind.from_json(answer.body)
         except (OSError, RemoteProtocolError) as error:
             return Fail(error_told(error))
+
+    async def _answer(self, address: str, request: Frame) -> Frame:
+        try:
+            return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+        except ConnectionLost:
+            # A machine that lost its power has left its connections half open: whoever speaks on
+            # one learns that from the first word. It says nothing of the node as it is now.
+            return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
 
 
 def _set_view(info: ReplicasInfo) -> SetView:
