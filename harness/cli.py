@@ -291,6 +291,7 @@ cli.add_command(cli_stored.export)
 cli.add_command(cli_schedule.replay)
 cli.add_command(cli_schedule.simulate)
 cli.add_command(cli_schedule.shrink)
+cli.add_command(cli_schedule.explore)
 
 
 @cli.command("doctor")

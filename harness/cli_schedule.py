@@ -1,4 +1,4 @@
-"""Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq shrink``."""
+"""Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
 
 import os
 from collections import Counter
@@ -12,11 +12,14 @@ from checkers import runner
 from harness.cli_types import Duration, Name, Percent
 from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
-from harness.schedule.smaller import with_options
-from harness.show import show
+from harness.runs import Judged
+from harness.schedule.draw import draw
+from harness.schedule.factors import coverage, possible, row_of
+from harness.schedule.smaller import family, with_options
+from harness.show import show, word
 from harness.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
 from harness.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
-from harness.worlds import Around
+from harness.worlds import Around, capabilities_of
 from reference import mutants
 
 STORE = click.option(
@@ -93,10 +96,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     The same command again goes on where the last one was cut off. Runs that break a promise are
     kept, for `maxq replay` and `maxq shrink`.
     """
-    try:
-        wanted = seeds_of(seeds)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = wanted_seeds(seeds)
     length_ns = given["length"] or 0
     campaign = Campaign(
         store.resolve() / "simulated" / (given["mutant"] or "reference"),
@@ -117,6 +117,54 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     for line in summary.lines():
         click.echo(line)
     return 1 if summary.groups else 0
+
+
+@click.command()
+@click.option("--seeds", required=True, help="which, both ends included, such as 0..9")
+@click.option(
+    "--env", "environment", type=Name(["docker", "local", "simulated"]), required=True,
+    help="where the nodes run",
+)  # fmt: skip
+@click.option(
+    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+)
+@click.option("--base-image", default="", help="of the docker engine, to build on")
+@STORE
+def explore(seeds: str, environment: str, length: int | None, base_image: str, store: Path) -> int:
+    """Run what seeds draw, as `maxq simulate` does, one run after the other on real machines.
+
+    Every run is stored with its report; at the end it is told which pairs of values were met.
+    """
+    wanted = wanted_seeds(seeds)
+    around, rows, verdicts = Around(base_image=base_image), [], []
+    for seed in wanted:
+        row = possible(row_of(seed), capabilities_of(environment))
+        script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
+        options = options_for(script, environment)
+        (judged,) = repeat(script, options, store, times=1, quiet=True, around=around)
+        rows.append(row)
+        verdicts.append(judged.results.valid)
+        sent = judged.stored.history.totals["send", "ok"]
+        faults = len({family(act) for act in script.acts})
+        seen = ", ".join([*signatures(judged), *reasons(judged)])
+        click.echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
+                   f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
+    met = coverage(rows)
+    click.echo(f"pairs of values met: {met.met} of {met.of}")
+    return runner.exit_code(verdicts, crashed=False)
+
+
+def reasons(judged: Judged) -> list[str]:
+    """Why checkers could not judge a run."""
+    return [v.reason for v in judged.results.verdicts if v.valid == "unknown"]
+
+
+def wanted_seeds(text: str) -> range:
+    """Seeds as asked for, or a usage error."""
+    try:
+        return seeds_of(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def told_of(told: Told) -> str:
