@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from harness.options import TOGETHER
 from harness.schedule.items import START, Act, Call, Load, Schedule, When
 
 T = TypeVar("T")
@@ -45,8 +46,9 @@ def simpler_settings(schedule: Schedule) -> Iterator[Schedule]:
         yield with_options(schedule, calm=True)
     if options.get("ending", "current") != "current":
         yield with_options(schedule, ending=None)
-    for name in options.get("workload", ()):
-        others = [w for w in options["workload"] if w != name]
+    workloads = options.get("workload", TOGETHER)
+    for name in workloads:
+        others = [w for w in workloads if w != name]
         if others:
             yield _without_workload(with_options(schedule, workload=others), name)
     if options.get("pinned"):
@@ -127,9 +129,12 @@ def without_acts(schedule: Schedule, gone: set[str]) -> tuple[Act, ...]:
     """The acts but these; what waited for one of them, or concerns whom it struck, goes or waits
     for what it waited for."""
     by_id = {act.id: act for act in schedule.acts}
+    gone = set(gone)
+    while more := {act.id for act in schedule.acts if act.who.of in gone} - gone:
+        gone |= more
     kept = []
     for act in schedule.acts:
-        if act.id in gone or (act.who.of and act.who.of in gone):
+        if act.id in gone:
             continue
         when = act.when
         while when.after in gone:
@@ -186,7 +191,7 @@ def fewer_calls(schedule: Schedule, parts: int, dear: frozenset[str]) -> Iterato
     that is tried. Source: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input"
     (2002)."""
     calls = sorted(schedule.calls, key=lambda c: (c.id in dear, c.at, c.id))
-    size = -(-len(calls) // parts)
+    size = max(1, -(-len(calls) // parts))
     for begin in range(0, len(calls), size):
         gone = {c.id for c in calls[begin : begin + size]}
         kept = tuple(c for c in schedule.calls if c.id not in gone)
@@ -261,12 +266,12 @@ def as_load(schedule: Schedule) -> Schedule | None:
     if len(sends) < 4 or len(sends) != len(schedule.calls):
         return None
     first, last = min(c.at for c in sends), max(c.at for c in sends)
-    span = max(last - first, 0.1)
+    rate = round((len(sends) - 1) / max(last - first, 0.1), 3)
     load = Load(
         id="load",
         at=round(first, 3),
-        until=round(last + 0.001, 3),
-        rate=round(len(sends) / span, 3),
+        until=round(first + (len(sends) + 0.5) / rate, 3),
+        rate=rate,
         threads=tuple(sorted({c.thread for c in sends})),
         keys=tuple(sorted({c.value[0] for c in sends})),
         size=max(c.value[1] for c in sends),
