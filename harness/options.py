@@ -149,6 +149,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",
         ]
+        words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += ["--calm"] if self.calm else []
         words += [f"--set {key}={value}" for key, value in sorted(self.keys.items())]
         if self.ending != "current":
