@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.journal import resumed
 from harness.replay import Rate, options_for, other_seed, with_seed
 from harness.schedule import smaller
 from harness.schedule.items import Act, Schedule, When, decode, encode
@@ -121,15 +122,25 @@ class Shrinker:
         folder: where the best and the journal are kept.
         signature: what it must show.
         jobs: simulations at a time.
-        budget: simulations in all.
+        budget: simulations in all, but for those under other seeds.
+        noise: under how many other seeds a script is run.
     """
 
-    def __init__(self, folder: Path, signature: str, *, jobs: int, budget: int = BUDGET) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        signature: str,
+        *,
+        jobs: int,
+        budget: int = BUDGET,
+        noise: int = NOISE_SEEDS,
+    ) -> None:
         self.simulations = 0
         self.others: dict[str, None] = {}
         self._folder = folder
         self._signature = signature
         self._budget = budget
+        self._noise = noise
         self._jobs = jobs
         self._seen: dict[str, Seen] = {}
         self._failed_not = self._tried_before()
@@ -140,9 +151,8 @@ class Shrinker:
         self._pool.shutdown(cancel_futures=True)
 
     def _tried_before(self) -> set[str]:
-        path = self._folder / TRIED
-        lines = path.read_bytes().splitlines() if path.exists() else ()
-        tried = [msgspec.json.decode(line, type=Tried) for line in lines if line.endswith(b"}")]
+        tried = resumed(self._folder / TRIED, Tried)
+        self.others |= {s: None for t in tried for s in t.found if s != self._signature}
         return {t.digest for t in tried if self._signature not in t.found}
 
     # Trying.
@@ -278,7 +288,7 @@ class Shrinker:
 
     def rate(self, script: Schedule) -> Rate:
         """How often it fails under other seeds."""
-        seeds = (other_seed(script.header.seed, n) for n in range(1, NOISE_SEEDS + 1))
+        seeds = (other_seed(script.header.seed, n) for n in range(1, self._noise + 1))
         work = partial(examine, signature=self._signature)
         seen = list(self._pool.map(work, [with_seed(script, seed) for seed in seeds]))
         return Rate(sum(self._signature in s.found for s in seen), len(seen))
@@ -340,16 +350,22 @@ def digest_of(script: Schedule) -> str:
 
 
 def shrunk(
-    script: Schedule, folder: Path, signature: str, *, jobs: int, budget: int = BUDGET
+    script: Schedule,
+    folder: Path,
+    signature: str,
+    *,
+    jobs: int,
+    budget: int = BUDGET,
+    noise: int = NOISE_SEEDS,
 ) -> Shrunk:
-    """Shrink a schedule, as far as the budget goes.
+    """Shrink a schedule, as far as the budget goes; arguments as `Shrinker`.
 
     Raises:
         NotRepeated: it does not show the anomaly.
     """
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    shrinker = Shrinker(folder, signature, jobs=jobs, budget=budget)
+    shrinker = Shrinker(folder, signature, jobs=jobs, budget=budget, noise=noise)
     try:
         best = shrinker.shrink(script)
         small, rate = shrinker.script(best)
