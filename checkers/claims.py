@@ -8,12 +8,13 @@ One row a claim. `docs/claims.md` is this list as a page:
 checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
 to `tests/unit/checkers/test_claims.py`, which compares this list with what checkers say they judge.
 
-Sources: controller-ha 6.2 and 6.3, container-acting-master 8.5.
+Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
 """
 
 import msgspec
 
 HA, LOCK = "controller-ha 6.3", "container-acting-master 8.5"
+ROUTES = "container-acting-master 8.1"
 SAFE = ("P-SAFE", "P-ALL")
 EVERY = (*SAFE, "P-NUM", "P-DEFAULT", "P-UNCLEAN")
 ALL_ACK = (*SAFE, "P-UNCLEAN")
@@ -224,6 +225,23 @@ CLAIMS: tuple[Claim, ...] = (
             "caught_up_by_sending",
             "shrink_task_dies",
         ),
+    ),
+    Claim(
+        id="N1",
+        promise="A name server lists an address of a broker set under one id.",
+        source=ROUTES,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("address_under_two_ids",),
+    ),
+    Claim(
+        id="N5",
+        promise="A broker whose process is gone leaves the routes within the bound for a silent "
+        "member, where nothing but kills, stops and starts was done.",
+        source=ROUTES,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("dead_broker_stays",),
     ),
     Claim(
         id="L1",

@@ -10,6 +10,7 @@ from checkers.epochs import Epochs
 from checkers.faults import FaultProof
 from checkers.locks import Locks
 from checkers.replicas import Replicas
+from checkers.routes import Routes
 from checkers.runner import Results, check_all
 from checkers.stats import Stats
 from harness.options import Options
@@ -20,7 +21,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "lock": (Locks(),),
     "registration": (BrokerIds(),),
 }
-REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability())
+REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability(), Routes())
 ALWAYS: Sequence[Checker] = (FaultProof(), Stats())
 
 

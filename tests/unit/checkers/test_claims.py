@@ -12,6 +12,7 @@ from checkers import (
     epochs,
     locks,
     replicas,
+    routes,
 )
 from checkers.api import Checker, Context, Verdict
 from histories.history import History
@@ -24,6 +25,7 @@ CHECKERS: tuple[Checker, ...] = (
     replicas.Replicas(),
     availability.Availability(),
     locks.Locks(),
+    routes.Routes(),
 )
 
 
@@ -66,6 +68,8 @@ def test_every_anomaly_is_explained() -> None:
         "S13": ("not-writable",),
         "S14": ("replica-not-in-set",),
         "S14b": ("silent-member-stays",),
+        "N1": ("address-listed-twice",),
+        "N5": ("dead-broker-listed",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),
     }
