@@ -87,6 +87,11 @@ class Silent(Telling):
         self.now_ns = now_ns
 
 
+def drawn(seed: int, length_ms: int = 0) -> Schedule:
+    """The schedule of a seed, as `run_seed` runs it."""
+    return draw(seed, row_of(seed), length_ms=length_ms)
+
+
 def run_seed(seed: int, *, keep: Path | None = None, mutant: str = "", length_ms: int = 0) -> Told:
     """Draw a seed's schedule, run it and judge it.
 
@@ -96,7 +101,7 @@ def run_seed(seed: int, *, keep: Path | None = None, mutant: str = "", length_ms
         mutant: a seeded bug.
         length_ms: of the main part; 0: drawn.
     """
-    script = draw(seed, row_of(seed), length_ms=length_ms)
+    script = drawn(seed, length_ms)
     return run_script(script, options_for(script, "simulated", mutant=mutant), keep=keep)
 
 
