@@ -131,11 +131,16 @@ def possible(row: Row, capabilities: Collection[Capability]) -> Row:
     }
 
 
+def array_row(number: int) -> Row:
+    """A row of the covering array, round and round."""
+    rows = covering_array()
+    return rows[number % len(rows)]
+
+
 def row_of(seed: int) -> Row:
     """The values of a seed's run: every second seed takes a row of the covering array in turn."""
-    rows = covering_array()
     if seed % 2 == 0:
-        return rows[seed // 2 % len(rows)]
+        return array_row(seed // 2)
     draws = Keyed(seed)
     row = {}
     for name, values in FACTORS.items():
