@@ -42,6 +42,7 @@ TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS = 8
 JOURNAL = "journal.jsonl"
 UNEQUAL = "not-deterministic"
+LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
 PROGRESS_S = 10.0
 
 
@@ -260,6 +261,7 @@ class Summary:
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
         self.claims: Counter[str] = Counter()
+        self.live = 0
         self.groups: dict[str, list[Told]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()
         self.virtual_s = self.cpu_s = 0.0
@@ -272,6 +274,7 @@ class Summary:
         word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
         self.verdicts[word] += 1
         self.claims.update(told.judged)
+        self.live += LIVE <= set(told.judged)
         self.doubts.update(d.partition(";")[0] for d in told.doubts)
         self.virtual_s += told.virtual_s
         self.cpu_s += told.cpu_s
@@ -310,6 +313,7 @@ class Summary:
         yield "claims judged and held: " + ", ".join(
             f"{claim} {n}" for claim, n in sorted(self.claims.items())
         )
+        yield f"liveness reached: in {self.live} of {sum(self.verdicts.values())} seeds"
         covered = self.covered
         yield f"pairs of values met: {covered.met} of {covered.of}"
         speed = self.virtual_s / self.cpu_s if self.cpu_s else 0.0
