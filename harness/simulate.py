@@ -274,7 +274,7 @@ class Summary:
         word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
         self.verdicts[word] += 1
         self.claims.update(told.judged)
-        self.live += LIVE <= set(told.judged)
+        self.live += set(told.judged) >= LIVE
         self.doubts.update(d.partition(";")[0] for d in told.doubts)
         self.virtual_s += told.virtual_s
         self.cpu_s += told.cpu_s
