@@ -203,6 +203,15 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="S13b",
+        promise="A master that has gone silent is replaced within the bound for recovery, while "
+        "another member of its SyncStateSet runs and controllers answer.",
+        source=HA,
+        profiles=EVERY,
+        checker="availability",
+        mutants=("unheard_never_dead",),
+    ),
+    Claim(
         id="S14",
         promise="A healed replica is a member of the SyncStateSet again within the bound for "
         "recovery.",
