@@ -7,7 +7,7 @@ and 64 senders. Each sender has a connection of its own and waits for its answer
 again; all of them are tasks of this process and send frames made beforehand.
 
 Machines differ and are shared, so rates are also given as ratios to a calibration of the same run:
-the loopback calls a second of `benchmarks.simulator`. What bounds a rate is told by the CPU time
+the loopback calls a second of `benchmarks.simulation`. What bounds a rate is told by the CPU time
 that each role spent for one send. ``--profile FOLDER`` runs the brokers under cProfile and keeps
 what it found there, one file a node; the figures of such a run mean nothing. Linux only.
 """
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.simulator import best, real
+from benchmarks.simulation import best, real
 from harness.deployment import Deployment
 from harness.environments.api import Role
 from harness.environments.local import LocalEnvironment
@@ -216,7 +216,7 @@ async def run(folder: Path, target: WatchedTarget) -> tuple[float, list[Measured
 
 def report(calls: float, start_s: float, rates: list[Measured]) -> None:
     """Print the figures."""
-    print(f"calibration {calls:,.0f} loopback calls/s (one process, benchmarks.simulator)")
+    print(f"calibration {calls:,.0f} loopback calls/s (one process, benchmarks.simulation)")
     print(f"start to first acknowledged send {start_s:.2f} s")
     print("senders   sends/s   of calibration   p50 ms   p99 ms   refused   CPU us a send")
     for m in rates:

@@ -34,6 +34,7 @@ from histories.op import HistoryError
 from reference import mutants
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
+MUTANTS = Path("mutants")
 SEED_MAX = 2**63 - 1
 PROFILES = {
     "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
@@ -241,10 +242,13 @@ def resolved(given: dict[str, Any]) -> Options:
 @click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
 @click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
 def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -> int:
-    """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance.
+    """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance;
+    `mutants` runs every seeded bug in the simulator until it is caught.
 
     The same command again goes on where the last one was cut off.
     """
+    if file == MUTANTS:
+        return cli_schedule.run_mutants(store, fresh=fresh, budget_ns=budget)
     try:
         found = campaign.read_campaign(file)
         planned = Duration().convert(found.budget, None, None) if found.budget else None
@@ -287,6 +291,7 @@ cli.add_command(cli_stored.export)
 cli.add_command(cli_schedule.replay)
 cli.add_command(cli_schedule.simulate)
 cli.add_command(cli_schedule.shrink)
+cli.add_command(cli_schedule.explore)
 
 
 @cli.command("doctor")

@@ -1,6 +1,8 @@
-"""Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq shrink``."""
+"""Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
 
+import os
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,12 +10,16 @@ import click
 
 from checkers import runner
 from harness.cli_types import Duration, Name, Percent
+from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
-from harness.schedule.smaller import with_options
-from harness.show import show
+from harness.runs import Judged
+from harness.schedule.draw import draw
+from harness.schedule.factors import coverage, possible, row_of
+from harness.schedule.smaller import family, with_options
+from harness.show import show, word
 from harness.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
 from harness.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
-from harness.worlds import Around
+from harness.worlds import Around, capabilities_of
 from reference import mutants
 
 STORE = click.option(
@@ -90,10 +96,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     The same command again goes on where the last one was cut off. Runs that break a promise are
     kept, for `maxq replay` and `maxq shrink`.
     """
-    try:
-        wanted = seeds_of(seeds)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+    wanted = wanted_seeds(seeds)
     length_ns = given["length"] or 0
     campaign = Campaign(
         store.resolve() / "simulated" / (given["mutant"] or "reference"),
@@ -107,7 +110,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     summary = Summary()
     for told in campaign.run(wanted):
         summary.add(told)
-        if told.found or told.error:
+        if told.found or told.error or told.oracle:
             click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
         if summary.due():
             click.echo(summary.progress(len(wanted)), err=True)
@@ -116,9 +119,58 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     return 1 if summary.groups else 0
 
 
+@click.command()
+@click.option("--seeds", required=True, help="which, both ends included, such as 0..9")
+@click.option(
+    "--env", "environment", type=Name(["docker", "local", "simulated"]), required=True,
+    help="where the nodes run",
+)  # fmt: skip
+@click.option(
+    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+)
+@click.option("--base-image", default="", help="of the docker engine, to build on")
+@STORE
+def explore(seeds: str, environment: str, length: int | None, base_image: str, store: Path) -> int:
+    """Run what seeds draw, as `maxq simulate` does, one run after the other on real machines.
+
+    Every run is stored with its report; at the end it is told which pairs of values were met.
+    """
+    wanted = wanted_seeds(seeds)
+    around, rows, verdicts = Around(base_image=base_image), [], []
+    for seed in wanted:
+        row = possible(row_of(seed), capabilities_of(environment))
+        script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
+        options = options_for(script, environment)
+        (judged,) = repeat(script, options, store, times=1, quiet=True, around=around)
+        rows.append(row)
+        verdicts.append(judged.results.valid)
+        sent = judged.stored.history.totals["send", "ok"]
+        faults = len({family(act) for act in script.acts})
+        seen = ", ".join([*signatures(judged), *reasons(judged)])
+        click.echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
+                   f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
+    met = coverage(rows)
+    click.echo(f"pairs of values met: {met.met} of {met.of}")
+    return runner.exit_code(verdicts, crashed=False)
+
+
+def reasons(judged: Judged) -> list[str]:
+    """Why checkers could not judge a run."""
+    return [v.reason for v in judged.results.verdicts if v.valid == "unknown"]
+
+
+def wanted_seeds(text: str) -> range:
+    """Seeds as asked for, or a usage error."""
+    try:
+        return seeds_of(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def told_of(told: Told) -> str:
     """What a seed showed, in a line."""
-    found = ", ".join(f"{name} {n}" for name, n in told.found.items())
+    seen = {**told.found, **{f"oracle/{name}": n for name, n in told.oracle.items()}}
+    found = ", ".join(f"{name} {n}" for name, n in seen.items())
     return f"{found} {told.error}".strip()
 
 
@@ -145,3 +197,19 @@ def shrink(run: Path, signature: str, jobs: int, budget: int) -> int:
     for line in lines:
         click.echo(line)
     return 0
+
+
+def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
+    """Run the campaign of mutants; the exit code: 0 if enough are caught, 2 if it is not over."""
+    folder = store.resolve() / "campaigns" / "mutants"
+    if fresh:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
+    budget_s = None if budget_ns is None else budget_ns / 1e9
+    found.run(budget_s=budget_s, say=partial(click.echo, err=True))
+    rows = list(found.rows())
+    for line in table(rows):
+        click.echo(line)
+    if sum(r.caught for r in rows) >= WANTED * len(rows):
+        return 0
+    return 1 if all(r.whole for r in rows) else 2

@@ -29,7 +29,7 @@ import msgspec
 
 from harness.client.classify import plain
 from harness.client.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generator import PENDING, Context, Sleep, Special, start_context
+from harness.generator import PENDING, Context, Sleep, Special, Step, start_context
 from harness.generators.lift import Source, lift
 from harness.generators.transform import check
 from histories.op import NEMESIS, Op, OpType
@@ -292,14 +292,18 @@ class Scheduler:
     async def schedule(self) -> None:
         """Perform everything that the generator asks for."""
         burst = 0
+        kept: Step | None = None  # an answer whose time has not come when it was given
         while True:
+            changed = bool(self._done)
             ctx = self._collect()
+            if kept is not None and (changed or kept[0].time > ctx.time):  # type: ignore[union-attr]
+                kept = None  # woken early: somebody from outside may have asked for the end
             if not ctx.free_bits:
                 # Nobody could perform an operation, so there is no use in asking for one.
                 await self._wait(ctx.time + TICK_NS)
                 burst = 0
                 continue
-            step = self._gen.op(ctx)
+            step = self._gen.op(ctx) if kept is None else kept
             if step is None:
                 break
             op, after = step
@@ -308,13 +312,15 @@ class Scheduler:
                 await self._wait(ctx.time + PENDING_POLL_NS)
                 burst = 0
                 continue
-            check(ctx, op)
+            if kept is None:
+                check(ctx, op)
             if op.time > ctx.time:
-                # Whatever happens until then may change its mind: forget `after`, ask again.
+                # Whatever happens until then may change its mind: then forget it, and ask again.
+                kept = step
                 await self._wait(op.time)
                 burst = 0
                 continue
-            self._gen = after
+            kept, self._gen = None, after
             self._begin(ctx, op)
             burst += 1
             if burst == BURST_MAX:

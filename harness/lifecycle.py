@@ -36,10 +36,11 @@ from harness.schedule.script import First
 from harness.targets.api import Target
 from histories.jsonl import JournalWriter
 from histories.op import Op
-from histories.store import Run, write_whole
+from histories.store import Run
 
 ANSWER_S_MAX = 60  # beyond every time-out of a client
 PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
+ZEROS = bytes(PAGE)
 
 Progress = Callable[[int, Op | None], None]
 
@@ -289,7 +290,7 @@ async def _save_nodes(run: Run, cluster: Deployment) -> None:
         target = run.node_dir(node) / path
         if len(kept) != len(data) or not target.exists():  # in `local` they are there already
             target.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(target, kept)
+            target.write_bytes(kept)  # not synced: a run is whole only once its results are
 
 
 def cut(data: bytes) -> bytes:
@@ -297,5 +298,7 @@ def cut(data: bytes) -> bytes:
 
     The last record may itself end with zeros (an empty property string), so whole pages are kept.
     """
-    pages = -(-len(data.rstrip(b"\0")) // PAGE)
+    pages = -(-len(data) // PAGE)
+    while pages and ZEROS.startswith(data[(pages - 1) * PAGE : pages * PAGE]):
+        pages -= 1
     return data[: pages * PAGE]

@@ -115,7 +115,7 @@ class Links:
             for to, sources in self._cuts.pop(each)[0].items():
                 healed[to] = healed.get(to, frozenset()) | sources
         await self._install(healed)
-        free = {to: sources - self._cut_off(to).keys() for to, sources in healed.items()}
+        free = {to: self._unhindered(to, sources) for to, sources in healed.items()}
         seen: dict[str, Proof] = {}
 
         async def whole() -> bool:
@@ -129,6 +129,11 @@ class Links:
 
         await until(whole, HEAL_TIMEOUT_S)
         return seen
+
+    def _unhindered(self, to: str, sources: frozenset[str]) -> frozenset[str]:
+        """Whose probes of a machine no cut stops, on the way there or back."""
+        there = sources - self._cut_off(to).keys()
+        return frozenset(source for source in there if to not in self._cut_off(source))
 
     async def _probes(self, grudge: Grudge, timeout_s: float) -> Met:
         """Dial each destination from each of its sources, all at once."""

@@ -67,7 +67,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeat(self) -> str:
         """The command line that repeats the run."""
-        return self.options.command()
+        return repeat_of(self.options, self.stored.path)
 
     @property
     def exit_code(self) -> int:
@@ -84,7 +84,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     def save(self, *, whole: bool) -> None:
         """Store the verdict; `whole`: the history as a table as well."""
         run = Run(self.stored.path)
-        results = {**self.results.to_json(), "repeat": self.options.command()}
+        results = {**self.results.to_json(), "repeat": self.repeat}
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:
@@ -193,7 +193,7 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
             _save_failure(run, error)
             judged_early = _violation(run, error)
             if judged_early is None:
-                error.add_note(f"run:     {run.path}\nrepeat:  {options.command()}")
+                error.add_note(f"run:     {run.path}\nrepeat:  {repeat_of(options, run.path)}")
                 raise
             return judged_early
         try:
@@ -202,6 +202,11 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
         except OSError as error:
             return msgspec.structs.replace(judged, trouble=error)
         return judged.with_report()
+
+
+def repeat_of(options: Options, path: Path) -> str:
+    """The command line that repeats a run; of one that a schedule drove only its folder knows."""
+    return f"maxq replay {path}" if options.scripted else options.command()
 
 
 def performed(judged: Judged, script: Schedule | None) -> Schedule:

@@ -30,11 +30,13 @@ from harness.schedule.factors import Coverage, coverage, row_of
 from harness.schedule.items import SCHEDULE, Schedule, encode
 from harness.schedule.keyed import Keyed
 from harness.schedule.past import as_performed
+from harness.simulation.oracle import OracleAnomaly
 from harness.worlds import Around, run_in_world
 from histories.history import History
 from histories.op import Op
 from histories.store import JOURNAL as HISTORY
-from histories.store import Run, open_run, write_json, write_whole
+from histories.store import ORACLE, Run, open_run, write_json, write_whole
+from reference import mutants
 
 TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS = 8
@@ -50,6 +52,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     `judged` are the claims that were judged and hold; `found` the signatures of broken ones with
     how often; `doubts` why claims could not be judged. `virtual_s` is how long the cluster lived,
     `cpu_s` what that took. `digest` is of the history; `verified`: a second run had the same.
+    `oracle` counts the broken invariants that it saw. `reached` is how far a mutant came: its code
+    `ran`, or `diverged` from what the right code would have done.
     """
 
     seed: int
@@ -66,6 +70,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
     run: str = ""
     verified: bool = False
+    oracle: dict[str, int] = {}
+    reached: str = ""
 
 
 class Silent(Telling):
@@ -99,14 +105,21 @@ def run_script(script: Schedule, options: Options, *, keep: Path | None = None) 
     folder = Path(tempfile.mkdtemp(prefix="maxq-sim-"))
     told = Told(seed=options.seed, valid="failed", factors=script.header.factors)
     begun = time.process_time()
+    levels: set[str] = set()
     try:
-        told = _told(simulated(script, options, folder), options, told)
+        with mutants.heard(lambda name, level: levels.add(level)):
+            told = _told(simulated(script, options, folder), options, told)
     except Exception as error:  # one seed's failure must not end the campaign
         text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
         found = {f"failed/{type(error).__name__}": 1}
         told = msgspec.structs.replace(told, error=text, found=found)
-    told = msgspec.structs.replace(told, cpu_s=round(time.process_time() - begun, 3))
-    if keep is not None and told.found:
+        told = msgspec.structs.replace(told, oracle=_seen(folder))
+    told = msgspec.structs.replace(
+        told,
+        cpu_s=round(time.process_time() - begun, 3),
+        reached=next((level for level in ("diverged", "ran") if level in levels), ""),
+    )
+    if keep is not None and (told.found or told.oracle):
         kept = keep / f"seed-{options.seed}{f'-{options.mutant}' if options.mutant else ''}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
@@ -125,6 +138,7 @@ class Simulated(msgspec.Struct, frozen=True):
     performed: Schedule
     virtual_ns: int
     digest: str
+    oracle: dict[str, int]
 
 
 def simulated(script: Schedule, options: Options, folder: Path | None = None) -> Simulated:
@@ -150,10 +164,18 @@ def simulated(script: Schedule, options: Options, folder: Path | None = None) ->
         write_whole(made / SCHEDULE, encode(performed))
         write_json(made / "results.json", results.to_json())
         digest = blake2b((made / HISTORY).read_bytes(), digest_size=16).hexdigest()
-        return Simulated(history, results, performed, silent.now_ns, digest)
+        return Simulated(history, results, performed, silent.now_ns, digest, _seen(made))
     finally:
         if folder is None:
             shutil.rmtree(made, ignore_errors=True)
+
+
+def _seen(folder: Path) -> dict[str, int]:
+    """What the oracle saw, by invariant."""
+    path = folder / ORACLE
+    lines = path.read_bytes().splitlines() if path.exists() else ()
+    seen = Counter(msgspec.json.decode(line, type=OracleAnomaly).invariant for line in lines)
+    return dict(sorted(seen.items()))
 
 
 def _told(run: Simulated, options: Options, told: Told) -> Told:
@@ -173,6 +195,7 @@ def _told(run: Simulated, options: Options, told: Told) -> Told:
         acknowledged=totals["send", "ok"],
         virtual_s=round(run.virtual_ns / 1e9, 3),
         digest=run.digest,
+        oracle=run.oracle,
     )
 
 
@@ -249,8 +272,9 @@ class Summary:
         self.cpu_s += told.cpu_s
         self.acknowledged += told.acknowledged
         self._rows.append(told.factors)
-        if told.found:
-            self.groups[" ".join(told.found)].append(told)
+        group = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
+        if group:
+            self.groups[" ".join(group)].append(told)
 
     def due(self) -> bool:
         """Whether it is time to say how far the campaign has come."""

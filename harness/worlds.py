@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from harness.deployment import Deployment
-from harness.environments.api import CLIENT_ADDRESS, Environment
+from harness.environments.api import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
 from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
@@ -122,6 +122,12 @@ def make_environment(
     if options.environment == "docker":
         return DockerEnvironment(folder, base_image=around.base_image or None, say=say)
     return LocalEnvironment(folder)
+
+
+def capabilities_of(environment: str) -> frozenset[Capability]:
+    """What an environment can do where nothing is missing on its machine."""
+    every = frozenset(Capability)
+    return every if environment == "simulated" else every - SIMULATED_ONLY
 
 
 def make_target(options: Options) -> Target:

@@ -1,6 +1,8 @@
-"""Questions of observers to single nodes: 1006, 1007 and 106; nothing is changed by them.
+"""Questions of observers to single nodes: 1006, 1007 and 106, which change nothing.
 
-A question that is not answered well is `fail`: it took nothing. Units: seconds.
+A question that is not answered well is `fail`: it took nothing. One attempt each; only where a
+connection of an earlier question turns out to be dead, the question is put on a new one. Units:
+seconds.
 """
 
 import asyncio
@@ -98,19 +100,19 @@ class Observer:
 
     async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
         try:
-            answer = await self._call(address, request)
+            answer = await self._answer(address, request)
             if answer.code != ResponseCode.SUCCESS:
                 return Fail(error_of(answer.code, answer.remark))
             return kind.from_json(answer.body)
         except (OSError, RemoteProtocolError) as error:
             return Fail(error_told(error))
 
-    async def _call(self, address: str, request: Frame) -> Frame:
+    async def _answer(self, address: str, request: Frame) -> Frame:
         try:
             return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
         except ConnectionLost:
-            # Of a machine that had lost its power the connection was dead before it was used. What
-            # changes nothing may be asked again.
+            # A machine that lost its power has left its connections half open: whoever speaks on
+            # one learns that from the first word. It says nothing of the node as it is now.
             return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
 
 

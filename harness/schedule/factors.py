@@ -5,12 +5,13 @@ lists few runs in which every pair of values of any two factors is met; what is 
 drawn at random. Source: Cohen, Dalal, Fredman, Patton, "The AETG system" (1997), its greedy way.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from itertools import combinations
 
 import msgspec
 
+from harness.environments.api import Capability
 from harness.schedule.keyed import Keyed
 
 # Values of a factor, the usual one first: it is drawn as often as all others together.
@@ -109,6 +110,25 @@ def _gain(left: set[Pair], row: Row, name: str, value: str) -> int:
         return other, row[other], name, value
 
     return sum(pair(other) in left for other in row)
+
+
+# What takes the place of a value where an environment cannot do it.
+INSTEAD: dict[tuple[str, str], tuple[Capability, str]] = {
+    ("crash", "power-loss"): (Capability.POWER_LOSS, "kill"),
+    ("whole-stop", "power-loss"): (Capability.POWER_LOSS, "kill"),
+    ("move", "live"): (Capability.READDRESS, "off"),
+    ("move", "restart"): (Capability.READDRESS, "off"),
+}
+
+
+def possible(row: Row, capabilities: Collection[Capability]) -> Row:
+    """A row as an environment of these capabilities can run it."""
+    return {
+        name: instead[1]
+        if (instead := INSTEAD.get((name, value))) and instead[0] not in capabilities
+        else value
+        for name, value in row.items()
+    }
 
 
 def row_of(seed: int) -> Row:

@@ -108,11 +108,6 @@ class SimHandle:
         """When it is due, in seconds of the loop's time."""
         return self._when_ns / 1e9
 
-    @property
-    def stock(self) -> asyncio.TimerHandle:
-        """This handle, under the type that asyncio's signatures ask for."""
-        return cast(asyncio.TimerHandle, self)
-
 
 def _nothing() -> None:
     pass
@@ -201,6 +196,8 @@ class SimLoop:
     """
 
     def __init__(self, scheduler: Scheduler, name: str, stack: "Stack") -> None:
+        # This loop, under the type that asyncio's signatures ask for.
+        self.stock = cast(asyncio.AbstractEventLoop, self)
         self.scheduler = scheduler
         self.name = name
         self.number = len(scheduler.loops)  # in the run
@@ -221,11 +218,6 @@ class SimLoop:
             raise InvariantViolation(f"not in a simulated world: {name} of an event loop")
         raise AttributeError(f"no {name} in a simulated event loop")
 
-    @property
-    def stock(self) -> asyncio.AbstractEventLoop:
-        """This loop, under the type that asyncio's signatures ask for."""
-        return cast(asyncio.AbstractEventLoop, self)
-
     # Time and callbacks.
 
     def time(self) -> float:
@@ -237,10 +229,12 @@ class SimLoop:
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        handle = SimHandle(self, callback, args, context or contextvars.copy_context())
+        if context is None:
+            context = contextvars.copy_context()
+        handle = SimHandle(self, callback, args, context)
         if self.alive:
             self.scheduler.soon(handle)
-        return handle.stock
+        return handle  # type: ignore[return-value] # all that asyncio asks of one
 
     call_soon_threadsafe = call_soon  # there is one thread
 
@@ -269,11 +263,12 @@ class SimLoop:
         args: tuple[Any, ...],
         context: contextvars.Context | None,
     ) -> asyncio.TimerHandle:
-        context = context or contextvars.copy_context()
+        if context is None:
+            context = contextvars.copy_context()
         handle = SimHandle(self, callback, args, context, when_ns)
         if self.alive:
             self.scheduler.at(when_ns, handle)
-        return handle.stock
+        return handle  # type: ignore[return-value] # all that asyncio asks of one
 
     # Futures and tasks.
 
@@ -344,27 +339,39 @@ class SimLoop:
         elif not self.alive:
             self._never_run.append(handle)
         else:
-            scheduler = self.scheduler
-            if scheduler.steps is not None:
-                scheduler.steps.add(scheduler.now_ns, self.number, handle.callback)
-            events._set_running_loop(self.stock)
-            try:
-                if handle.context is None:
-                    handle.callback(*handle.args)
-                else:
-                    handle.context.run(handle.callback, *handle.args)
-            except (SystemExit, KeyboardInterrupt):
-                raise
-            except BaseException as error:
-                self.call_exception_handler({"exception": error})
-            if self.watch is not None:
-                self.watch()
+            self._call(handle.callback, handle.args, handle.context)
 
     def interrupt(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback of this process at once, as a kernel does when something has arrived."""
         before = events._get_running_loop()
-        self.run(SimHandle(self, callback, args, None))
+        if self.held is None and self.alive:
+            self._call(callback, args)
+        else:
+            self.run(SimHandle(self, callback, args, None))
         events._set_running_loop(before)
+
+    def _call(
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: contextvars.Context | None = None,
+    ) -> None:
+        """A step of this process; without a context it runs in whichever is current."""
+        scheduler = self.scheduler
+        if scheduler.steps is not None:
+            scheduler.steps.add(scheduler.now_ns, self.number, callback)
+        events._set_running_loop(self.stock)
+        try:
+            if context is None:
+                callback(*args)
+            else:
+                context.run(callback, *args)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            self.call_exception_handler({"exception": error})
+        if self.watch is not None and self.alive:
+            self.watch()
 
     def pause(self) -> None:
         """Hold the process: it runs nothing, and everything else goes on."""

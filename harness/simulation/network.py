@@ -62,30 +62,44 @@ class Stack:
         self.addresses = [address]  # the first is the machine's own
         self.hosts: dict[str, str] = {}
         self.rules: tuple[Rule, ...] = ()
-        self.powered = True
+        self._powered = True
         self.listeners: dict[tuple[str, int], tuple[SimLoop, Factory]] = {}
         self._delays: tuple[tuple[Block, int], ...] = ()
         self._dials: dict[Address, int] = {}  # how many there were to each remote address
         self._ends: dict[SimTransport, None] = {}  # of connections that its kernel knows
 
+    @property
+    def powered(self) -> bool:
+        """Whether the machine has power; without it nobody is there."""
+        return self._powered
+
+    @powered.setter
+    def powered(self, value: bool) -> None:
+        self._powered = value
+        self.network.version += 1
+
     def add_address(self, address: str) -> None:
         """Have one address more."""
+        self.network.version += 1
         if address not in self.addresses:
             self.addresses.append(address)
             self.network.owners[address] = self
 
     def set_address(self, address: str) -> None:
         """Have another address of its own; connections of the old one hang."""
+        self.network.version += 1
         self.network.owners.pop(self.addresses[0])
         self.addresses[0] = address
         self.network.owners[address] = self
 
     def cut(self, rules: Iterable[Rule]) -> None:
         """Take no packets that a rule covers, instead of what was not taken before."""
+        self.network.version += 1
         self.rules = tuple(rules)
 
     def delay(self, delays_ns: Mapping[str, int]) -> None:
         """Packets from these blocks of addresses take so much longer, instead of what was so."""
+        self.network.version += 1
         self._delays = tuple((Block(block), ns) for block, ns in delays_ns.items())
 
     def delay_ns(self, source: str) -> int:
@@ -150,6 +164,7 @@ class Network:
         self.scheduler = scheduler
         self._calm = calm
         self.owners: dict[str, Stack] = {}  # by address
+        self.version = 0  # of addresses, cuts, delays and power: what is known of a way may change
         self._kernel = Kernel(scheduler)
         self._draws = scheduler.draws.of("network")
         self._links: dict[tuple[str, str, int], Link] = {}
@@ -182,6 +197,7 @@ class Network:
         return 0 if receiver is None else receiver.delay_ns(source)
 
     def add(self, name: str, address: str) -> Stack:
+        self.version += 1
         stack = self.owners[address] = Stack(self, name, address)
         return stack
 

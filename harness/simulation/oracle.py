@@ -71,7 +71,7 @@ class Oracle:
         if isinstance(node, Broker):
             view = BrokerView(self.facts, machine, loop, node, now_ns)
         elif isinstance(node, Controller):
-            view = ControllerView(self.facts, machine.name, node)
+            view = ControllerView(self.facts, machine.name, loop, node)
         else:
             return
         loop.watch = view.look

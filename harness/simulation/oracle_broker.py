@@ -39,11 +39,11 @@ class BrokerView:
         config = node._config
         self.name = machine.name
         self.set = facts.set_of(config.broker_name)
-        self._facts = facts
+        self.facts = facts
+        self.now_ns = now_ns
         self._files = machine.disk.files
         self._loop = loop
         self._node = node
-        self._now_ns = now_ns
         self._controlled = config.enable_controller_mode
         self._facts_of_store = facts.store_of(
             machine.name, config.store_path_root_dir, config.broker_name
@@ -84,7 +84,7 @@ class BrokerView:
                 self._agree()
         if self._store.confirm_offset > log.end:
             why = f"confirms {self._store.confirm_offset}, ends at {log.end}"
-            self._facts.report("confirm-beyond-end", [self.name], why)
+            self.facts.report("confirm-beyond-end", [self.name], why)
         membership = self._membership
         if membership is None:
             if self._node.membership is None:
@@ -110,7 +110,7 @@ class BrokerView:
     def _serves(self, membership: Membership) -> Membership:
         self._membership = membership
         if self._node.locks is not None:
-            watch_locks(self._facts, self.set.name, self.name, self._node.locks, self._now_ns)
+            watch_locks(self, self._node.locks)
         return membership
 
     def _identified(self, broker_id: int) -> None:
@@ -118,11 +118,11 @@ class BrokerView:
             return
         store, before = self._facts_of_store, self._facts_of_store.broker_id
         if before:
-            self._facts.report("id-changed", [self.name],
+            self.facts.report("id-changed", [self.name],
                                f"store {store.root}: id {before}, now {broker_id}")  # fmt: skip
         owner = self.set.stores.setdefault(broker_id, store)
         if owner is not store:
-            self._facts.report("id-owned-twice", [owner.machine, self.name],
+            self.facts.report("id-owned-twice", [owner.machine, self.name],
                                f"{self.set.name}: id {broker_id}")  # fmt: skip
         store.broker_id = broker_id
 
@@ -174,7 +174,7 @@ class BrokerView:
     def _relabelled(self, epochs: Epochs) -> None:
         self.epochs = epochs
         if not is_ascending(epochs):
-            self._facts.report("epochs-ascend", [self.name], f"the epoch list is {epochs}")
+            self.facts.report("epochs-ascend", [self.name], f"the epoch list is {epochs}")
         starts: list[int | None] = [*(e.start for e in epochs[1:]), None]
         self._following = dict(zip(epochs, starts, strict=False))  # no entries: no end either
 
@@ -193,7 +193,7 @@ class BrokerView:
             end = min(self._end_of(shared), other._end_of(shared))
             differs = self.digest.differs_at(other.digest, end)
             if differs is not None:
-                self._facts.report(
+                self.facts.report(
                     "log-agreement", [self.name, other.name],
                     f"{self.set.name}: both have epoch {shared.epoch} from {shared.start}, share "
                     f"up to {end}, and differ at {differs}",
@@ -208,7 +208,7 @@ class BrokerView:
         process = self._loop.name
         first = self.set.masters.setdefault(epoch, process)
         if first != process:
-            self._facts.report(
+            self.facts.report(
                 "one-master-per-epoch", [first.partition("/")[0], self.name],
                 f"{self.set.name}: {first} was master in epoch {epoch}, now {process} is",
             )  # fmt: skip
@@ -219,7 +219,7 @@ class BrokerView:
         if core.master_epoch > self.set.newest_epoch:
             self.set.newest, self.set.newest_epoch = self, core.master_epoch
             if core.settings.all_ack:
-                self._facts.judge_kept(self.set, self)
+                self.facts.judge_kept(self.set, self)
 
     def _confirms(self, core: HaMaster) -> None:
         self._confirm = core.confirm
@@ -228,7 +228,7 @@ class BrokerView:
         before = self._floor
         self._floor = self._whole(before, min(core.confirm, self.digest.end))
         if self._floor > before:
-            self._facts.promised(self, core.master_epoch, self._floor)
+            self.facts.promised(self, core.master_epoch, self._floor)
 
     def _whole(self, at: int, end: int) -> int:
         """End of the last record that begins at `at` or behind and ends no later than `end`."""
@@ -245,19 +245,19 @@ class BrokerView:
     def _acknowledges(self, end: int, epoch: int) -> None:
         """A send is answered with success: all that it waits for must be so."""
         core = self._core
-        if core is None:
+        if core is None or not self.alive:  # what a process does in the step in which it dies
             return
         if end > self._log.end:
-            self._facts.report("acknowledged-beyond-end", [self.name],
+            self.facts.report("acknowledged-beyond-end", [self.name],
                                f"acknowledges {end}, ends at {self._log.end}")  # fmt: skip
             return
         self.look()  # the same step may have written it
         if core.settings.all_ack:
-            self._facts.promised(self, epoch, end)
+            self.facts.promised(self, epoch, end)
             return
         holders = sum(store.end >= end for store in self.set.stores.values())
         if holders < core.settings.in_sync_replicas:
-            self._facts.report(
+            self.facts.report(
                 "promised-beyond-replicas", [self.name],
                 f"{self.set.name}: acknowledges {end}, which {holders} replicas have, of "
                 f"{core.settings.in_sync_replicas}",

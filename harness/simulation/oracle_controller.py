@@ -4,41 +4,54 @@ Raft: one leader a term; what is committed at an index is the same everywhere an
 has everything that is committed (leader completeness); whoever has applied up to an index has the
 same state. Registry: see `oracle_facts.Facts.decided`.
 
+The digest of a state is the sum of those of its broker sets, so a command pays for the one set that
+it names. Every `WHOLE_EVERY` commands the sum is made anew: a command might have changed another.
+
 Source: Ongaro and Ousterhout, figure 3; controller-ha.md 6.3.
 """
 
 from hashlib import blake2b
 
+import msgspec
+
+from harness.simulation.loop import SimLoop
 from harness.simulation.oracle_facts import Facts, Registered
 from harness.simulation.oracle_log import DIGEST_BYTES
-from reference.controller.registry import BrokerSet, to_bytes
+from reference.controller.registry import BrokerSet, Command, Registry
 from reference.controller.server import Controller
 from reference.raft.core import Core
 
-Decision = tuple[int | None, int, tuple[int, ...], int]  # master, epoch, members, epoch of the set
+WHOLE_EVERY = 256
+SUM_MAX = 1 << 8 * DIGEST_BYTES
+
+_set_of = msgspec.msgpack.Decoder(Command).decode
 
 
 def _digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-def _decision(known: BrokerSet) -> Decision:
-    members = tuple(known.sync_state_set)
-    return known.master, known.master_epoch, members, known.sync_state_set_epoch
+def _sum(known: BrokerSet) -> int:
+    """The digest of a broker set, as a number."""
+    return int.from_bytes(_digest(msgspec.msgpack.encode(known)), "big")
 
 
 class ControllerView:
     """One process of a controller."""
 
-    def __init__(self, facts: Facts, name: str, node: Controller) -> None:
+    def __init__(self, facts: Facts, name: str, loop: SimLoop, node: Controller) -> None:
         self._facts = facts
         self._name = name
+        self._loop = loop
         self._node = node
         self._machine = node._machine
         self._core: Core | None = None
         self._commit = 0
         self._applied = 0  # by Raft, the newest whose state was judged
         self._led_term = 0
+        self._registry: Registry | None = None  # whose digest these are
+        self._sums: dict[str, int] = {}  # by broker set
+        self._state = 0
         self._watch_commands()
 
     def look(self) -> None:
@@ -99,37 +112,53 @@ class ControllerView:
         machine, honest = self._machine, self._machine.apply
 
         def apply(index: int, command: bytes) -> object:
-            before = self._decisions()
             result = honest(index, command)
-            self._state_is(index)
-            self._decided(index, before)
+            if self._loop.alive:  # not in the step in which the process dies
+                name = _set_of(command).broker_set
+                self._count(name, whole=index % WHOLE_EVERY == 0)
+                self._state_is(index)
+                self._decided(index, name)
             return result
 
         machine.apply = apply  # type: ignore[method-assign,assignment]
 
-    def _decisions(self) -> dict[str, Decision]:
-        return {name: _decision(known) for name, known in self._machine.registry.sets.items()}
+    def _count(self, name: str, *, whole: bool = False) -> None:
+        """A command has changed a broker set; `whole`: or maybe any."""
+        registry = self._machine.registry
+        if registry is not self._registry or whole:  # restored, or not seen yet
+            self._registry = registry
+            self._sums = {n: _sum(known) for n, known in registry.sets.items()}
+            self._state = sum(self._sums.values()) % SUM_MAX
+        elif name in registry.sets:
+            now = _sum(registry.sets[name])
+            self._state = (self._state - self._sums.get(name, 0) + now) % SUM_MAX
+            self._sums[name] = now
 
     def _state_is(self, index: int) -> None:
         """The state at an index; whoever applies up to there must have the same."""
-        now = _digest(to_bytes(self._machine.registry))
-        first, whose = self._facts.states.setdefault(index, (now, self._name))
-        if first != now:
+        if self._machine.registry is not self._registry:
+            self._count("")
+        first, whose = self._facts.states.setdefault(index, (self._state, self._name))
+        if first != self._state:
             self._facts.report(
                 "applied-agree", [whose, self._name], f"other states at Raft index {index}"
             )
 
-    def _decided(self, index: int, before: dict[str, Decision]) -> None:
+    def _decided(self, index: int, name: str) -> None:
         if index <= self._facts.decided_index:
             return  # another controller was first, or this one replays its log
         self._facts.decided_index = index
-        unclean = self._node._config.enable_elect_unclean_master
-        for name, now in self._decisions().items():
-            if now != before.get(name):
-                registered = self._facts.set_of(name).registered
-                master, epoch, members, set_epoch = now
-                self._facts.decided(name, Registered(
-                    index=index, master=master, master_epoch=epoch, members=members,
-                    set_epoch=set_epoch,
-                    unclean=unclean or (registered is not None and registered.unclean),
-                ))  # fmt: skip
+        known, before = self._machine.registry.sets.get(name), self._facts.set_of(name).registered
+        if known is None:
+            return
+        now = Registered(
+            index=index,
+            master=known.master,
+            master_epoch=known.master_epoch,
+            members=tuple(known.sync_state_set),
+            set_epoch=known.sync_state_set_epoch,
+            unclean=self._node._config.enable_elect_unclean_master
+            or (before is not None and before.unclean),
+        )
+        if before is None or now.decision != before.decision:
+            self._facts.decided(name, now)

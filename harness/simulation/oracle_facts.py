@@ -40,6 +40,11 @@ class Registered:
     set_epoch: int
     unclean: bool  # whether any election of the set allowed anybody
 
+    @property
+    def decision(self) -> tuple[int | None, int, tuple[int, ...], int]:
+        """What a command may have changed."""
+        return self.master, self.master_epoch, self.members, self.set_epoch
+
 
 @dataclass(slots=True)
 class SetFacts:
@@ -76,7 +81,7 @@ class Facts:
         self.committed: dict[int, tuple[int, bytes]] = {}  # Raft index -> term, digest
         self.commit_max = 0
         self.decided_index = 0  # the newest Raft index whose command was judged
-        self.states: dict[int, tuple[bytes, str]] = {}  # Raft index -> digest of the state, of whom
+        self.states: dict[int, tuple[int, str]] = {}  # Raft index -> digest of the state, of whom
         self.grants: dict[tuple[str, str, object], Grant] = {}  # set, group, queue -> who holds it
 
     def set_of(self, name: str) -> SetFacts:

@@ -7,7 +7,7 @@ Times are ns of virtual time.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from harness.simulation.oracle_facts import Facts, Grant
 from reference.broker.lock_quorum import Locks
@@ -15,6 +15,9 @@ from reference.broker.locks import LockTable
 from reference.rpc import Reply
 from reference.wire.bodies import LockResponse, MessageQueue
 from reference.wire.frame import Frame
+
+if TYPE_CHECKING:
+    from harness.simulation.oracle_broker import BrokerView
 
 
 class WatchedTable:
@@ -35,12 +38,11 @@ class WatchedTable:
         return getattr(self._table, name)
 
 
-def watch_locks(
-    facts: Facts, broker_set: str, name: str, locks: Locks, now_ns: Callable[[], int]
-) -> None:
+def watch_locks(view: "BrokerView", locks: Locks) -> None:
     """Watch what a broker grants; without strict mode nothing is promised over several brokers."""
     if not locks.polls:
         return
+    facts, broker_set = view.facts, view.set.name
     lease_ns = locks._table.lease_ns
     honest = locks._win
 
@@ -53,12 +55,12 @@ def watch_locks(
     async def win(
         request: Frame, group: str, client_id: str, queues: Iterable[MessageQueue]
     ) -> Reply:
-        asked_ns = now_ns()
+        asked_ns = view.now_ns()
         answer = await honest(request, group, client_id, queues)
-        if answer is not None:
+        if answer is not None and view.alive:
             for queue in LockResponse.from_json(answer.body).lock_ok_mq_set:
-                _granted(facts, (broker_set, group, queue), client_id, name,
-                         asked_ns, asked_ns + lease_ns)  # fmt: skip
+                _granted(facts, (broker_set, group, queue), client_id, view.name,
+                         view.now_ns(), asked_ns + lease_ns)  # fmt: skip
         return answer
 
     locks._win = win  # type: ignore[method-assign]

@@ -102,6 +102,9 @@ def encode(frame: Frame) -> bytes:
     return total.to_bytes(4, "big") + word.to_bytes(4, "big") + header + body
 
 
+_header_encoder = msgspec.json.Encoder()
+
+
 def _json_header(frame: Frame) -> bytes:
     # Java writes the top-level keys sorted and leaves out nulls; extFields keep their order.
     header: dict[str, object] = {"code": frame.code}
@@ -113,9 +116,9 @@ def _json_header(frame: Frame) -> bytes:
     header["opaque"] = frame.opaque
     if frame.remark is not None:
         header["remark"] = frame.remark
-    header["serializeTypeCurrentRPC"] = frame.serialize.name
+    header["serializeTypeCurrentRPC"] = "JSON"
     header["version"] = frame.version
-    return msgspec.json.encode(header)
+    return _header_encoder.encode(header)
 
 
 def _binary_header(frame: Frame) -> bytes:
@@ -165,6 +168,9 @@ class Decoder:
             RemoteProtocolError: the bytes are no frame, or one longer than the bound. Frames that
                 the same call completed before are lost with the connection.
         """
+        whole = len(data) - 4 == int.from_bytes(data[:4], "big") >= 4
+        if whole and not self._buffer and len(data) <= FRAME_BYTES_MAX:
+            return [decode(data[4:])]  # one whole frame, as most are: no need to keep a copy
         self._buffer += data
         frames: list[Frame] = []
         at = 0

@@ -20,6 +20,8 @@ from harness.simulation.oracle_log import CHUNK, LogDigest
 from histories.store import ORACLE
 from reference.broker import epochs
 from reference.broker.epochs import Epochs
+from reference.broker.ha import HaClient
+from reference.broker.ha_slave import Settle
 from reference.broker.store import Store
 from reference.controller import election, registry
 from reference.controller.registry import (
@@ -118,6 +120,14 @@ def no_cut(mine: Epochs, my_end: PhyOffset, theirs: Epochs, their_end: PhyOffset
     return my_end
 
 
+async def label_before_cut(self: HaClient, group: Any, effect: Settle) -> None:
+    """A slave takes its master's epoch list, then cuts what that list does not describe."""
+    await self._save_if_new(effect.epochs)
+    if effect.end < self._access.end:
+        await self._access.truncate(effect.end)
+    await self._step(group, effect.done)
+
+
 def append_any(known: Epochs, epoch: Any, start: PhyOffset) -> Epochs:
     """An epoch list takes what is no newer than its last."""
     return (*known, EpochStart(epoch=epoch, start=start))[-200:]
@@ -200,10 +210,12 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str, Any], None]
     ("owner", "name", "made", "seed", "seconds", "invariants"),
     [
         (epochs, "truncation_point", no_cut, 3, 40, {"log-agreement"}),
+        (HaClient, "_settle", label_before_cut, 3, 40, {"log-agreement"}),
         (epochs, "append", append_any, 3, 5, {"epochs-ascend"}),
         (election, "choose", elect_anybody, 8, 30, {"master-from-set", "promise-lost"}),
-        (quorum, "majority", alone_is_enough, 1, 30, {"leader-complete", "committed-agree"}),
-        (quorum, "majority", alone_is_enough, 2, 30, {"one-leader-per-term", "promise-lost"}),
+        (quorum, "majority", alone_is_enough, 1, 30, {"leader-complete"}),
+        (quorum, "majority", alone_is_enough, 6, 30, {"promise-lost", "applied-agree"}),
+        (quorum, "majority", alone_is_enough, 2, 30, {"one-leader-per-term", "committed-agree"}),
         (Store, "confirm", confirm_beyond, 3, 5, {"confirm-beyond-end"}),
         (Registry, "_apply_broker_id", states_apart, 3, 5, {"applied-agree"}),
         (Registry, "_apply_broker_id", everybody_is_one, 3, 5, {"id-owned-twice"}),

@@ -1,0 +1,71 @@
+"""Every crash point of every flow: is the cluster whole again after each?
+
+Run as ``python -m benchmarks.crash_points``, or with ``--flow truncation`` for one. A flow is run
+once to number what its victim does (`harness.simulation.crash_flows`); then once for each crash.
+Prints, for each flow, its points and crashes and what came of them; for each that left something
+broken, what, and the command that repeats it. Exit code: 1 if any did, else 0.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+
+import click
+
+from harness.simulation.crash_flows import FLOWS, Outcome, perform, record
+from harness.simulation.crash_points import Crash, crashes
+
+CHUNK = 16  # crashes that a process takes at a time
+
+
+def perform_one(task: tuple[str, Crash]) -> Outcome:
+    """Perform one crash; a function by name, so that another process can."""
+    name, crash = task
+    return perform(FLOWS[name], crash)
+
+
+def outcomes(name: str, chosen: Iterable[Crash], *, processes: int) -> Iterator[Outcome]:
+    """Perform crashes of a flow, in order."""
+    tasks = [(name, crash) for crash in chosen]
+    if processes == 1:
+        yield from map(perform_one, tasks)
+        return
+    with ProcessPoolExecutor(processes) as pool:
+        yield from pool.map(perform_one, tasks, chunksize=CHUNK)
+
+
+@click.command()
+@click.option("--flow", "flows", type=click.Choice(sorted(FLOWS)), multiple=True,
+              help="one flow; by default all")  # fmt: skip
+@click.option("--point", type=int, help="only the crashes at the point of this number")
+@click.option("--draws", default=4, show_default=True, help="how often chance is asked")
+@click.option("--processes", default=2, show_default=True)
+def main(flows: tuple[str, ...], point: int | None, draws: int, processes: int) -> None:
+    """Crash at every point and print what came of it."""
+    begun = time.monotonic()
+    table: Counter[str] = Counter()
+    click.echo(f"{'flow':26}{'points':>8}{'crashes':>9}{'whole':>8}{'refused':>9}{'broken':>8}")
+    for name in flows or tuple(FLOWS):
+        points = record(FLOWS[name])
+        chosen = [c for c in crashes(points, draws=draws) if point in (None, c.point.number)]
+        counts: Counter[str] = Counter()
+        for outcome in outcomes(name, chosen, processes=processes):
+            counts[outcome.verdict] += 1
+            if outcome.verdict != "whole":
+                click.echo(f"{name}: {outcome.verdict}: {outcome.crash}: {outcome.why}")
+                click.echo(f"    repeat: python -m benchmarks.crash_points --flow {name} "
+                           f"--point {outcome.crash.point.number} --draws {draws}")  # fmt: skip
+        click.echo(f"{name:26}{len(points):8}{len(chosen):9}" + "".join(
+            f"{counts[v]:{width}}" for v, width in (("whole", 8), ("refused", 9), ("broken", 8))
+        ))  # fmt: skip
+        table += counts
+        table.update(points=len(points), crashes=len(chosen))
+    click.echo(f"{table['points']} points, {table['crashes']} crashes in "
+               f"{time.monotonic() - begun:.0f} s")  # fmt: skip
+    sys.exit(1 if table["broken"] else 0)
+
+
+if __name__ == "__main__":
+    main()

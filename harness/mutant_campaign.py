@@ -1,0 +1,203 @@
+"""How good the checkers are: every seeded bug under random schedules, until it is caught.
+
+Each mutant runs the seeds of three disjoint ranges, each until a history checker accuses it or the
+limit is reached; the correct reference runs the same seeds, and must never be blamed. How a seed
+was caught is told apart: by history checkers (of the claim that the mutant says it breaks, or of
+another one), by claims of liveness, by the oracle, by an invariant of the nodes themselves. Short
+limits come first, so that a budget that ends early has seen every mutant.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import median_low
+
+import msgspec
+
+from harness.replay import Rate
+from harness.simulate import Told, run_seed
+from reference import mutants
+from reference.mutants import About
+
+RANGES = (0, 10_000, 20_000)  # where each begins
+STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit
+LIMIT = STAGES[-1]
+LIVENESS = frozenset(("S13", "S14", "S14b"))
+JOURNAL = "journal.jsonl"
+SURVIVORS = ("never reached", "reached without effect", "unseen")
+WANTED = 0.9
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What one seed of one mutant came to; a line of the journal."""
+
+    mutant: str
+    told: Told
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A mutant's row of the table; counts are of seeds. `after`: seeds to detection, the median of
+    the ranges that have come to an end; None where most of them never caught it."""
+
+    about: About
+    seeds: int
+    ran: int
+    diverged: int
+    checkers: int
+    rightly: int
+    liveness: int
+    oracle: int
+    invariant: int
+    after: int | None
+    whole: bool  # every range has come to its end
+
+    @property
+    def caught(self) -> bool:
+        """Whether history checkers alone have caught it."""
+        return self.checkers > 0
+
+    @property
+    def caught_by_any(self) -> bool:
+        """Whether anything has."""
+        return bool(self.checkers or self.liveness or self.oracle or self.invariant)
+
+    @property
+    def fate(self) -> str:
+        """Caught, or what kind of survivor it is."""
+        if self.caught:
+            return "caught"
+        if self.caught_by_any:
+            return "caught by other means"
+        if not self.ran:
+            return SURVIVORS[0]
+        return SURVIVORS[2] if self.diverged else SURVIVORS[1]
+
+
+def by_history(told: Told) -> set[str]:
+    """The claims of safety that history checkers say a run breaks."""
+    claims = {signature.partition("/")[0] for signature in told.found}
+    return {claim for claim in claims if claim != "failed"} - LIVENESS
+
+
+class MutantCampaign:
+    """Mutants under random seeds, with a journal: what was done is not done again.
+
+    Args:
+        folder: holds the journal.
+        jobs: worker processes.
+        names: the mutants; all by default.
+    """
+
+    def __init__(self, folder: Path, *, jobs: int, names: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._jobs = jobs
+        self._names = tuple(names) or tuple(mutants.names())
+        self._told: dict[str, dict[int, Told]] = {name: {} for name in self._names}
+
+    def run(self, *, budget_s: float | None, say: Callable[[str], None]) -> None:
+        """Run what is not done yet; no seed begins after so many seconds."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._read()
+        until = None if budget_s is None else time.monotonic() + budget_s
+        with (
+            ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn")) as pool,
+            (self._folder / JOURNAL).open("ab") as journal,
+        ):
+            for stage in STAGES:
+                # A batch is what no answer of its own can change: one seed of each range.
+                while batch := self._wanted(stage)[: self._jobs]:
+                    if until is not None and time.monotonic() > until:
+                        say("the budget is spent; run the same command again to go on")
+                        return
+                    work = [pool.submit(partial(run_seed, seed, mutant=m)) for m, seed in batch]
+                    for (mutant, seed), future in zip(batch, work, strict=True):
+                        told = future.result()
+                        self._told[mutant][seed] = told
+                        journal.write(msgspec.json.encode(Line(mutant, told)) + b"\n")
+                        journal.flush()
+                        say(f"{mutant} seed {seed}: {seen_in(told)}")
+
+    def _wanted(self, stage: int) -> list[tuple[str, int]]:
+        """The next seed of each range of each mutant that has not come to its end."""
+        wanted = []
+        for name in self._names:
+            for first in RANGES:
+                done, caught = self._range(name, first)
+                if not caught and done < stage:
+                    wanted.append((name, first + done))
+        return wanted
+
+    def _range(self, name: str, first: int) -> tuple[int, bool]:
+        """How many seeds of a range were run, and whether the last of them was caught."""
+        told, count = self._told[name], 0
+        while first + count in told:
+            count += 1
+            if by_history(told[first + count - 1]):
+                return count, True
+        return count, False
+
+    def _read(self) -> None:
+        path = self._folder / JOURNAL
+        for raw in path.read_bytes().splitlines() if path.exists() else ():
+            try:
+                line = msgspec.json.decode(raw, type=Line)
+            except msgspec.MsgspecError:
+                return  # a crash cut it off
+            if line.mutant in self._told:
+                self._told[line.mutant][line.told.seed] = line.told
+
+    def rows(self) -> Iterator[Row]:
+        """The table."""
+        for name in self._names:
+            yield self._row(name)
+
+    def _row(self, name: str) -> Row:
+        about, seen = mutants.about(name), list(self._told[name].values())
+        ranges = [self._range(name, first) for first in RANGES]
+        afters = [count if caught else LIMIT + 1 for count, caught in ranges]
+        whole = all(caught or count >= LIMIT for count, caught in ranges)
+        middle = median_low(afters)
+        return Row(
+            about=about,
+            seeds=len(seen),
+            ran=sum(bool(t.reached) for t in seen),
+            diverged=sum(t.reached == "diverged" for t in seen),
+            checkers=sum(bool(by_history(t)) for t in seen),
+            rightly=sum(about.claim in by_history(t) for t in seen),
+            liveness=sum(any(s.partition("/")[0] in LIVENESS for s in t.found) for t in seen),
+            oracle=sum(bool(t.oracle) for t in seen),
+            invariant=sum(any(s.startswith("failed/") for s in t.found) for t in seen),
+            after=None if middle > LIMIT else middle,
+            whole=whole,
+        )
+
+
+def seen_in(told: Told) -> str:
+    """What a seed showed, in a few words."""
+    words = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
+    return ", ".join(words) or (told.reached or "not reached")
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """The table and what it comes to, as Markdown."""
+    yield ("| mutant | family | claim | seeds | ran | diverged | checkers | rightly | liveness "
+           "| oracle | invariant | seeds to detection | fate |")  # fmt: skip
+    yield "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+    for r in rows:
+        after = "-" if r.after is None else str(r.after)
+        yield (
+            f"| {r.about.name} | {r.about.family} | {r.about.claim} | {r.seeds} | {r.ran} "
+            f"| {r.diverged} | {r.checkers} | {r.rightly} | {r.liveness} | {r.oracle} "
+            f"| {r.invariant} | {after} | {r.fate} |"
+        )
+    yield ""
+    caught = sum(r.caught for r in rows)
+    anyhow = sum(r.caught_by_any for r in rows)
+    yield f"caught by history checkers alone in random runs: {Rate(caught, len(rows))}"
+    yield f"caught by all means: {Rate(anyhow, len(rows))}"
+    open_ = sum(not r.whole for r in rows)
+    if open_:
+        yield f"not finished: {open_} mutants have ranges with less than {LIMIT} seeds and no catch"
