@@ -8,13 +8,14 @@ the verdict unknown, never false: the harness itself may have been slow.
 - S13: what `await-recovery` found out.
 - S14: by what controllers said after the last disturbance. An answer after the bound that names
   every broker proves it; none of them doing so breaks it.
-- S14b: see `silence`. Where nobody was silent for long enough it is left out of the verdict.
+- S13b, S14b: see `silence`. Where nobody was silent for long enough it is left out of the verdict.
 
 How long each strike took to recover from (RTO) and what it cost (RPO) is counted: ``rto-ms@12`` and
 ``rpo@12`` belong to the strike that completed at op 12; an RTO of -1 means that no send succeeded
 any more.
 
-Claims: S13, S14, S14b (controller-ha 6.3). S14b is promised where all members must acknowledge.
+Claims: S13, S13b, S14, S14b (controller-ha 6.3). S14b is promised where all members must
+acknowledge.
 """
 
 from collections import defaultdict
@@ -60,7 +61,7 @@ class Availability:
     """The checker. See the module's text."""
 
     name = "availability"
-    claims = ("S13", "S14", "S14b")
+    claims = ("S13", "S13b", "S14", "S14b")
 
     def check(self, history: History, context: Context) -> Verdict:
         found = recoveries(history)
@@ -91,7 +92,7 @@ class Availability:
 
 
 def _judge(history: History, context: Context) -> Case:
-    case = Case(judged={"S13": 0, "S14": 0, "S14b": 0})
+    case = Case(judged={"S13": 0, "S13b": 0, "S14": 0, "S14b": 0})
     answers = set_sightings(history)
     replicas = replica_sightings(history)
     crashed = _writable(history, context, case)
@@ -250,6 +251,9 @@ def _dropped(
             stayed, judged = watch.judge(silence, quiet, context.shrink_ns)
             case.judged["S14b"] += judged
             case.found += [] if stayed is None else [_stayed(stayed)]
+            leads, judged = watch.judge_master(silence, quiet, context.recovery_ns)
+            case.judged["S13b"] += judged
+            case.found += [] if leads is None else [_not_replaced(leads)]
     case.counts["silences"] = len(found)
     case.counts["answers-on-silence-judged"] = case.judged["S14b"]
 
@@ -273,6 +277,27 @@ def _stayed(stayed: Stayed) -> Found:
     }
     ops = (silence.since, stayed.alive.at, v.at)
     return Found("S14b", "silent-member-stays", ops, said, detail)
+
+
+def _not_replaced(stayed: Stayed) -> Found:
+    silence, v = stayed.silence, stayed.answer
+    said = (
+        f"Broker set {silence.set}: {silence.node} (broker {silence.id}) led, and was silent since "
+        f"the {silence.fault.f} of op {silence.since}; {_s(stayed.for_ns)} after anything last "
+        f"happened it is still the master of epoch {v.view.master_epoch} ({v.node}, op {v.at}), "
+        f"although {stayed.alive.view.node} of the SyncStateSet ran (op {stayed.alive.at}) and "
+        "controllers answered. Nothing can be written meanwhile."
+    )
+    detail = {
+        "set": silence.set,
+        "node": silence.node,
+        "id": silence.id,
+        "fault": silence.fault.f,
+        "epoch": v.view.master_epoch,
+        "for-ms": stayed.for_ns // 1_000_000,
+    }
+    ops = (silence.since, stayed.alive.at, v.at)
+    return Found("S13b", "dead-master-stays", ops, said, detail)
 
 
 # Measured, not judged.

@@ -84,6 +84,7 @@ CLAIMS: tuple[Claim, ...] = (
             "alter_not_replicated",
             "election_keeps_set_epoch",
             "half_is_majority",
+            "raft_log_not_synced",
             "recovery_drops_last_entry",
             "term_forgotten",
             "vote_by_current_term",
@@ -126,6 +127,7 @@ CLAIMS: tuple[Claim, ...] = (
         profiles=CLEAN,
         checker="epochs",
         mutants=(
+            "alter_not_fenced",
             "designated_from_outside",
             "elect_outside_set",
         ),
@@ -199,8 +201,18 @@ CLAIMS: tuple[Claim, ...] = (
             "group_forgotten_with_member",
             "late_close_evicts",
             "late_goodbye_evicts",
+            "raft_log_not_synced",
             "state_version_ignored",
         ),
+    ),
+    Claim(
+        id="S13b",
+        promise="A master that has gone silent is replaced within the bound for recovery, while "
+        "another member of its SyncStateSet runs and controllers answer.",
+        source=HA,
+        profiles=EVERY,
+        checker="availability",
+        mutants=("unheard_never_dead",),
     ),
     Claim(
         id="S14",

@@ -66,6 +66,7 @@ def test_every_anomaly_is_explained() -> None:
         "S8b": ("epochs-differ",),
         "S9": ("missing-in-replica",),
         "S13": ("not-writable",),
+        "S13b": ("dead-master-stays",),
         "S14": ("replica-not-in-set",),
         "S14b": ("silent-member-stays",),
         "N1": ("address-listed-twice",),
