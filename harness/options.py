@@ -118,6 +118,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
         A replica that answered before it synced and then lost power has less than it said, and may
         be elected all the same, since whoever knows better may be away.
+
+        No other fault suspends anything. Leases, time-outs and catch-up limits are counted on
+        monotonic clocks, so a wall clock may show what it likes; a disk that takes nothing, or
+        syncs slowly, may keep a node from promising, never from what it promised; a slow way is a
+        slow network. What they take is liveness, while they last.
         """
         power = {"power", "power-loss"} & set(self.nemesis)
         synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"

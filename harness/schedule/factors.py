@@ -38,6 +38,9 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "heal": ("whole", "parts"),
     "whole-stop": ("off", "kill", "power-loss"),
     "durations": ("any", "short", "long"),
+    "clock": ("off", "jump", "drift"),
+    "disk": ("off", "slow", "frozen", "full"),
+    "link-delay": ("off", "on"),
 }
 CANDIDATES = 24  # of which the best becomes the next row
 
@@ -118,6 +121,12 @@ INSTEAD: dict[tuple[str, str], tuple[Capability, str]] = {
     ("whole-stop", "power-loss"): (Capability.POWER_LOSS, "kill"),
     ("move", "live"): (Capability.READDRESS, "off"),
     ("move", "restart"): (Capability.READDRESS, "off"),
+    ("clock", "jump"): (Capability.CLOCK, "off"),
+    ("clock", "drift"): (Capability.CLOCK, "off"),
+    ("disk", "slow"): (Capability.DISK, "off"),
+    ("disk", "frozen"): (Capability.DISK, "off"),
+    ("disk", "full"): (Capability.DISK, "off"),
+    ("link-delay", "on"): (Capability.DELAY, "off"),
 }
 
 
