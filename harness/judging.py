@@ -33,7 +33,7 @@ def every_checker() -> list[Checker]:
 
 def checkers_of(options: Options) -> list[Checker]:
     """The checkers of a run. A broker that is alone in its set has nobody to disagree with."""
-    chosen = [c for name in options.workload for c in BY_WORKLOAD[name]]
+    chosen = [c for name in options.workload if options.busy(name) for c in BY_WORKLOAD[name]]
     chosen += REPLICATED if options.replicas > 1 else ()
     return list({c.name: c for c in [*chosen, *ALWAYS]}.values())
 

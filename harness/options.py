@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from checkers.api import Context
-from harness.schedule.items import TURN
+from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
@@ -50,7 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
     calm: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
-    scheduled: dict[str, int] = {}  # how many operations of each kind that has
+    scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
 
@@ -128,11 +128,16 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"
         return NO_LOSS if power and not synced else ()
 
+    def busy(self, workload: str) -> bool:
+        """Whether a workload's clients have anything to do. The schedule of a run may leave them
+        idle; then nothing is to be judged of what they did."""
+        return not self.scripted or bool(self.scheduled.get(workload))
+
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:
             # What a client does in a turn is its own affair, so nothing is known of how many.
-            known = {f: n for f, n in self.scheduled.items() if n and f != TURN}
-            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in known.items()}
+            known = {f: self.scheduled.get(f, 0) for f in (SEND, READ)}
+            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in known.items() if n}
         scheduled = self.rate * self.time_limit_ns / 1e9
         shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {
