@@ -14,7 +14,7 @@ from nemeses.partition import partition_fault
 from nemeses.power import power_fault
 from nemeses.process import kill_fault, pause_fault, restart_fault, stop_fault
 from nemeses.readdress import readdress_fault
-from nemeses.scripted import NEEDS, Scripted
+from nemeses.scripted import NEEDS, Scripted, complaint
 
 # What `kill`, `stop` and `restart` may hit; masters most of all, since it is their death that can
 # lose messages.
@@ -93,13 +93,13 @@ def scripted_package(
 
     Raises:
         MissingCapability: the environment cannot do one of its acts, or has not whom it concerns.
+        ScheduleError: nobody could do one of its acts.
     """
     names = {node.name for node in cluster.nodes}
     for act in script.acts:
-        if act.f not in NEEDS:
-            raise ScheduleError(
-                f"{act.id}: no act {act.f!r}; there are: {', '.join(sorted(NEEDS))}"
-            )
+        wrong = complaint(act, names)
+        if wrong:
+            raise ScheduleError(f"{act.id}: {wrong}")
         _possible(environment, NEEDS[act.f], f"act {act.id} ({act.f})")
         strange = [node for node in act.who.nodes if node not in names]
         if strange:

@@ -32,17 +32,17 @@ Where several are struck they are struck in one instant; what that was in truth 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from harness.client.outcome import Fail, Ok, Outcome
 from harness.cluster import ClusterView, Grudge, Part, Proof
 from harness.environments.api import CLIENT, Capability, Role
-from harness.schedule.items import EVERYBODY, Who
+from harness.schedule.items import EVERYBODY, Act, Who
 from histories.op import Op
 from nemeses.nodes import INSTEAD, told
 
@@ -75,7 +75,32 @@ AILMENTS = {
     "stop-delay": frozenset({"delay"}),
 }
 UNWRITABLE = frozenset({"frozen-disk", "full-disk"})
+PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
+REST = "rest"
+CHOICES = {"ways": ("both", "in", "out"), "clients": ("both", "with", "against")}  # first: usual
 PATIENCE_S = 0.15  # of a cut's probes: their own packets, once caught, are the proof
+
+
+def complaint(act: Act, nodes: Collection[str]) -> str:
+    """What of an act nobody could do, whatever the moment; empty if there is nothing.
+
+    Args:
+        act: what shall be done.
+        nodes: the names of all nodes.
+    """
+    if act.f not in NEEDS:
+        return f"no act {act.f!r}; there are: {', '.join(sorted(NEEDS))}"
+    if act.who.part and act.who.part not in PARTS:
+        return f"no part {act.who.part!r}; there are: {', '.join(sorted(PARTS))}"
+    for name, known in CHOICES.items():
+        if act.args.get(name, known[0]) not in known:
+            return f"{name} {act.args[name]!r} is none of {', '.join(known)}"
+    far = act.args.get("from", REST)
+    if isinstance(far, list | tuple):
+        strange = [n for n in far if n not in nodes]
+        return f"cut from {strange[0]!r}, which is no node" if strange else ""
+    known = (REST, *GROUPS, *get_args(Part))
+    return "" if far in known else f"cut from {far!r}, which is none of {', '.join(known)}"
 
 
 class Scripted:
@@ -189,7 +214,7 @@ class Scripted:
         return {}
 
     def _remember(self, f: str, nodes: list[str]) -> None:
-        if nodes and f in BACK:
+        if nodes and (f in BACK or f == "stop-partition"):
             self._last[LAST_REJOINED] = nodes
         elif nodes and f != "elect-master":
             self._last[LAST_VICTIM] = nodes
@@ -259,7 +284,7 @@ class Scripted:
         return {node: told(proof) for node, proof in proofs.items()}
 
     async def _grudge(self, victims: Sequence[str], args: dict[str, Any]) -> Grudge:
-        others = [n for n in await self._others(args.get("from", "rest")) if n not in victims]
+        others = [n for n in await self._others(args.get("from", REST)) if n not in victims]
         if "grudge" in args:
             given: Mapping[str, Sequence[str]] = args["grudge"]
             return {to: frozenset(sources) for to, sources in given.items()}
@@ -278,7 +303,7 @@ class Scripted:
     async def _others(self, whom: object) -> list[str]:
         if isinstance(whom, list | tuple):
             return [n for n in whom if n in self._nodes]
-        if whom == "rest":
+        if whom == REST:
             return list(self._nodes)
         if whom in GROUPS:
             return [n.name for n in self._cluster.by_role(GROUPS[str(whom)])]

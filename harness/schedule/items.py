@@ -275,6 +275,17 @@ def _validate(schedule: Schedule, name: str) -> None:
         if of and of not in known:
             raise ScheduleError(f"{name}: {act.id} concerns {of!r}, which is no act")
     timed: list[Load | Call] = [*schedule.loads, *schedule.calls]
-    early = [item.id for item in timed if item.at < 0]
+    whens = [(item.id, item.at) for item in timed]
+    whens += [(act.id, act.when.at) for act in schedule.acts]
+    early = [id_ for id_, at in whens if at < 0]
     if early:
         raise ScheduleError(f"{name}: {early[0]} is before the start")
+    for load in schedule.loads:
+        if load.rate <= 0 or not load.keys:
+            raise ScheduleError(f"{name}: {load.id} needs a rate above 0, and keys")
+    waiting = {act.id: act.when.after for act in schedule.acts if act.when.after in known}
+    while free := [id_ for id_, after in waiting.items() if after not in waiting]:
+        for id_ in free:
+            del waiting[id_]
+    if waiting:
+        raise ScheduleError(f"{name}: {', '.join(waiting)} wait for each other")

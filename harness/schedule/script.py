@@ -19,6 +19,7 @@ from harness.schedule.items import (
     READ,
     SEND,
     START,
+    TURN,
     Act,
     Call,
     Schedule,
@@ -63,16 +64,15 @@ class Calls(msgspec.Struct, frozen=True):
     def op(self, ctx: Context) -> Step | None:
         at, best, best_due, left = list(self.at), -1, 0, False
         for thread, calls in enumerate(self.by_thread):
+            free = bool(ctx.free_bits >> thread & 1)
+            if free:
+                at[thread] = _in_time(calls, at[thread], ctx.time - self.begun)
             if at[thread] == len(calls):
                 continue
             left = True
-            if not ctx.free_bits >> thread & 1:
-                continue
-            at[thread] = _in_time(calls, at[thread], ctx.time - self.begun)
-            if at[thread] < len(calls):
-                due = self.begun + ns(calls[at[thread]].at)
-                if best < 0 or due < best_due:
-                    best, best_due = thread, due
+            due = self.begun + ns(calls[at[thread]].at)
+            if free and (best < 0 or due < best_due):
+                best, best_due = thread, due
         after = msgspec.structs.replace(self, at=tuple(at))
         if best < 0:
             return (PENDING, after) if left else None
@@ -320,7 +320,7 @@ def queue_calls(
 def _checked(call: Call, threads: int, readers: int) -> int:
     if not 0 <= call.thread < threads:
         raise ScheduleError(f"{call.id}: no thread {call.thread}, there are {threads}")
-    if (call.f == READ) != (call.thread < readers):
+    if call.f not in (READ, SEND) or (call.f == READ) != (call.thread < readers):
         raise ScheduleError(f"{call.id}: thread {call.thread} does no {call.f}")
     if call.f == SEND and not (isinstance(call.value, list) and len(call.value) == 3):
         raise ScheduleError(f"{call.id}: a send needs [key, size, value], not {call.value!r}")
@@ -330,8 +330,18 @@ def _checked(call: Call, threads: int, readers: int) -> int:
 def turns(
     schedule: Schedule, workload: str, gen: Generator, first: int, threads: int
 ) -> Callable[[int], Generator]:
-    """Another workload's calls, for `Started`; arguments as `Turns`."""
+    """Another workload's calls, for `Started`; arguments as `Turns`.
+
+    Raises:
+        ScheduleError: a call is for a thread that there is not, or says what its client is to do.
+    """
     calls = tuple(c for c in schedule.expanded() if c.workload == workload)
+    for call in calls:
+        if call.f != TURN or not 0 <= call.thread < threads:
+            raise ScheduleError(
+                f"{call.id}: {workload} has turns of threads 0 to {threads - 1}, "
+                f"no {call.f} of thread {call.thread}"
+            )
     return lambda begun: Turns(gen, calls, begun, first, ("",) * threads)
 
 

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
+from harness.options import TOGETHER
 from harness.schedule.items import START, Act, Call, Load, Schedule, When
 
 T = TypeVar("T")
@@ -49,8 +50,9 @@ def simpler_settings(schedule: Schedule) -> Iterator[Schedule]:
         yield with_options(schedule, calm=True)
     if options.get("ending", "current") != "current":
         yield with_options(schedule, ending=None)
-    for name in options.get("workload", ()):
-        others = [w for w in options["workload"] if w != name]
+    workloads = options.get("workload", TOGETHER)
+    for name in workloads:
+        others = [w for w in workloads if w != name]
         if others:
             yield _without_workload(with_options(schedule, workload=others), name)
     if options.get("pinned"):
@@ -131,9 +133,12 @@ def without_acts(schedule: Schedule, gone: set[str]) -> tuple[Act, ...]:
     """The acts but these; what waited for one of them, or concerns whom it struck, goes or waits
     for what it waited for."""
     by_id = {act.id: act for act in schedule.acts}
+    gone = set(gone)
+    while more := {act.id for act in schedule.acts if act.who.of in gone} - gone:
+        gone |= more
     kept = []
     for act in schedule.acts:
-        if act.id in gone or (act.who.of and act.who.of in gone):
+        if act.id in gone:
             continue
         when = act.when
         while when.after in gone:
@@ -190,7 +195,7 @@ def fewer_calls(schedule: Schedule, parts: int, dear: frozenset[str]) -> Iterato
     that is tried. Source: Zeller, Hildebrandt, "Simplifying and Isolating Failure-Inducing Input"
     (2002)."""
     calls = sorted(schedule.calls, key=lambda c: (c.id in dear, c.at, c.id))
-    size = -(-len(calls) // parts)
+    size = max(1, -(-len(calls) // parts))
     for begin in range(0, len(calls), size):
         gone = {c.id for c in calls[begin : begin + size]}
         kept = tuple(c for c in schedule.calls if c.id not in gone)

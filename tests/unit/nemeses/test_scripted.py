@@ -1,4 +1,4 @@
-"""The nemesis of a schedule: acts on machines, whom they concern, what environments cannot do."""
+"""The nemesis of schedules: whom each act concerns at its moment, what is done, what is told."""
 
 import asyncio
 from typing import Any
@@ -6,119 +6,358 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.story import UNDONE_BY, heals
-from harness.client.outcome import Ok
-from harness.composition import HEALS, script_heals
-from harness.deployment import Deployment
-from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
-from harness.environments.local import LocalEnvironment
+from harness.client.outcome import Fail, Ok, Outcome
+from harness.environments.api import CLIENT, Capability, MissingCapability, Role
 from harness.faults import scripted_package
-from harness.options import Options
-from harness.schedule.items import Act, Schedule, Who
-from harness.targets.reference import ReferenceTarget
+from harness.generator import start_context
+from harness.schedule.items import Act, Schedule, ScheduleError, Who
+from harness.targets.api import Topology
 from histories.op import NEMESIS, Op
-from nemeses.palette import BANDS
-from nemeses.scripted import AILMENTS, NEEDS, Scripted
+from nemeses.scripted import NEEDS, Scripted
 
-# A fault of machines, what it is asked with, what is told of it, its heal.
-FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
-    ("bump-clock", {"offset_ms": -700}, {"off_ms": -700, "ppm": 0}, "reset-clock"),
-    ("bump-clock", {"drift_ppm": 900}, {"off_ms": 0, "ppm": 900}, "reset-clock"),
-    ("start-disk-fault", {"full": True}, {"kind": "full-disk", "sync_ms": None}, "stop-disk-fault"),
-    ("start-disk-fault", {"frozen": True}, {"kind": "frozen-disk", "sync_ms": None},
-     "stop-disk-fault"),
-    ("start-disk-fault", {"sync_ms": 80}, {"kind": "slow-disk", "sync_ms": 80}, "stop-disk-fault"),
-    ("start-delay", {"ms": 40}, {"ms": 40}, "stop-delay"),
-]  # fmt: skip
+BROKERS = ["b0-0", "b0-1", "b0-2"]
+CONTROLLERS = ["c0", "c1", "c2"]
+EVERYBODY = sorted(["n0", *CONTROLLERS, *BROKERS])
 
 
-def perform(cluster: FakeCluster, *acts: tuple[str, str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """What each act did, by node."""
+class Script:
+    """Acts on a fake cluster, one after another."""
 
-    async def main() -> list[dict[str, Any]]:
-        nemesis, found = Scripted(cluster, "key"), []
-        for f, name, asked in acts:
-            outcome = await nemesis.invoke(Op("info", NEMESIS, f, name, ext=asked))
-            assert isinstance(outcome, Ok), outcome
-            found.append(outcome.value)
-        return found
+    def __init__(self, topology: Topology = TRIO, key: str = "7/act") -> None:
+        self.cluster = FakeCluster(topology)
+        self.nemesis = Scripted(self.cluster, key)
+        self._count = 0
 
-    return asyncio.run(main())
+    def act(self, f: str, who: dict[str, Any] | None = None, *, id_: str = "", **args: Any) -> Any:
+        """Perform an act; what was told of each node."""
+        outcome = self.outcome(f, who, id_=id_, **args)
+        assert isinstance(outcome, Ok), outcome
+        return outcome.value
 
-
-@pytest.mark.parametrize(("f", "args", "seen", "heal"), FAULTS)
-def test_a_fault_of_machines_and_its_heal(
-    f: str, args: dict[str, Any], seen: dict[str, Any], heal: str
-) -> None:
-    cluster = FakeCluster(TRIO)
-    who = {"part": "slave", "count": 2}
-    struck, first, rest, nobody = perform(
-        cluster,
-        (f, "f1", {"who": who, "args": args}),
-        (heal, "f1.h1", {"who": {"of": "f1", "share": "first"}}),
-        (heal, "end", {}),
-        (heal, "again", {}),
-    )
-    told = {"holds": True, "role": "slave", **seen}
-    spread = {k: v for k, v in struck["b0-1"].items() if k == "spread_ms"}
-    assert struck == {"b0-1": {**told, **spread}, "b0-2": {**told, **spread}}
-    assert (list(first), list(rest)) == (["b0-1"], ["b0-2"]), "only who has something is healed"
-    assert nobody["nobody"]["holds"]
+    def outcome(
+        self, f: str, who: dict[str, Any] | None = None, *, id_: str = "", **args: Any
+    ) -> Outcome:
+        self._count += 1
+        ext = {k: v for k, v in (("who", who), ("args", args)) if v}
+        op = Op("info", NEMESIS, f, id_ or f"a{self._count}", ext=ext or None)
+        return asyncio.run(self.nemesis.invoke(op))
 
 
-def test_every_act_has_its_needs_its_heal_and_its_colour() -> None:
-    for f in {f for f, _, _, _ in FAULTS}:
-        assert NEEDS[f] <= SIMULATED_ONLY
-        assert UNDONE_BY[f] in AILMENTS
-        assert NEEDS[UNDONE_BY[f]] == NEEDS[f]
-        assert f in HEALS[UNDONE_BY[f]]
-        assert f in BANDS
-        assert heals(UNDONE_BY[f])
-        assert not heals(f)
+def is_nobody(told: dict[str, Any], f: str) -> bool:
+    return told == {"nobody": {"holds": True, "reason": f"nobody to {f}"}}
 
 
-def test_heals_come_before_starts_at_the_end() -> None:
-    script = Schedule(acts=(Act(id="a", f="start-disk-fault"),))
-    assert script_heals(script) == ["stop-disk-fault", "start"]
+# Whom.
 
 
-@pytest.mark.parametrize("f", sorted({f for f, _, _, _ in FAULTS}))
-def test_an_environment_that_cannot_refuses_by_name(f: str) -> None:
-    environment = LocalEnvironment.__new__(LocalEnvironment)
-    options = Options(environment="local", seed=1)
-    cluster = Deployment(environment, ReferenceTarget(), options.settings())
-    script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master")),))
-    [capability] = NEEDS[f]
-    assert isinstance(capability, Capability)
-    with pytest.raises(MissingCapability, match=f"local cannot do {capability.value}.*a .{f}."):
-        scripted_package(script, cluster, environment)
+def test_nodes_by_name() -> None:
+    script = Script()
+    told = script.act("kill", {"nodes": ["c1", "b0-2", "r0", "x9"]})
+    assert list(told) == ["c1", "b0-2"], "neither a spare nor one that there is not"
+    assert [told[n]["role"] for n in told] == ["controller", "broker"]
+    assert script.cluster.struck("kill") == ["c1", "b0-2"]
+    assert is_nobody(script.act("kill", {"nodes": ["c1"]}), "kill"), "it is down"
 
 
-@pytest.mark.parametrize("kind", ["full-disk", "frozen-disk"])
-@pytest.mark.parametrize("f", ["start", "restart", "terminate"])
-def test_on_a_disk_that_takes_nothing_nobody_starts_or_stops_in_good_order(
-    f: str, kind: str
-) -> None:
-    cluster = FakeCluster(TRIO)
-    cluster.sick = {"b0-1": {kind}}
-    if f == "start":
-        cluster.dead = {"b0-1"}
-    who = {"who": {"nodes": ["b0-1"]}}
-    [during] = perform(cluster, (f, "a", who))
-    assert list(during) == ["nobody"]
-    cluster.sick = {"b0-1": {"slow-disk"}}
-    [after] = perform(cluster, (f, "a", who))
-    assert list(after) == ["b0-1"]
+@pytest.mark.parametrize(
+    ("part", "among"),
+    [
+        ("master", ["b0-0"]), ("slave", ["b0-1", "b0-2"]), ("controller-leader", ["c0"]),
+        ("controller", CONTROLLERS), ("broker", BROKERS), ("namesrv", ["n0"]),
+        ("sync-state-set-slave", ["b0-1", "b0-2"]),
+    ],
+)  # fmt: skip
+def test_whoever_plays_the_part_now(part: str, among: list[str]) -> None:
+    script = Script()
+    [struck] = script.act("kill", {"part": part})
+    assert struck in among
+    everybody = Script().act("kill", {"part": part, "count": -1})
+    assert list(everybody) == among
+    assert {told["role"] for told in everybody.values()} == {part}
+    if len(among) > 1:
+        two = list(Script().act("kill", {"part": part, "count": 2}))
+        assert len(two) == 2
+        assert two == [n for n in among if n in two], "in order"
+        assert len(Script().act("kill", {"part": part, "count": 99})) == len(among)
 
 
-def test_who_ended_for_want_of_a_disk_is_down_for_every_act() -> None:
-    cluster = FakeCluster(TRIO)
-    cluster.sick = {"b0-1": set()}
-    who = {"who": {"nodes": ["b0-1", "b0-2"]}}
-    for f in ("kill", "terminate", "power-loss", "pause", "restart", "change-ip"):
-        cluster.ended, cluster.dead, cluster.held = {"b0-1": 1, "b0-2": 1}, set(), set()
-        [done] = perform(cluster, (f, "a", who))
-        assert list(done) == ["b0-2"], f
-    cluster.ended, cluster.dead = {"b0-1": 1, "b0-2": 1}, set()
-    [back] = perform(cluster, ("start", "s", {}))
-    assert list(back) == ["b0-1"], "whoever has no excuse stays as he is"
+def test_a_choice_is_keyed_by_the_act_and_the_run() -> None:
+    def chosen(key: str, id_: str, before: int = 0) -> list[str]:
+        script = Script(key=key)
+        for _ in range(before):
+            script.act("pause", {"part": "controller"})
+            script.act("resume")
+        return list(script.act("pause", {"part": "broker"}, id_=id_))
+
+    assert chosen("7/act", "f3") == chosen("7/act", "f3", before=4), "whatever came before"
+    by_id = {tuple(chosen("7/act", f"f{n}")) for n in range(20)}
+    by_seed = {tuple(chosen(f"{n}/act", "f3")) for n in range(20)}
+    assert len(by_id) == len(by_seed) == 3
+
+
+def test_where_nobody_plays_the_part_another_is_struck() -> None:
+    script = Script()
+    script.cluster.nobody.add("master")
+    [(node, told)] = script.act("kill", {"part": "master"}).items()
+    assert node in BROKERS
+    assert told["role"] == "broker"
+    script.cluster.dead.update(BROKERS)
+    assert is_nobody(script.act("kill", {"part": "master"}), "kill")
+
+
+def test_whom_another_act_struck_all_the_first_or_the_rest() -> None:
+    script = Script()
+    struck = list(script.act("kill", {"part": "controller", "count": -1}, id_="k"))
+    assert list(script.act("start", {"of": "k", "share": "first"})) == struck[:1]
+    assert list(script.act("start", {"of": "k", "share": "rest"})) == struck[1:]
+    assert is_nobody(script.act("start", {"of": "k"}), "start"), "all run again"
+    assert is_nobody(script.act("start", {"of": "never"}), "start")
+    assert list(script.act("pause", {"of": "k"})) == struck
+    assert is_nobody(script.act("pause", {"of": "k"}), "pause"), "they are paused"
+
+
+def test_the_last_victim_and_the_last_that_rejoined() -> None:
+    script = Script()
+    assert is_nobody(script.act("kill", {"part": "last-victim"}), "kill")
+    script.act("kill", {"nodes": ["b0-1"]}, id_="k")
+    script.act("pause", {"nodes": ["c2"]})
+    assert list(script.act("resume", {"part": "last-victim"})) == ["c2"]
+    assert is_nobody(script.act("start", {"part": "last-rejoined"}), "start"), "it runs"
+    script.act("start", {"of": "k"})
+    [(node, told)] = script.act("kill", {"part": "last-rejoined"}).items()
+    assert (node, told["role"]) == ("b0-1", "last-rejoined")
+    script.act("elect-master", replica=2)
+    assert list(script.act("start", {"part": "last-victim"})) == ["b0-1"], "nobody was struck since"
+
+
+def test_whoever_is_heard_again_has_rejoined() -> None:
+    script = Script()
+    script.act("start-partition", {"nodes": ["b0-0"]}, id_="c")
+    script.act("kill", {"nodes": ["b0-2"]})
+    script.act("stop-partition", {"of": "c"})
+    assert list(script.act("start", {"part": "last-victim"})) == ["b0-2"], "a heal strikes nobody"
+    script.act("start-partition", {"nodes": ["b0-1"]}, id_="d")
+    script.act("stop-partition", {"of": "d"})
+    assert list(script.act("kill", {"part": "last-rejoined"})) == ["b0-1"]
+
+
+def test_heals_that_name_nobody_are_for_everybody_and_faults_for_nobody() -> None:
+    script = Script()
+    script.act("kill", {"nodes": ["b0-0", "n0"]})
+    script.act("pause", {"nodes": ["c0", "c1"]})
+    assert sorted(script.act("start")) == ["b0-0", "n0"]
+    assert sorted(script.act("resume")) == ["c0", "c1"]
+    assert sorted(script.act("restore-ip")) == EVERYBODY
+    for f in ("kill", "pause", "restart", "change-ip", "power-loss", "terminate"):
+        assert is_nobody(script.act(f), f)
+    assert is_nobody(script.act("start"), "start")
+
+
+@pytest.mark.parametrize(
+    ("f", "verbs"),
+    [
+        ("kill", ["kill"]), ("terminate", ["stop"]), ("power-loss", ["power_loss"]),
+        ("pause", ["pause"]), ("restart", ["stop", "start"]), ("change-ip", ["change_ip"]),
+        ("restore-ip", ["restore_ip"]),
+    ],
+)  # fmt: skip
+def test_what_each_act_does(f: str, verbs: list[str]) -> None:
+    script = Script()
+    told = script.act(f, {"nodes": ["b0-0"]})["b0-0"]
+    assert script.cluster.done == [(verb, "b0-0") for verb in verbs]
+    assert told["holds"] is True
+    assert "spread_ms" not in told, "of one there is none"
+    for verb in verbs:
+        doubted = Script()
+        doubted.cluster.unproven.add(verb)
+        assert doubted.act(f, {"nodes": ["b0-0"]})["b0-0"]["holds"] is False
+
+
+def test_a_change_of_address_may_be_with_a_restart() -> None:
+    for restart in (True, False):
+        script = Script()
+        told = script.act("change-ip", {"nodes": ["b0-0"]}, restart=restart)
+        assert told["b0-0"]["restart"] is restart
+        told = script.act("restore-ip", {"nodes": ["b0-0"]}, restart=restart)
+        assert told["b0-0"]["restart"] is restart
+
+
+def test_several_are_struck_in_one_instant_and_how_far_apart_is_told() -> None:
+    script = Script()
+    told = script.act("kill", {"nodes": [*BROKERS, "c0"]})
+    spreads = {t["spread_ms"] for t in told.values()}
+    assert len(spreads) == 1
+    assert 0 <= spreads.pop() < 1000
+
+
+@pytest.mark.parametrize("f", ["murder", "bump-clocks", "inspect"])
+def test_an_act_that_there_is_not(f: str) -> None:
+    assert Script().outcome(f, {"nodes": ["b0-0"]}) == Fail(["no-such-act", f])
+
+
+# Cuts.
+
+
+def cut(who: dict[str, Any] | None = None, **args: Any) -> dict[str, list[str]]:
+    """Who does not hear whom."""
+    script = Script()
+    script.act("start-partition", who or {"nodes": ["b0-0"]}, id_="c", **args)
+    return {to: sorted(sources) for to, sources in script.cluster.named.get("c", {}).items()}
+
+
+OTHERS = [n for n in EVERYBODY if n != "b0-0"]
+
+
+def test_a_node_is_cut_from_all_others_both_ways() -> None:
+    assert cut() == {"b0-0": OTHERS, **{n: ["b0-0"] for n in OTHERS}}
+
+
+def test_cuts_of_one_way() -> None:
+    assert cut(ways="in") == {"b0-0": OTHERS}
+    assert cut(ways="out") == {n: ["b0-0"] for n in OTHERS}
+
+
+@pytest.mark.parametrize(
+    ("far", "nodes"),
+    [
+        ("brokers", ["b0-1", "b0-2"]), ("controllers", CONTROLLERS), ("namesrvs", ["n0"]),
+        ("controller-leader", ["c0"]), ("slave", ["b0-1", "b0-2"]), (["c1", "x9"], ["c1"]),
+        (["b0-0", "n0"], ["n0"]),
+    ],
+)  # fmt: skip
+def test_whom_it_is_cut_from(far: Any, nodes: list[str]) -> None:
+    assert cut(None, ways="in", **{"from": far}) == {"b0-0": nodes}
+
+
+def test_several_victims_hear_each_other() -> None:
+    made = cut({"nodes": ["b0-0", "b0-1"]})
+    left = [n for n in EVERYBODY if n not in ("b0-0", "b0-1")]
+    assert made["b0-0"] == made["b0-1"] == left
+    assert made["c0"] == ["b0-0", "b0-1"]
+
+
+def test_where_clients_are() -> None:
+    """`with` the victims: all others do not hear them; `against`: the victims do not."""
+    both, apart = cut(clients="both"), cut(clients="against")
+    assert not [n for n, sources in both.items() if CLIENT in sources]
+    assert [n for n, sources in apart.items() if CLIENT in sources] == ["b0-0"]
+    together = cut(clients="with")
+    assert [n for n, sources in together.items() if CLIENT in sources] == OTHERS
+    only = cut(None, ways="out", clients="against", **{"from": "namesrvs"})
+    assert only == {"b0-0": [CLIENT], "n0": ["b0-0"]}
+
+
+def test_a_cut_as_it_was_recorded() -> None:
+    given = {"c0": ["b0-0", CLIENT], "b0-0": []}
+    assert cut({"nodes": []}, grudge=given) == {"c0": sorted(["b0-0", CLIENT]), "b0-0": []}
+
+
+def test_a_cut_of_nobody_cuts_nothing() -> None:
+    script = Script()
+    assert is_nobody(script.act("start-partition"), "start-partition")
+    alone = script.act("start-partition", {"nodes": ["n0"]}, **{"from": "namesrvs"})
+    assert is_nobody(alone, "start-partition")
+    assert script.cluster.named == {}
+
+
+def test_cuts_have_names_and_are_healed_by_them() -> None:
+    script = Script()
+    script.act("start-partition", {"nodes": ["b0-0"]}, id_="c", ways="in", **{"from": ["c0"]})
+    told = script.act("start-partition", {"nodes": ["c1"]}, id_="d", ways="in", **{"from": ["c2"]})
+    assert told == {"c1": {"holds": True, "from": {"c2": 1}, "role": "controller"}}
+    assert sorted(script.cluster.named) == ["c", "d"]
+    assert list(script.act("stop-partition", {"of": "c"})) == ["b0-0"]
+    assert sorted(script.cluster.named) == ["d"]
+    assert is_nobody(script.act("stop-partition", {"of": "c"}), "stop-partition")
+    script.act("start-partition", {"nodes": ["b0-0"]}, id_="e", ways="in", **{"from": ["c0"]})
+    assert sorted(script.act("stop-partition")) == ["b0-0", "c1"], "of all that are in force"
+    assert script.cluster.named == {}
+    assert is_nobody(script.act("stop-partition"), "stop-partition")
+
+
+# Who leads.
+
+
+def test_a_replica_of_each_set_is_made_master() -> None:
+    script = Script(Topology(broker_sets=2, replicas=3))
+    told = script.act("elect-master", replica=1)
+    assert sorted(told) == ["b0-1", "b1-1"]
+    assert all(t["holds"] for t in told.values())
+    assert sorted(script.act("elect-master", replica=3)) == ["b0-0", "b1-0"], "round and round"
+    script.cluster.unproven.add("elect")
+    refused = script.act("elect-master", replica=2)
+    assert [t["holds"] for t in refused.values()] == [False, False]
+    allowed = script.act("elect-master", replica=2, refusable=True)
+    assert [(t["holds"], t["elected"]) for t in allowed.values()] == [(True, False)] * 2
+
+
+# As a package of a run.
+
+
+class Weak:
+    """An environment that can do little."""
+
+    name = "weak"
+    capabilities = frozenset({Capability.KILL, Capability.RESTART})
+
+    def lacking(self) -> dict[Capability, str]:
+        return {Capability.POWER_LOSS: "no disk of its own"}
+
+
+def package(*acts: Act) -> Any:
+    environment: Any = Weak()
+    return scripted_package(Schedule(acts=acts), FakeCluster(TRIO), environment)
+
+
+def test_what_an_environment_lacks_is_refused_by_name() -> None:
+    with pytest.raises(MissingCapability) as caught:
+        package(Act(id="k", f="kill"), Act(id="p", f="power-loss"))
+    said = "weak cannot do power-loss, which act p (power-loss) needs: no disk of its own"
+    assert str(caught.value) == said
+    with pytest.raises(MissingCapability, match=r"cannot do cut, which act c \(start-partition\)"):
+        package(Act(id="c", f="start-partition"))
+
+
+def test_whom_there_is_not_is_refused_by_name() -> None:
+    with pytest.raises(MissingCapability, match=r"act k \(kill\) concerns b7-0, which is not"):
+        package(Act(id="k", f="kill", who=Who(nodes=("b0-0", "b7-0"))))
+
+
+def test_an_act_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        ScheduleError, match=r"k: no act 'murder'; there are: .*change-ip, .* start"
+    ):
+        package(Act(id="k", f="murder"))
+
+
+@pytest.mark.parametrize("who", [Who(part="mastre"), Who(part="brokers")])
+def test_a_part_that_there_is_not_is_refused(who: Who) -> None:
+    with pytest.raises(ScheduleError, match=f"k: no part '{who.part}'; there are: broker, .*last-"):
+        package(Act(id="k", f="kill", who=who))
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"from": "slaves"}, "c: cut from 'slaves', which is none of rest, brokers, "),
+        ({"from": ["c0", "c9"]}, "c: cut from 'c9', which is no node"),
+        ({"from": 7}, "c: cut from 7, which is none of"),
+        ({"ways": "into"}, "c: ways 'into' is none of both, in, out"),
+        ({"clients": "apart"}, "c: clients 'apart' is none of both, with, against"),
+    ],
+)
+def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) -> None:
+    class Cutting(Weak):
+        capabilities = frozenset(Capability)
+
+    environment: Any = Cutting()
+    act = Act(id="c", f="start-partition", who=Who(part="master"), args=args)
+    with pytest.raises(ScheduleError, match=said):
+        scripted_package(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
+
+
+def test_a_package_draws_nothing_of_its_own() -> None:
+    made = package(Act(id="k", f="kill"))
+    assert made.generator.op(start_context(2, None)) is None  # type: ignore[arg-type]
+    assert made.fs == frozenset(NEEDS)
+    assert [n.name for n in FakeCluster(TRIO).by_role(Role.CONTROLLER)] == CONTROLLERS

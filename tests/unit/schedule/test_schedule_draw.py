@@ -1,0 +1,376 @@
+"""The schedule generator: pure, within its bounds, and in the end of every pair of factors."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import combinations, pairwise
+from typing import Any, get_args
+
+import pytest
+
+from harness.cluster import Part
+from harness.environments.api import SIMULATED_ONLY, Capability
+from harness.replay import options_for
+from harness.schedule.draw import (
+    EVENTS,
+    FAULTS,
+    LEASE_MS,
+    LENGTH_MS,
+    PINNED,
+    RATES,
+    READERS,
+    SATURATED_MS,
+    SHORTEST_MS,
+    SIZES,
+    THREADS,
+    WRITERS,
+    draw,
+    loads,
+)
+from harness.schedule.factors import (
+    FACTORS,
+    INSTEAD,
+    Row,
+    coverage,
+    covering_array,
+    every_pair,
+    pairs_of,
+    possible,
+    row_of,
+)
+from harness.schedule.items import EVENTS as KNOWN_EVENTS
+from harness.schedule.items import Act, Schedule, decode, encode
+from harness.schedule.keyed import Keyed
+from harness.schedule.script import queue_calls
+from harness.schedule.smaller import family
+from harness.targets.api import plan
+from nemeses.scripted import GROUPS, LAST_REJOINED, LAST_VICTIM, NEEDS
+
+SHORT_MS = 15_000
+SEEDS = range(120)  # of which every second takes a row of the covering array: all of it, and more
+QUIET = {"first-load": "none", "load": "steady"}  # nothing but faults
+USUAL: Row = {name: values[0] for name, values in FACTORS.items()}
+PARTS = {*get_args(Part), LAST_VICTIM, LAST_REJOINED}
+
+
+def drawn(seed: int, **other: str) -> Schedule:
+    return draw(seed, {**USUAL, **other}, length_ms=SHORT_MS)
+
+
+def many() -> Iterator[Schedule]:
+    return (draw(seed, row_of(seed), length_ms=SHORT_MS) for seed in SEEDS)
+
+
+# Keyed draws.
+
+
+def test_a_draw_depends_on_its_seed_and_key_alone() -> None:
+    one, other = Keyed(7), Keyed(7)
+    first = [one.bits("a", n) for n in range(50)]
+    assert [other.bits("a", n) for n in reversed(range(50))] == first[::-1]
+    assert len({*first, *(Keyed(8).bits("a", n) for n in range(50))}) == 100
+    assert one.bits("a", 1) != one.bits("a1") != one.bits("a", "1")
+
+
+def test_draws_are_within_their_bounds_and_meet_them() -> None:
+    draws, many_ = Keyed("x"), range(3000)
+    assert {draws.below(5, n) for n in many_} == set(range(5))
+    assert {draws.between(3, 5, n) for n in many_} == {3, 4, 5}
+    assert {draws.choice("abc", n) for n in many_} == set("abc")
+    assert sum(draws.chance(33, n) for n in many_) == pytest.approx(990, rel=0.1)
+    assert not any(draws.chance(0, n) for n in many_)
+    assert all(draws.chance(100, n) for n in many_)
+    logs = [draws.log_uniform(10, 100_000, n) for n in many_]
+    assert 10 <= min(logs) < max(logs) <= 100_000
+    for low in (10, 100, 1000, 10_000):  # each of equal ratios is as likely
+        assert sum(low <= n < 10 * low for n in logs) == pytest.approx(750, rel=0.15)
+
+
+def test_what_is_left_out_leaves_the_order_of_the_rest() -> None:
+    draws, names = Keyed(3), [f"b{n}" for n in range(9)]
+    order = draws.shuffled(names, "order")
+    assert sorted(order) == names != order
+    for gone in names:
+        left = draws.shuffled([n for n in names if n != gone], "order")
+        assert left == [n for n in order if n != gone]
+
+
+# What is drawn.
+
+
+def test_equal_seeds_draw_equal_schedules_and_others_do_not() -> None:
+    rows = [row_of(seed) for seed in (1, 2, 3)]
+    once = [draw(n, row, length_ms=SHORT_MS) for n, row in enumerate(rows)]
+    again = [draw(n, dict(reversed(row.items())), length_ms=SHORT_MS) for n, row in enumerate(rows)]
+    assert once == again
+    assert drawn(1).acts != drawn(2).acts
+    assert drawn(1).calls != drawn(2).calls
+
+
+def test_no_hash_seed_and_no_process_changes_a_schedule() -> None:
+    code = (
+        "from hashlib import sha256\n"
+        "from harness.schedule.draw import draw\n"
+        "from harness.schedule.factors import row_of\n"
+        "from harness.schedule.items import encode\n"
+        f"made = [draw(s, row_of(s), length_ms={SHORT_MS}) for s in (0, 1, 20, 33)]\n"
+        "print(sha256(b''.join(map(encode, made))).hexdigest())\n"
+    )
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True, check=True, timeout=60,
+        ).stdout
+        for hash_seed in ("0", "4242")
+    }  # fmt: skip
+    here = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    assert told == {here.stdout}
+    assert len(here.stdout) > 64
+
+
+def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
+    kinds = set()
+    for script in many():
+        assert decode(encode(script)) == script
+        options = options_for(script)
+        names = {node.name for node in plan(options.topology)}
+        keys = 2 * options.broker_sets
+        shares = tuple(tuple(range(n, keys, READERS)) for n in range(READERS))
+        queue_calls(script, options.concurrency, shares)
+        assert {c.value[0] for c in script.calls if c.f == "send"} <= set(range(keys))
+        assert all(c.thread < THREADS[c.workload] for c in script.calls if c.workload in THREADS)
+        assert {c.workload for c in script.calls} <= set(options.workload)
+        for act in script.acts:
+            assert act.f in NEEDS
+            assert set(act.who.nodes) <= names
+            assert act.who.part in (PARTS | {""})
+            assert act.args.get("from", "rest") in (PARTS | set(GROUPS) | {"rest"})
+        kinds |= {act.f for act in script.acts}
+    assert kinds == set(NEEDS) - {"elect-master"}, "every fault is drawn by somebody"
+    assert set(EVENTS) == set(KNOWN_EVENTS)
+
+
+def test_names_of_messages_and_items_are_unique() -> None:
+    for script in many():
+        values = [c.value[2] for c in script.calls if c.f == "send"]
+        assert len(values) == len(set(values))
+        # The last of a phase may come a moment too late to be done.
+        assert all(0 <= c.at < SHORT_MS / 1000 + 0.5 for c in script.calls)
+
+
+def test_lengths_of_runs_and_payloads() -> None:
+    lengths = {draw(s, USUAL | QUIET).header.length * 1000
+               for s in range(30)}  # fmt: skip
+    assert LENGTH_MS[0] <= min(lengths) < max(lengths) <= LENGTH_MS[1]
+    sizes = {
+        kind: [c.value[1] for c in drawn(5, payload=kind).calls if c.f == "send"]
+        for kind in ("small", "mixed", "large")
+    }
+    assert set(sizes["small"]) == {0}
+    low, high = SIZES["large"]
+    for kind, share in (("mixed", 0.08), ("large", 0.3)):
+        large = [size for size in sizes[kind] if size]
+        assert low <= min(large) <= max(large) <= high
+        assert len(large) == pytest.approx(share * len(sizes[kind]), rel=0.6)
+
+
+def hold_of(script: Schedule) -> list[float]:
+    """How long faults last that are healed after themselves, in ms."""
+    ids = {act.id: act for act in script.acts}
+    return [
+        1000 * a.when.at
+        for a in script.acts
+        if a.who.of and a.when.after == a.who.of and "whole" not in ids[a.who.of].f
+    ]
+
+
+@pytest.mark.parametrize("heartbeat", ["1500", "6000"])
+def test_lengths_of_faults(heartbeat: str) -> None:
+    """From 0.2 s to twice the longest time-out; about a third lasts longer than every time-out."""
+    longest = max(int(heartbeat), LEASE_MS)
+    row = {"heartbeat": heartbeat, "hang": "pause", "cut": "in", **QUIET}
+    holds = [ms for seed in range(150) for ms in hold_of(drawn(seed, **row))]
+    assert len(holds) > 400
+    assert SHORTEST_MS <= min(holds) < max(holds) <= 2 * longest
+    assert 0.33 < sum(ms >= longest for ms in holds) / len(holds) < 0.52
+    assert sum(ms < 1000 for ms in holds) / len(holds) > 0.1
+    short = [ms for s in range(60) for ms in hold_of(drawn(s, durations="short", **row))]
+    long = [ms for s in range(60) for ms in hold_of(drawn(s, durations="long", **row))]
+    assert max(short) <= longest / 4
+    assert min(long) >= longest
+
+
+def test_a_run_that_nobody_loads_has_no_calls() -> None:
+    quiet = {**QUIET, "workload": "queue+lock"}
+    assert drawn(1, **quiet).calls == ()
+    assert drawn(1, **quiet).acts
+    changing = [drawn(s, **{**quiet, "load": "changing"}).calls for s in range(20)]
+    assert any(changing), "that begins with nobody, and goes on with somebody"
+    assert not all(changing)
+
+
+@pytest.mark.parametrize("level", sorted(RATES))
+def test_a_steady_load_is_as_it_is_called(level: str) -> None:
+    row = {**USUAL, "first-load": level, "load": "steady"}
+    phases = list(loads(Keyed(9), row, SHORT_MS))
+    expected = [(0, SHORT_MS, level)]
+    if level == "saturating":  # and only so long
+        expected = [(0, SATURATED_MS, level), (SATURATED_MS, SHORT_MS, "normal")]
+    assert phases == expected
+    calls = draw(9, row, length_ms=SHORT_MS).calls
+    asked = sum((end - begin) / 1000 * RATES[how] for begin, end, how in phases)
+    assert len(calls) == pytest.approx(asked, abs=2)
+
+
+def test_a_changing_load_has_phases_without_gaps() -> None:
+    levels = set()
+    for seed in range(40):
+        row = {**USUAL, "load": "changing"}
+        phases = list(loads(Keyed(seed), row, 60_000))
+        assert phases[0][0] == 0
+        assert phases[-1][1] == 60_000
+        assert all(one[1] == other[0] for one, other in pairwise(phases))
+        levels |= {level for _, _, level in phases}
+    assert levels == set(RATES)
+
+
+# Faults by their factors.
+
+
+def faults_of(script: Schedule) -> dict[str, list[Act]]:
+    found: dict[str, list[Act]] = {}
+    for act in script.acts:
+        found.setdefault(family(act), []).append(act)
+    return found
+
+
+def test_as_many_faults_as_there_shall_be() -> None:
+    counts = {len(faults_of(drawn(seed, **QUIET))) for seed in range(60)}
+    assert counts == set(range(FAULTS[0], FAULTS[1] + 1))
+    none = {"crash": "off", "cut": "off"}
+    assert drawn(1, **none).acts == ()
+    assert {act.f for act in drawn(1, **none, **{"whole-stop": "kill"}).acts} == {"kill", "start"}
+
+
+def test_faults_that_are_off_are_not_drawn() -> None:
+    only: list[tuple[dict[str, str], set[str]]] = [
+        ({"cut": "off"}, {"kill", "start"}),
+        ({"cut": "off", "crash": "restart"}, {"restart"}),
+        ({"cut": "off", "crash": "power-loss"}, {"power-loss", "start"}),
+        ({"crash": "off"}, {"start-partition", "stop-partition"}),
+        ({"crash": "off", "cut": "off", "hang": "pause"}, {"pause", "resume"}),
+        ({"crash": "off", "cut": "off", "move": "live"}, {"change-ip", "restore-ip"}),
+    ]
+    for row, fs in only:
+        assert {act.f for seed in range(8) for act in drawn(seed, **row).acts} == fs
+    moved = drawn(1, crash="off", cut="off", move="restart").acts
+    assert {bool(act.args.get("restart")) for act in moved} == {True}
+
+
+def test_a_cut_is_as_its_factors_say() -> None:
+    row = {"crash": "off", "cut": "out", "cut-shape": "isolate", "cut-packets": "reset",
+           "cut-clients": "against", "heal": "parts"}  # fmt: skip
+    cuts = [a for a in drawn(3, **row).acts if a.f == "start-partition"]
+    assert {repr(sorted(a.args.items())) for a in cuts} == {
+        "[('clients', 'against'), ('reset', True), ('ways', 'out')]"
+    }
+    linked = [a for s in range(9) for a in drawn(s, **{**row, "cut-shape": "link"}).acts]
+    assert {a.args["from"] for a in linked if a.f == "start-partition"} > {"controllers", "slave"}
+    assert not any("clients" in a.args for a in linked)
+
+
+def test_heals_in_parts_bring_back_everybody_once() -> None:
+    for seed in range(20):
+        for acts in faults_of(drawn(seed, cut="off", heal="parts", victims="several")).values():
+            strike, *heals = acts
+            assert [h.who.of for h in heals] == [strike.id] * 2
+            assert {h.who.share for h in heals} == {"first", "rest"}
+            assert [h.when.after for h in heals] == [strike.id, heals[0].id]
+
+
+def test_a_whole_stop_strikes_everybody_and_all_come_back() -> None:
+    orders = set()
+    for seed in range(10):
+        script = drawn(seed, **{"whole-stop": "power-loss"})
+        names = [node.name for node in plan(options_for(script).topology) if not node.spare]
+        [strike] = [a for a in script.acts if a.who.nodes and a.f == "power-loss"]
+        starts = [a for a in script.acts if family(a) == strike.id and a.f == "start"]
+        assert sorted(strike.who.nodes) == sorted(names)
+        assert sorted(n for a in starts for n in a.who.nodes) == sorted(names)
+        assert [a.when.after for a in starts] == [strike.id, *(a.id for a in starts[:-1])]
+        orders.add(tuple(a.who.nodes[0] for a in starts))
+    assert len(orders) > 7
+
+
+def test_triggers_and_victims() -> None:
+    timed = [a for s in range(20) for a in drawn(s, trigger="time").acts]
+    evented = [a for s in range(40) for a in drawn(s, trigger="event").acts]
+    assert not {a.when.after for a in timed} & set(EVENTS)
+    assert {a.when.after for a in evented} > set(EVENTS)
+    last = {a.who.part for s in range(20) for a in drawn(s, victims="last").acts}
+    assert last > {LAST_VICTIM, LAST_REJOINED}
+    several = {a.who.count for s in range(20) for a in drawn(s, victims="several").acts}
+    assert several == {1, 2, -1}
+
+
+def test_settings_follow_the_factors() -> None:
+    given: dict[str, Any] = drawn(1, clients="pinned", flush="async", files="small").header.options
+    assert given["pinned"] == PINNED
+    assert given["concurrency"] == READERS + WRITERS
+    assert given["keys"]["broker:flushDiskType"] == "ASYNC_FLUSH"
+    assert given["keys"]["broker:mappedFileSizeCommitLog"] == "262144"
+    assert "pinned" not in drawn(1).header.options
+    assert drawn(1, topology="1c-3r").header.options["controllers"] == 1
+    assert drawn(1).header.factors == USUAL
+
+
+# Factors.
+
+
+def test_the_covering_array_meets_every_pair_with_few_rows() -> None:
+    rows = covering_array()
+    assert coverage(rows).met == coverage(rows).of == len(every_pair())
+    assert coverage(rows).missing == ()
+    most = sorted((len(values) for values in FACTORS.values()), reverse=True)[:2]
+    assert most[0] * most[1] <= len(rows) <= 2 * most[0] * most[1]
+    assert all(row[name] in values for row in rows for name, values in FACTORS.items())
+
+
+def test_coverage_counts_pairs_of_values_of_two_factors() -> None:
+    names = len(FACTORS)
+    one = coverage([USUAL])
+    assert one.met == len(pairs_of(USUAL)) == names * (names - 1) // 2
+    assert one.of == sum(len(FACTORS[a]) * len(FACTORS[b]) for a, b in combinations(FACTORS, 2))
+    assert len(one.missing) == one.of - one.met
+    assert coverage([USUAL, USUAL]).met == one.met
+    assert coverage([USUAL, {**USUAL, "flush": "async"}]).met == one.met + names - 1
+    assert coverage([]).met == 0
+
+
+def test_every_second_seed_takes_a_row_of_the_array_in_turn() -> None:
+    rows = covering_array()
+    assert tuple(row_of(2 * n) for n in range(len(rows))) == rows
+    assert row_of(2 * len(rows)) == rows[0]
+    free = [row_of(2 * n + 1) for n in range(200)]
+    assert all(row.keys() == FACTORS.keys() for row in free)
+    for name, values in FACTORS.items():
+        usual = sum(row[name] == values[0] for row in free) / len(free)
+        assert usual == pytest.approx(0.5 + 0.5 / len(values), abs=0.12), name
+
+
+def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:
+    every = frozenset(Capability)
+    rows = [*covering_array(), {**USUAL, "crash": "power-loss", "move": "live"}]
+    for row in rows:
+        assert possible(row, every) == row
+        left = possible(row, every - SIMULATED_ONLY)
+        assert "power-loss" not in left.values()
+        changed = {name for name in row if row[name] != left[name]}
+        lacking = {factor for (factor, value), (need, _) in INSTEAD.items()
+                   if row[factor] == value and need in SIMULATED_ONLY}  # fmt: skip
+        assert changed == lacking
+        still = possible(row, every - {Capability.READDRESS})
+        assert still["move"] == "off"
+        needs = [NEEDS[a.f] for a in draw(1, left, length_ms=SHORT_MS).acts]
+        assert all(need <= every - SIMULATED_ONLY for need in needs)
