@@ -54,6 +54,7 @@ CLAIMS: tuple[Claim, ...] = (
         profiles=EVERY,
         checker="broker-ids",
         mutants=(
+            "apply_timeout_is_refusal",
             "identity_bound_to_address",
             "identity_not_synced",
             "identity_rewritten_unsafely",

@@ -5,6 +5,7 @@ its completion maps each node to what was done there, with the proof, as every f
 acts are those of the other faults; what each takes in `args`:
 
     kill, terminate, power-loss, pause, restart, start, resume
+    wipe              of a node that is down: its store is removed
     start-partition   from: whom the victims do not hear: ``rest`` (all others, the default),
                       ``brokers``, ``controllers``, ``namesrvs``, a part, or names of nodes;
                       ways: ``both``, ``in`` (only they do not hear), ``out`` (only they are not
@@ -54,6 +55,7 @@ NEEDS: dict[str, frozenset[Capability]] = {
     "resume": frozenset({Capability.PAUSE}),
     "restart": frozenset({Capability.KILL, Capability.RESTART}),
     "start": frozenset({Capability.RESTART}),
+    "wipe": frozenset({Capability.KILL}),
     "start-partition": frozenset({Capability.CUT}),
     "stop-partition": frozenset({Capability.CUT}),
     "change-ip": frozenset({Capability.READDRESS}),
@@ -185,6 +187,8 @@ class Scripted:
         match f:
             case "start":
                 return lambda n: not up(n) and writable(n)
+            case "wipe":
+                return lambda n: not up(n)
             case "resume":
                 return cluster.paused
             case "pause":
@@ -231,6 +235,7 @@ class Scripted:
             "resume": cluster.resume,
             "start": cluster.start,
             "restart": self._restart,
+            "wipe": cluster.wipe,
             "change-ip": partial(cluster.change_ip, restart=restart),
             "restore-ip": partial(cluster.restore_ip, restart=restart),
             "bump-clock": partial(
