@@ -64,6 +64,7 @@ def test_every_anomaly_is_explained() -> None:
         "S8b": ("epochs-differ",),
         "S9": ("missing-in-replica",),
         "S13": ("not-writable",),
+        "S13d": ("not-writable-during-fault",),
         "S14": ("replica-not-in-set",),
         "S14b": ("silent-member-stays",),
         "L1": ("granted-too-soon",),
