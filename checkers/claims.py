@@ -216,6 +216,16 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("unheard_never_dead",),
     ),
     Claim(
+        id="S13d",
+        promise="So it is while faults last that leave a majority of the controllers, the name "
+        "servers that answer, a member of the SyncStateSet and as many replicas as must "
+        "acknowledge connected, and nobody of them half alive: later than the bound for recovery "
+        "after the last change, some send succeeds.",
+        source="the project's issue",
+        profiles=EVERY,
+        checker="availability",
+    ),
+    Claim(
         id="S14",
         promise="A healed replica is a member of the SyncStateSet again within the bound for "
         "recovery.",

@@ -24,11 +24,12 @@ from typing import NamedTuple
 from checkers.calm import MEMBERSHIP
 from checkers.faults import HOLDS, Fault, faults
 from checkers.sightings import NEVER, SetSighting, Sighting
-from checkers.story import QUESTIONS, heals
+from checkers.story import QUESTIONS, UNDONE_BY, heals
 from histories.history import History
 from histories.observed import ReplicaView
 
 SILENCING = frozenset(("kill", "terminate", "pause", "power-loss"))
+CUT = "start-partition"
 REVIVING = frozenset(("start", "resume"))  # heals of silence, and of nothing else
 
 
@@ -127,9 +128,15 @@ def _is_silence(act: Fault) -> bool:
 
 def _undone(act: Fault, acts: Sequence[Fault]) -> int:
     """When (index) a fault was surely undone."""
+    wanted = UNDONE_BY.get(act.f)
     for heal in acts[bisect_left(acts, act.begun + 1, key=_begin) :]:
+        of_its_kind = heals(heal.f) and (heal.f == wanted or wanted is None)
+        if not of_its_kind or heal.f in REVIVING or not heal.holds:
+            continue
+        # Several cuts may lie between the same nodes; one that a schedule names ends alone.
+        named = heal.of == act.request if heal.of and act.f == CUT else True
         whole = heal.request is None or set(act.nodes) <= set(heal.nodes)
-        if heals(heal.f) and heal.f not in REVIVING and heal.holds and whole:
+        if named and whole:
             return NEVER if heal.ended is None else heal.ended
     return NEVER
 

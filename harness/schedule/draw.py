@@ -4,6 +4,7 @@ It draws phase by phase: load, which may be none and changes at any time, also w
 clients, of which some stay with one broker; payloads, up to several transfer batches; faults, each
 with its victims, its trigger, its length, and how it is healed. Lengths are log-uniform from 0.2 s
 to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
+Where faults shall last each is in force for longer than a cluster may take to recover from it.
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
@@ -39,6 +40,8 @@ SIZES = {"small": (0, 0), "large": (20_000, 60_000)}  # of payloads, in bytes; 0
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 SHORTEST_MS = 200
 LEASE_MS = 10_000  # of a queue's lock, which is the longest time-out in `fast`
+HOLDS = ("hold", "second part")  # what lasts where faults shall last: beyond the bound for recovery
+LASTING_MS = (32_000, 60_000)
 FAULTS = (3, 8)  # how many in a run
 KINDS = ("crash", "hang", "cut", "move", "clock", "disk", "link-delay")
 JUMP_MS = (100, 3_600_000)  # how far a clock is off
@@ -210,7 +213,9 @@ class Fault:
     def _duration(self, *what: int | str) -> int:
         """How long something lasts (ms)."""
         longest = max(int(self._row["heartbeat"]), LEASE_MS)
-        long_share = {"any": 33, "short": 0, "long": 100}[self._row["durations"]]
+        if self._row["durations"] == "lasting" and what[0] in HOLDS:
+            return self._draws.between(*LASTING_MS, *self._key("length", *what))
+        long_share = {"any": 33, "short": 0, "long": 100, "lasting": 33}[self._row["durations"]]
         if self._draws.chance(long_share, *self._key("long", *what)):
             return self._draws.between(longest, 2 * longest, *self._key("length", *what))
         bound = longest // 4 if self._row["durations"] == "short" else 2 * longest

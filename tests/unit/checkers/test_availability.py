@@ -316,6 +316,36 @@ def test_a_master_that_was_replaced_in_time_is_evidence() -> None:
     assert (verdict.valid, verdict.claims) == (True, ("S13", "S13b", "S14"))
 
 
+@pytest.mark.parametrize(
+    ("f", "of", "over"),
+    [
+        ("stop-partition", "f1", True),
+        ("stop-partition", "f2", False),
+        ("stop-partition", "", True),
+        ("restore-ip", "f1", False),
+        ("stop-delay", "", False),
+    ],
+)
+def test_a_cut_is_undone_by_its_own_heal_only(f: str, of: str, over: bool) -> None:
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    who = {"who": {"of": of}} if of else {}
+    for act in ("f1", "f2"):
+        r.at(1).begin(NEMESIS, "start-partition", act, args={"from": "controllers"})
+        r.end("info", NEMESIS, "start-partition", {"b0-0": {"holds": True}})
+        if act == "f2" and of != "f2":
+            r.begin(NEMESIS, "stop-partition", "h2", who={"of": "f2"})
+            r.end("info", NEMESIS, "stop-partition", {"b0-0": {"holds": True}})
+    r.at(3).begin(NEMESIS, f, "h", **who)
+    r.end("info", NEMESIS, f, {"b0-0": {"holds": True}})
+    r.at(10).fault("kill", **{"b0-2": True})
+    r.lives(0, leads=True)
+    r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
+    assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"] * over
+
+
 # Measured.
 
 

@@ -67,6 +67,7 @@ def test_every_anomaly_is_explained() -> None:
         "S9": ("missing-in-replica",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
+        "S13d": ("not-writable-during-fault",),
         "S14": ("replica-not-in-set",),
         "S14b": ("silent-member-stays",),
         "N1": ("address-listed-twice",),
