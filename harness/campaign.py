@@ -33,7 +33,7 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,6 +41,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
+from harness.journal import resumed
 from harness.remains import Left, left_of
 from histories.store import write_whole
 
@@ -167,7 +168,7 @@ def run_campaign(
     """
     folder.mkdir(parents=True, exist_ok=True)
     jobs, begun = jobs_of(campaign), time.monotonic()
-    done = {d.name: d for d in _journal(folder / JOURNAL)}
+    done = {d.name: d for d in resumed(folder / JOURNAL, Done)}
     for job in jobs:
         if job.name in done:
             say(f"done before: {job.name}")
@@ -186,16 +187,6 @@ def run_campaign(
         say(f"{result.seconds:6.1f} s  {job.name}: {word}")
     write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
     return [done[job.name] for job in jobs if job.name in done]
-
-
-def _journal(path: Path) -> Iterator[Done]:
-    """What is done already; a line that a crash cut off is not."""
-    if path.exists():
-        for line in path.read_bytes().splitlines():
-            try:
-                yield msgspec.json.decode(line, type=Done)
-            except msgspec.MsgspecError:
-                return
 
 
 def perform_job(job: Job, store: Path) -> Done:

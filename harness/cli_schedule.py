@@ -15,7 +15,7 @@ from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.runs import Judged
 from harness.schedule.draw import draw
 from harness.schedule.factors import array_row, coverage, possible
-from harness.schedule.smaller import family, with_options
+from harness.schedule.smaller import family
 from harness.show import show, word
 from harness.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
 from harness.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
@@ -187,9 +187,7 @@ def shrink(run: Path, signature: str, jobs: int, budget: int) -> int:
     The same command again goes on where the last one was cut off. The script is in the run's
     folder, for `maxq replay`.
     """
-    script, options = script_of(run)
-    if options is not None and options.mutant:
-        script = with_options(script, mutant=options.mutant)
+    script, _ = script_of(run)
     wanted = signature or signature_of(script)
     folder = (run if run.is_dir() else run.parent) / "shrunk"
     found = shrunk(script, folder, wanted, jobs=jobs, budget=budget)

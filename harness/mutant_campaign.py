@@ -17,6 +17,7 @@ from statistics import median_low
 
 import msgspec
 
+from harness.journal import resumed
 from harness.replay import Rate
 from harness.simulate import Told, run_seed
 from reference import mutants
@@ -140,12 +141,7 @@ class MutantCampaign:
         return count, False
 
     def _read(self) -> None:
-        path = self._folder / JOURNAL
-        for raw in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                line = msgspec.json.decode(raw, type=Line)
-            except msgspec.MsgspecError:
-                return  # a crash cut it off
+        for line in resumed(self._folder / JOURNAL, Line):
             if line.mutant in self._told:
                 self._told[line.mutant][line.told.seed] = line.told
 

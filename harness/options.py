@@ -1,5 +1,6 @@
 """What was asked of a run: stored with it, and enough to repeat it and to judge it."""
 
+from shlex import quote
 from typing import Literal
 
 import msgspec
@@ -165,8 +166,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",
         ]
+        words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += ["--calm"] if self.calm else []
-        words += [f"--set {key}={value}" for key, value in sorted(self.keys.items())]
+        words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
         if self.ending != "current":
             words.append(f"--ending {self.ending}")
         if self.mutant:

@@ -12,11 +12,15 @@ from typing import Any
 
 import msgspec
 
+from harness.cli_types import nearest
+from harness.composition import MAKERS as WORKLOADS
 from harness.options import Options
 from harness.runs import Judged, options_of, run_test
-from harness.schedule.items import SCHEDULE, Schedule, ScheduleError, ns, read
+from harness.schedule.items import SCHEDULE, Call, Load, Schedule, ScheduleError, ns, read
+from harness.schedule.smaller import with_options
 from harness.worlds import Around
 from histories.store import CONFIG, open_run
+from reference import mutants
 
 Z_95 = 1.96  # of the normal distribution, for an interval of 95 %
 
@@ -44,17 +48,19 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 def script_of(path: Path) -> tuple[Schedule, Options | None]:
-    """The schedule of a run's folder, with the run's options; or of a file, which has none.
+    """The schedule of a run's folder, with the run's options; or of a file, which has none. A
+    seeded bug of the run is in its schedule's header, too.
 
     Raises:
         ScheduleError, HistoryError: there is none.
     """
-    if path.is_dir():
-        script = read(path / SCHEDULE)
-        if not (path / CONFIG).exists():
-            return script, None
-        return script, options_of(open_run(path, allow_truncated=True))
-    return read(path), None
+    if not path.is_dir():
+        return read(path), None
+    script = read(path / SCHEDULE)
+    if not (path / CONFIG).exists():
+        return script, None
+    options = options_of(open_run(path, allow_truncated=True))
+    return with_options(script, mutant=options.mutant or None), options
 
 
 def options_for(script: Schedule, environment: str = "", **more: Any) -> Options:
@@ -82,12 +88,39 @@ def options_for(script: Schedule, environment: str = "", **more: Any) -> Options
         given["environment"] = environment
     strange = sorted(given.keys() - set(Options.__struct_fields__))
     if strange:
-        raise ScheduleError(f"header: no option {strange[0]!r}")
+        raise ScheduleError(
+            f"header: no option {strange[0]!r}{nearest(strange[0], Options.__struct_fields__)}"
+        )
     try:
         options = msgspec.convert(given, Options)
     except msgspec.ValidationError as error:
         raise ScheduleError(f"header: {error}") from None
+    _possible(script, options)
     return options
+
+
+def _possible(script: Schedule, options: Options) -> None:
+    """Whether there is everything that a schedule names: what is not would be left out in silence.
+
+    Raises:
+        ScheduleError: there is not.
+    """
+    for name in options.workload:
+        if name not in WORKLOADS:
+            raise ScheduleError(f"header: no workload {name!r}{nearest(name, WORKLOADS)}")
+    timed: list[Load | Call] = [*script.loads, *script.calls]
+    for item in timed:
+        if item.workload not in options.workload:
+            raise ScheduleError(
+                f"{item.id}: the run has no workload {item.workload!r}, it has: "
+                f"{', '.join(options.workload)}"
+            )
+    if options.mutant and options.mutant not in mutants.names():
+        raise ScheduleError(
+            f"header: no mutant {options.mutant!r}{nearest(options.mutant, mutants.names())}"
+        )
+    if options.pinned > options.concurrency:
+        raise ScheduleError("header: more threads are pinned than there are")
 
 
 def repeat(

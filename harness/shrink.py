@@ -19,6 +19,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.journal import resumed
 from harness.replay import Rate, options_for, other_seed, with_seed
 from harness.schedule import smaller
 from harness.schedule.items import Schedule, decode, encode
@@ -107,15 +108,25 @@ class Shrinker:
         folder: where the best and the journal are kept.
         signature: what it must show.
         jobs: simulations at a time.
-        budget: simulations in all.
+        budget: simulations in all, but for those under other seeds.
+        noise: under how many other seeds a script is run.
     """
 
-    def __init__(self, folder: Path, signature: str, *, jobs: int, budget: int = BUDGET) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        signature: str,
+        *,
+        jobs: int,
+        budget: int = BUDGET,
+        noise: int = NOISE_SEEDS,
+    ) -> None:
         self.simulations = 0
         self.others: dict[str, None] = {}
         self._folder = folder
         self._signature = signature
         self._budget = budget
+        self._noise = noise
         self._jobs = jobs
         self._seen: dict[str, Seen] = {}
         self._failed_not = self._tried_before()
@@ -126,9 +137,8 @@ class Shrinker:
         self._pool.shutdown(cancel_futures=True)
 
     def _tried_before(self) -> set[str]:
-        path = self._folder / TRIED
-        lines = path.read_bytes().splitlines() if path.exists() else ()
-        tried = [msgspec.json.decode(line, type=Tried) for line in lines if line.endswith(b"}")]
+        tried = resumed(self._folder / TRIED, Tried)
+        self.others |= {s: None for t in tried for s in t.found if s != self._signature}
         return {t.digest for t in tried if self._signature not in t.found}
 
     # Trying.
@@ -241,19 +251,20 @@ class Shrinker:
         all of it wider: each is kept if it fails no less often than what was there before.
         """
         chosen = smaller.with_options(smaller.chained(best), calm=None)
-        rate = self.rate(chosen, QUICK_SEEDS)
+        quick = min(QUICK_SEEDS, self._noise)
+        rate = self.rate(chosen, quick)
         for forms in (smaller.on_events, smaller.with_load, smaller.wider):
             if forms is smaller.wider and rate.hits >= RATE_WANTED * rate.runs:
                 break
-            chosen, rate = self._sturdier(chosen, rate, forms)
-        return chosen, self.rate(chosen, NOISE_SEEDS)
+            chosen, rate = self._sturdier(chosen, rate, forms(chosen))
+        return chosen, self.rate(chosen, self._noise)
 
     def _sturdier(
-        self, chosen: Schedule, rate: Rate, forms: smaller.Candidates
+        self, chosen: Schedule, rate: Rate, forms: Iterator[Schedule]
     ) -> tuple[Schedule, Rate]:
-        """The best of some forms, if it is no worse."""
-        for form in forms(chosen):
-            seen = self.rate(form, QUICK_SEEDS)
+        """The best of some forms, if it is no worse; as many seeds each as the rate is of."""
+        for form in forms:
+            seen = self.rate(form, rate.runs)
             if seen.hits >= rate.hits and seen.hits:
                 chosen, rate = form, seen
                 if seen.hits == seen.runs:
@@ -264,7 +275,6 @@ class Shrinker:
         """How often it fails under noise: other seeds, and every act a little early or late."""
         scripts = [noisy(script, number) for number in range(1, count + 1)]
         work = partial(examine, signature=self._signature)
-        self.simulations += count
         seen = list(self._pool.map(work, scripts))
         return Rate(sum(self._signature in s.found for s in seen), len(seen))
 
@@ -290,16 +300,22 @@ def digest_of(script: Schedule) -> str:
 
 
 def shrunk(
-    script: Schedule, folder: Path, signature: str, *, jobs: int, budget: int = BUDGET
+    script: Schedule,
+    folder: Path,
+    signature: str,
+    *,
+    jobs: int,
+    budget: int = BUDGET,
+    noise: int = NOISE_SEEDS,
 ) -> Shrunk:
-    """Shrink a schedule, as far as the budget goes.
+    """Shrink a schedule, as far as the budget goes; arguments as `Shrinker`.
 
     Raises:
         NotRepeated: it does not show the anomaly.
     """
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    shrinker = Shrinker(folder, signature, jobs=jobs, budget=budget)
+    shrinker = Shrinker(folder, signature, jobs=jobs, budget=budget, noise=noise)
     try:
         best = shrinker.shrink(script)
         small, rate = shrinker.script(best)

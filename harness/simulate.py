@@ -20,6 +20,7 @@ import msgspec
 
 from checkers.claims import CLAIMS
 from checkers.runner import Results
+from harness.journal import resumed
 from harness.judging import judge
 from harness.lifecycle import Telling
 from harness.options import Options
@@ -31,6 +32,7 @@ from harness.schedule.items import SCHEDULE, Schedule, encode
 from harness.schedule.keyed import Keyed
 from harness.schedule.past import as_performed
 from harness.simulation.oracle import OracleAnomaly
+from harness.simulation.steps import Steps
 from harness.worlds import Around, run_in_world
 from histories.history import History
 from histories.op import Op
@@ -52,9 +54,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     `valid` is the verdict's (true, false, "unknown"), or "failed" where there was no verdict.
     `judged` are the claims that were judged and hold; `found` the signatures of broken ones with
     how often; `doubts` why claims could not be judged. `virtual_s` is how long the cluster lived,
-    `cpu_s` what that took. `digest` is of the history; `verified`: a second run had the same.
-    `oracle` counts the broken invariants that it saw. `reached` is how far a mutant came: its code
-    `ran`, or `diverged` from what the right code would have done.
+    `cpu_s` what that took. `digest` is of the history, and `steps` of every step of the simulator
+    where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
+    invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
+    what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
     """
 
     seed: int
@@ -69,8 +72,10 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     ops: int = 0
     acknowledged: int = 0
     digest: str = ""
+    steps: str = ""
     run: str = ""
     verified: bool = False
+    length_ms: int = 0
     oracle: dict[str, int] = {}
     reached: str = ""
 
@@ -93,7 +98,14 @@ def drawn(seed: int, length_ms: int = 0) -> Schedule:
     return draw(seed, row_of(seed), length_ms=length_ms)
 
 
-def run_seed(seed: int, *, keep: Path | None = None, mutant: str = "", length_ms: int = 0) -> Told:
+def run_seed(
+    seed: int,
+    *,
+    keep: Path | None = None,
+    mutant: str = "",
+    length_ms: int = 0,
+    steps: bool = False,
+) -> Told:
     """Draw a seed's schedule, run it and judge it.
 
     Args:
@@ -101,20 +113,26 @@ def run_seed(seed: int, *, keep: Path | None = None, mutant: str = "", length_ms
         keep: where the folder of a run goes that is not as it should be; None: nowhere.
         mutant: a seeded bug.
         length_ms: of the main part; 0: drawn.
+        steps: digest every step as well, which takes its time.
     """
     script = drawn(seed, length_ms)
-    return run_script(script, options_for(script, "simulated", mutant=mutant), keep=keep)
+    options = options_for(script, "simulated", mutant=mutant)
+    told = run_script(script, options, keep=keep, steps=steps)
+    return msgspec.structs.replace(told, length_ms=length_ms)
 
 
-def run_script(script: Schedule, options: Options, *, keep: Path | None = None) -> Told:
+def run_script(
+    script: Schedule, options: Options, *, keep: Path | None = None, steps: bool = False
+) -> Told:
     """Run a schedule in the simulator and judge it; arguments as `run_seed`."""
     folder = Path(tempfile.mkdtemp(prefix="maxq-sim-"))
     told = Told(seed=options.seed, valid="failed", factors=script.header.factors)
     begun = time.process_time()
     levels: set[str] = set()
+    recorded = Steps() if steps else None
     try:
         with mutants.heard(lambda name, level: levels.add(level)):
-            told = _told(simulated(script, options, folder), options, told)
+            told = _told(simulated(script, options, folder, recorded), options, told)
     except Exception as error:  # one seed's failure must not end the campaign
         text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
         found = {f"failed/{type(error).__name__}": 1}
@@ -123,6 +141,7 @@ def run_script(script: Schedule, options: Options, *, keep: Path | None = None) 
     told = msgspec.structs.replace(
         told,
         cpu_s=round(time.process_time() - begun, 3),
+        steps=recorded.digest() if recorded is not None else "",
         reached=next((level for level in ("diverged", "ran") if level in levels), ""),
     )
     if keep is not None and (told.found or told.oracle):
@@ -147,13 +166,19 @@ class Simulated(msgspec.Struct, frozen=True):
     oracle: dict[str, int]
 
 
-def simulated(script: Schedule, options: Options, folder: Path | None = None) -> Simulated:
+def simulated(
+    script: Schedule,
+    options: Options,
+    folder: Path | None = None,
+    steps: Steps | None = None,
+) -> Simulated:
     """Run a schedule in the simulator.
 
     Args:
         script: what to do.
         options: how the run is set up (`harness.replay.options_for`).
         folder: where history, schedule and verdict are written; None: nowhere.
+        steps: records what the simulator does.
 
     Raises:
         Exception: there was no run, as `harness.lifecycle.perform`.
@@ -163,7 +188,8 @@ def simulated(script: Schedule, options: Options, folder: Path | None = None) ->
         run, silent = Run(made), Silent()
         run.save_config(config_of(options))
         write_whole(made / SCHEDULE, encode(script))
-        run_in_world(options, run, Around(script=script, collect=False), silent, lambda: True)
+        around = Around(script=script, collect=False, steps=steps)
+        run_in_world(options, run, around, silent, lambda: True)
         history = open_run(made).history
         results = judge(options, history)
         performed = as_performed(script, history)
@@ -222,12 +248,14 @@ class Campaign:
         self.folder = folder
         self._jobs = jobs
         self._verify = verify
+        self._length_ms = length_ms
         self._work = partial(run_seed, keep=folder, mutant=mutant, length_ms=length_ms)
 
     def run(self, seeds: Sequence[int]) -> Iterator[Told]:
         """What came of each seed, in their order."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        done = told_before(self.folder / JOURNAL)
+        before = resumed(self.folder / JOURNAL, Told)
+        done = {told.seed: told for told in before if self._is_done(told)}
         yield from (done[seed] for seed in seeds if seed in done)
         left = [seed for seed in seeds if seed not in done]
         with (self.folder / JOURNAL).open("ab") as journal:
@@ -235,6 +263,14 @@ class Campaign:
                 journal.write(msgspec.json.encode(told) + b"\n")
                 journal.flush()
                 yield told
+
+    def _is_done(self, told: Told) -> bool:
+        """Whether what was told is what would be told now."""
+        compared = told.verified or UNEQUAL in told.found
+        return told.length_ms == self._length_ms and (compared or not self._verifies(told.seed))
+
+    def _verifies(self, seed: int) -> bool:
+        return Keyed(seed).chance(self._verify, "verify")
 
     def _performed(self, seeds: Sequence[int]) -> Iterator[Told]:
         if self._jobs == 1:
@@ -245,12 +281,11 @@ class Campaign:
             yield from pool.map(self._verified, seeds)
 
     def _verified(self, seed: int) -> Told:
-        """Run a seed; of some also what a second run of it says."""
-        told = self._work(seed)
-        if not Keyed(seed).chance(self._verify, "verify"):
-            return told
-        again = self._work(seed)
-        if again.digest == told.digest:
+        """Run a seed; of some also what a second run of it says, down to each step."""
+        if not self._verifies(seed):
+            return self._work(seed)
+        told, again = self._work(seed, steps=True), self._work(seed, steps=True)
+        if (again.digest, again.steps) == (told.digest, told.steps):
             return msgspec.structs.replace(told, verified=True)
         return msgspec.structs.replace(told, found={**told.found, UNEQUAL: 1})
 
@@ -336,16 +371,3 @@ def seeds_of(text: str) -> range:
     if end < int(first):
         raise ValueError(f"{text!r}: the last seed is before the first")
     return range(int(first), end + 1)
-
-
-def told_before(path: Path) -> dict[int, Told]:
-    """What an earlier part of the same campaign has done; a line that a crash cut off is not."""
-    done: dict[int, Told] = {}
-    if path.exists():
-        for line in path.read_bytes().splitlines():
-            try:
-                told = msgspec.json.decode(line, type=Told)
-            except msgspec.MsgspecError:
-                break
-            done[told.seed] = told
-    return done

@@ -13,7 +13,7 @@ import msgspec
 from checkers.faults import Fault, faults
 from checkers.story import QUESTIONS
 from harness.composition import APPLICANTS, LOCKERS
-from harness.options import SPARES, Options
+from harness.options import FLUSH, SPARES, Options
 from harness.schedule.items import (
     READ,
     SEND,
@@ -96,6 +96,8 @@ def differing(options: Options) -> dict[str, Any]:
     has of its own."""
     usual = msgspec.to_builtins(Options(environment="", seed=options.seed))
     found = msgspec.to_builtins(options)
+    if options.settings().sync_flush:  # which follows from the faults asked for, not from acts
+        found["keys"] = {FLUSH: "SYNC_FLUSH", **options.keys}
     left_out = ("seed", "time_limit_ns", "scripted", "scheduled", "nemesis", "rate", "lull_ns")
     return {k: v for k, v in found.items() if v != usual[k] and k not in left_out}
 

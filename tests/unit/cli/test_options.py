@@ -1,8 +1,10 @@
 """Options: the command that repeats a run is understood by the command line, exactly."""
 
 import shlex
+from typing import Any
 
 import click
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from harness.cli import SEED_MAX, cli
 from harness.cli_types import DURATION_NS_MAX
 from harness.faults import MAKERS
-from harness.options import TOGETHER, Options, decimal
+from harness.options import FLUSH, HEARTBEAT, NO_LOSS, TOGETHER, Options, decimal
 from harness.runs import options_from
 from reference import mutants
 
@@ -33,6 +35,18 @@ OPTIONS = st.builds(
     lull_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
     timing=st.sampled_from(["fast", "stock"]),
     mutant=st.sampled_from(["", *mutants.names()]),
+    pinned=st.integers(0, 2),
+    calm=st.booleans(),
+    ending=st.sampled_from(["current", "each-replica"]),
+    keys=st.dictionaries(
+        st.builds(
+            "{}:{}".format,
+            st.sampled_from(["namesrv", "controller", "broker"]),
+            st.from_regex(r"[A-Za-z][A-Za-z0-9._]{0,12}", fullmatch=True),
+        ),
+        st.from_regex(r"[ -~]{0,12}", fullmatch=True),
+        max_size=3,
+    ),
 )
 
 
@@ -58,6 +72,55 @@ def test_the_usual_command_is_short_to_read() -> None:
         "--namesrvs 1 --broker-sets 1 --replicas 3 --time-limit 1.5s --rate 50 --concurrency 10 "
         "--seed 7"
     )
+
+
+def test_what_is_not_as_ever_is_said() -> None:
+    options = Options(
+        environment="simulated",
+        seed=7,
+        keys={"broker:flushDiskType": "SYNC_FLUSH", "broker:a": "1"},
+        pinned=2,
+        calm=True,
+        ending="each-replica",
+    )
+    assert options.command().endswith(
+        "--seed 7 --pinned 2 --calm --set broker:a=1 --set broker:flushDiskType=SYNC_FLUSH "
+        "--ending each-replica"
+    )
+    assert parsed(options.command()) == options
+
+
+def test_power_suspends_what_no_disk_had_synced() -> None:
+    """S6, S9 to S11: a replica that answered before it synced may have less than it said."""
+    usual = Options(environment="simulated", seed=1)
+    assert usual.suspended() == ()
+    for nemesis in (("power-loss", "start"), ("kill", "power-loss")):
+        lost = msgspec.structs.replace(usual, nemesis=nemesis)
+        assert lost.suspended() == lost.context().suspended == NO_LOSS
+        for flush, suspended in (("SYNC_FLUSH", ()), ("ASYNC_FLUSH", NO_LOSS)):
+            synced = msgspec.structs.replace(lost, keys={FLUSH: flush})
+            assert synced.suspended() == suspended
+    fault = msgspec.structs.replace(usual, nemesis=("power",))
+    assert fault.suspended() == (), "which makes brokers sync"
+
+
+@pytest.mark.parametrize(
+    ("timing", "heartbeat", "recovery_s", "shrink_s"),
+    [
+        ("fast", None, 20.0, 8.0), ("fast", "1500", 20.0, 8.0), ("fast", "3000", 20.0, 8.0),
+        ("fast", "6000", 26.0, 14.0), ("stock", "10000", 60.0, 30.0),
+        ("stock", "12000", 64.0, 34.0),
+    ],
+)  # fmt: skip
+def test_slower_heartbeats_are_given_more_time(
+    timing: Any, heartbeat: str | None, recovery_s: float, shrink_s: float
+) -> None:
+    keys = {} if heartbeat is None else {HEARTBEAT: heartbeat}
+    options = Options(environment="simulated", seed=1, timing=timing, keys=keys)
+    assert options.recovery_s == recovery_s
+    context = options.context()
+    assert context.recovery_ns == round(recovery_s * 1e9)
+    assert context.shrink_ns == round(shrink_s * 1e9)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,32 @@
+"""Journals of long work: a line for each thing done, so that work that was cut off can go on.
+
+A crash may leave half a line at the end. What is appended behind it would be unreadable as well, so
+whoever goes on with a journal first cuts that off.
+"""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+def resumed(path: Path, line_type: type[T]) -> list[T]:
+    """The lines of a journal that is gone on with; none if there is no file. From the first that is
+    not whole on, the file is cut off."""
+    done: list[T] = []
+    if not path.exists():
+        return done
+    whole = 0
+    for line in path.read_bytes().splitlines(keepends=True):
+        try:
+            if not line.endswith(b"\n"):
+                break
+            done.append(msgspec.json.decode(line, type=line_type))
+        except msgspec.MsgspecError:
+            break
+        whole += len(line)
+    with path.open("r+b") as file:
+        file.truncate(whole)
+    return done

@@ -1,0 +1,218 @@
+"""Many seeds: `maxq simulate` tells each once, goes on where it was, and keeps what is wrong."""
+
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness import simulate as simulation
+from harness.cli import run_cli
+from harness.replay import script_of
+from harness.schedule.draw import draw
+from harness.schedule.factors import row_of
+from harness.schedule.items import SCHEDULE
+from harness.simulate import JOURNAL, UNEQUAL, Campaign, Summary, Told, run_seed, seeds_of
+
+ONE_JOB = ("--jobs", "1", "--length")
+BUG, FAILING = "ack_before_write", 5  # a seed that shows it within this length
+SHORT_MS = 8_000
+
+
+def journal_of(folder: Path) -> list[Told]:
+    lines = (folder / JOURNAL).read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Told) for line in lines]
+
+
+def test_seeds_are_told_and_the_same_command_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("simulate", "--seeds", "0..1", *ONE_JOB, "5s", "--store", str(tmp_path))
+    assert run_cli([*words]) == 0
+    first = capsys.readouterr().out
+    assert "verdicts: 2 valid" in first
+    assert "claims judged and held: " in first
+    assert "S6 2" in first
+    assert "pairs of values met: " in first
+    assert "virtual s in" in first
+    folder = tmp_path / "simulated" / "reference"
+    before = (folder / JOURNAL).read_bytes()
+    assert [t.seed for t in journal_of(folder)] == [0, 1]
+    assert [p.name for p in folder.iterdir()] == [JOURNAL], "nothing else is kept of what is right"
+
+    assert run_cli([*words]) == 0
+    assert capsys.readouterr().out == first
+    assert (folder / JOURNAL).read_bytes() == before, "nothing was simulated anew"
+
+    # A crash cut the last line off: that seed is run again, and all is as it was.
+    (folder / JOURNAL).write_bytes(before[:-30])
+    assert run_cli([*words]) == 0
+    assert [t.digest for t in journal_of(folder)] == [
+        msgspec.json.decode(line, type=Told).digest for line in before.splitlines()
+    ]
+    (folder / JOURNAL).write_bytes(before.splitlines(keepends=True)[0])
+    assert run_cli([*words, "--fresh"]) == 0
+    assert [t.seed for t in journal_of(folder)] == [0, 1]
+
+
+def test_a_seed_that_runs_twice_is_compared_by_every_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("simulate", "--seeds", "2..3", *ONE_JOB, "5s", "--store", str(tmp_path))
+    assert run_cli([*words]) == 0
+    plain = journal_of(tmp_path / "simulated" / "reference")
+    assert [(t.verified, t.steps) for t in plain] == [(False, "")] * 2
+    assert run_cli([*words, "--verify", "100%"]) == 0, "seeds that were not compared are not done"
+    told = journal_of(tmp_path / "simulated" / "reference")[2:]
+    assert [t.seed for t in told] == [2, 3]
+    assert all(t.verified for t in told)
+    assert len({t.steps for t in told}) == 2
+    assert [t.digest for t in told] == [t.digest for t in plain], "to look on changes nothing"
+    assert UNEQUAL not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("differs", ["digest", "steps"])
+def test_two_unequal_runs_of_a_seed_are_a_finding(tmp_path: Path, differs: str) -> None:
+    count = iter("ab")
+
+    def work(seed: int, *, steps: bool = False) -> Told:
+        assert steps
+        told = Told(seed=seed, valid=True, digest="d", steps="s")
+        return msgspec.structs.replace(told, **{differs: next(count)})
+
+    campaign = Campaign(tmp_path, jobs=1, verify=100)
+    campaign._work = work  # type: ignore[assignment]
+    [told] = campaign.run([7])
+    assert (told.found, told.verified) == ({UNEQUAL: 1}, False)
+    assert list(campaign.run([7])) == [told], "and is not done again"
+
+
+def test_seeds_of_another_length_are_other_runs(tmp_path: Path) -> None:
+    run: list[int] = []
+
+    def worked(campaign: Campaign, length_ms: int) -> Campaign:
+        def work(seed: int) -> Told:
+            run.append(seed)
+            return Told(seed=seed, valid=True, length_ms=length_ms)
+
+        campaign._work = work  # type: ignore[assignment]
+        return campaign
+
+    for length_ms, seeds in ((0, [1, 2]), (0, [2, 3]), (5000, [1, 2]), (5000, [1])):
+        campaign = worked(Campaign(tmp_path, jobs=1, length_ms=length_ms), length_ms)
+        assert sorted(told.seed for told in campaign.run(seeds)) == seeds
+    assert run == [1, 2, 3, 1, 2]
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, str]:
+    """Two seeds of a mutant, of which one is caught: the store, the exit code, what was told."""
+    store = tmp_path_factory.mktemp("broken")
+    words = ["simulate", "--seeds", f"{FAILING - 1}..{FAILING}", *ONE_JOB, "8s", "--mutant", BUG]
+    with redirect_stdout(StringIO()) as out:
+        code = run_cli([*words, "--store", str(store)])
+    return store, code, out.getvalue()
+
+
+def test_a_broken_promise_is_kept_with_its_folder_and_grouped(
+    broken: tuple[Path, int, str],
+) -> None:
+    store, code, out = broken
+    assert code == 1
+    assert "verdicts: 1 INVALID, 1 valid" in out
+    group = "S6/lost-tail S6/unseen S9/missing-in-replica oracle/acknowledged-beyond-end"
+    assert f"    1  {group}: seeds {FAILING}\n" in out
+    assert f"    1  oracle/acknowledged-beyond-end: seeds {FAILING - 1}\n" in out
+    folder = store / "simulated" / BUG
+    seen, wrong = journal_of(folder)
+    assert (seen.valid, seen.found) == (True, {}), "no history shows it, but the oracle saw it"
+    assert Path(seen.run).name == f"seed-{FAILING - 1}-{BUG}"
+    assert (wrong.valid, wrong.reached) == (False, "diverged")
+    assert wrong.found["S6/lost-tail"] > 0
+    assert "S6" not in wrong.judged
+    kept = Path(wrong.run)
+    assert kept == folder / f"seed-{FAILING}-{BUG}"
+    assert (kept / "history.jsonl").exists()
+    assert {p.name for p in folder.iterdir()} == {JOURNAL, kept.name, Path(seen.run).name}
+    drawn = draw(FAILING, row_of(FAILING), length_ms=SHORT_MS)
+    script, options = script_of(kept)
+    assert script.calls == drawn.calls
+    assert [a.id for a in script.acts] == [a.id for a in drawn.acts]
+    assert options is not None
+    assert options.mutant == BUG
+
+
+def test_what_is_kept_repeats_exactly_with_its_bug(
+    broken: tuple[Path, int, str], tmp_path: Path
+) -> None:
+    kept = broken[0] / "simulated" / BUG / f"seed-{FAILING}-{BUG}"
+    assert run_cli(["replay", str(kept), "--store", str(tmp_path)]) == 1
+    again = (tmp_path / "latest").resolve()
+    assert (again / "history.jsonl").read_bytes() == (kept / "history.jsonl").read_bytes()
+    assert (again / SCHEDULE).exists()
+
+
+def test_one_seeds_failure_does_not_end_the_campaign(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken_judge(*given: object) -> None:
+        raise RuntimeError("no verdict " * 900)
+
+    monkeypatch.setattr(simulation, "judge", broken_judge)
+    told = run_seed(2, keep=tmp_path, length_ms=1000)
+    assert told.valid == "failed"
+    assert told.found == {"failed/RuntimeError": 1}
+    assert told.error.startswith("RuntimeError: no verdict")
+    assert len(told.error) == simulation.TRACEBACK_MAX
+    assert told.run == str(tmp_path / "seed-2")
+    assert (tmp_path / "seed-2" / SCHEDULE).exists(), "it can be done again"
+
+
+def test_the_summary_groups_what_is_alike() -> None:
+    summary = Summary()
+    lost = {"S6/lost-tail": 3}
+    for seed in range(12):
+        summary.add(Told(seed=seed, valid=False, found=lost, virtual_s=10, cpu_s=2))
+    summary.add(
+        Told(seed=50, valid=True, judged=("S6", "S9"), acknowledged=1234, factors=row_of(0))
+    )
+    summary.add(Told(seed=51, valid="unknown", oracle={"two-masters": 2}, judged=("S9",)))
+    summary.add(Told(seed=52, valid="failed", found={"failed/KeyError": 1}, error="KeyError: 'x'"))
+    lines = list(summary.lines())
+    assert lines[0] == "   12  S6/lost-tail: seeds 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"
+    assert sorted(lines[1:3]) == [
+        "    1  failed/KeyError: seeds 52", "    1  oracle/two-masters: seeds 51",
+    ]  # fmt: skip
+    assert lines[3] == "verdicts: 12 INVALID, 1 failed, 1 unknown, 1 valid"
+    assert lines[4] == "claims judged and held: S6 1, S9 2"
+    assert lines[5].startswith("pairs of values met: 231 of ")
+    assert lines[6] == "120 virtual s in 24 CPU s (5.0 a CPU s), 1,234 messages acknowledged"
+
+
+def test_an_empty_summary_divides_by_nothing() -> None:
+    assert list(Summary().lines())[-1].startswith("0 virtual s in 0 CPU s (0.0 a CPU s)")
+    assert not Summary().due()
+
+
+@pytest.mark.parametrize(
+    ("text", "seeds"), [("7", [7]), ("0..3", [0, 1, 2, 3]), ("5..5", [5]), ("007", [7])]
+)
+def test_seeds_as_the_command_line_names_them(text: str, seeds: list[int]) -> None:
+    assert list(seeds_of(text)) == seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "names no seeds; write 7, or 0..999"), ("many", "names no seeds"),
+        ("0..", "names no seeds"), ("..9", "names no seeds"), ("-1..9", "names no seeds"),
+        ("0...9", "names no seeds"), ("1.5", "names no seeds"),
+        ("9..3", "the last seed is before the first"),
+    ],
+)  # fmt: skip
+def test_seeds_that_are_none(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(ValueError, match=said):
+        seeds_of(text)
+    assert run_cli(["simulate", f"--seeds={text}"]) == 254
+    assert said in capsys.readouterr().err

@@ -1,0 +1,173 @@
+"""The campaign of mutants, from journals written by hand: who counts as caught, and how soon."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.mutant_campaign import (
+    JOURNAL,
+    LIMIT,
+    RANGES,
+    STAGES,
+    Line,
+    MutantCampaign,
+    Row,
+    by_history,
+    seen_in,
+    table,
+)
+from harness.simulate import Told
+from reference import mutants
+
+BUG, OTHER = "ack_before_write", "lock_without_quorum"
+S6, L1 = {"S6/lost-tail": 3}, {"L1/two-owners": 1}
+
+
+def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> Told:
+    return Told(seed=seed, valid=not found, found=dict(found or {}), **more)
+
+
+def written(folder: Path, *lines: tuple[str, Told]) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    data = b"".join(msgspec.json.encode(Line(name, seen)) + b"\n" for name, seen in lines)
+    (folder / JOURNAL).write_bytes(data)
+    return folder
+
+
+def gone_on(
+    folder: Path, *names: str, budget_s: float | None = -1.0
+) -> tuple[list[Row], list[str]]:
+    """The rows, and what was said; without a budget nothing may be left to run."""
+    said: list[str] = []
+    campaign = MutantCampaign(folder, jobs=1, names=names)
+    campaign.run(budget_s=budget_s, say=said.append)
+    return list(campaign.rows()), said
+
+
+def ranges(*counts: int, found: Mapping[str, int] = S6) -> list[tuple[str, Told]]:
+    """Each range: so many seeds, of which the last was caught."""
+    lines = []
+    for first, count in zip(RANGES, counts, strict=True):
+        lines += [(BUG, told(first + n, reached="ran")) for n in range(count - 1)]
+        lines.append((BUG, told(first + count - 1, found, reached="diverged")))
+    return lines
+
+
+def test_the_median_of_the_ranges_is_how_soon_it_is_caught(tmp_path: Path) -> None:
+    [row], said = gone_on(written(tmp_path, *ranges(7, 1, 3)), BUG, budget_s=None)
+    assert said == [], "all ranges have come to their end"
+    assert (row.after, row.whole, row.fate) == (3, True, "caught")
+    assert (row.seeds, row.ran, row.diverged) == (11, 11, 3)
+    assert (row.checkers, row.rightly, row.liveness) == (3, 3, 0)
+    assert row.about == mutants.about(BUG)
+
+
+def test_another_claim_catches_as_well_but_not_rightly(tmp_path: Path) -> None:
+    [row], _ = gone_on(written(tmp_path, *ranges(1, 2, 2, found=L1)), BUG, budget_s=None)
+    assert (row.checkers, row.rightly, row.caught) == (3, 0, True)
+
+
+def test_ranges_that_go_on_are_told_and_nothing_begins_after_the_budget(tmp_path: Path) -> None:
+    some = [*ranges(2, 1, 1)[:3], (OTHER, told(0))]
+    rows, said = gone_on(written(tmp_path, *some), BUG, OTHER)
+    assert said == ["the budget is spent; run the same command again to go on"]
+    assert [(r.seeds, r.whole) for r in rows] == [(3, False), (1, False)]
+    assert [r.after for r in rows] == [2, None], "two ranges of three say 2 or sooner"
+    text = list(table(rows))
+    assert (
+        text[-1] == f"not finished: 2 mutants have ranges with less than {LIMIT} seeds and no catch"
+    )
+
+
+def test_a_range_ends_where_its_seeds_do(tmp_path: Path) -> None:
+    """A seed beyond a gap is of no range yet; a catch before it counts."""
+    lines = [(BUG, told(0)), (BUG, told(2, S6)), (BUG, told(10_000, S6)), (BUG, told(20_000, S6))]
+    [row], _ = gone_on(written(tmp_path, *lines), BUG)
+    assert not row.whole
+    assert row.after == 1
+
+
+def survivor(folder: Path, **more: Any) -> Row:
+    lines = [(BUG, told(first + n, **more)) for first in RANGES for n in range(LIMIT)]
+    [row], said = gone_on(written(folder, *lines), BUG, budget_s=None)
+    assert said == []
+    assert row.whole
+    assert row.after is None
+    return row
+
+
+@pytest.mark.parametrize(
+    ("more", "fate"),
+    [
+        ({}, "never reached"),
+        ({"reached": "ran"}, "reached without effect"),
+        ({"reached": "diverged"}, "unseen"),
+        ({"reached": "diverged", "found": {"S13/no-master": 1}}, "caught by other means"),
+        ({"reached": "diverged", "oracle": {"two-masters": 1}}, "caught by other means"),
+        ({"found": {"failed/InvariantViolation": 1}}, "caught by other means"),
+    ],
+)
+def test_the_fates_of_those_that_no_checker_catches(
+    tmp_path: Path, more: dict[str, Any], fate: str
+) -> None:
+    row = survivor(tmp_path, **more)
+    assert row.fate == fate
+    assert row.checkers == 0
+    assert row.seeds == 3 * LIMIT
+    assert row.caught_by_any == (fate == "caught by other means")
+
+
+def test_a_journal_that_was_cut_off_goes_on(tmp_path: Path) -> None:
+    folder = written(tmp_path, *ranges(1, 1, 1))
+    whole = (folder / JOURNAL).read_bytes()
+    (folder / JOURNAL).write_bytes(whole[:-9])
+    [row], said = gone_on(folder, BUG)
+    assert (row.seeds, len(said)) == (2, 1)
+    assert (folder / JOURNAL).read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
+    unknown = written(tmp_path / "other", ("a_mutant_that_was", told(0, S6)), *ranges(1, 1, 1))
+    assert gone_on(unknown, BUG, budget_s=None)[0] == gone_on(
+        written(tmp_path / "same", *ranges(1, 1, 1)), BUG, budget_s=None
+    )[0]  # fmt: skip
+
+
+def test_short_limits_come_first() -> None:
+    """A budget that ends early has seen every mutant, and of each every range."""
+    campaign = MutantCampaign(Path(), jobs=2, names=(BUG, OTHER))
+    assert campaign._wanted(STAGES[0]) == [
+        (name, first) for name in (BUG, OTHER) for first in RANGES
+    ]
+    campaign._told[BUG] = {n: told(n) for n in range(STAGES[0])}
+    assert (BUG, STAGES[0]) not in campaign._wanted(STAGES[0])
+    assert (BUG, STAGES[0]) in campaign._wanted(STAGES[1])
+    assert list(STAGES) == sorted(STAGES)
+    assert STAGES[-1] == LIMIT
+
+
+def test_who_accuses() -> None:
+    seen = told(1, {**S6, "S13/no-master": 1, "S14b/x": 2, "failed/KeyError": 1})
+    assert by_history(seen) == {"S6"}
+    assert seen_in(told(1, S6, oracle={"two-masters": 1})) == "S6/lost-tail, oracle/two-masters"
+    assert seen_in(told(1, reached="ran")) == "ran"
+    assert seen_in(told(1)) == "not reached"
+
+
+def test_the_table(tmp_path: Path) -> None:
+    rows, _ = gone_on(written(tmp_path, *ranges(7, 1, 3)), BUG, OTHER)
+    head, rule, bug, other, empty, caught, anyhow, left = table(rows)
+    assert head.count("|") == rule.count("|") == bug.count("|") == other.count("|") == 14
+    about = mutants.about(BUG)
+    assert bug == (
+        f"| {BUG} | {about.family} | {about.claim} | 11 | 11 | 3 | 3 | 3 | 0 | 0 | 0 | 3 | caught |"
+    )
+    assert other.endswith("| 0 | 0 | 0 | 0 | 0 | 0 | 0 | 0 | - | never reached |")
+    assert empty == ""
+    assert caught.endswith(": 1 of 2 (9% to 91%)")
+    assert anyhow == "caught by all means: 1 of 2 (9% to 91%)"
+    assert left.startswith("not finished: 1 mutants")
+
+
+def test_all_mutants_take_part_if_none_are_named() -> None:
+    assert [r.about.name for r in MutantCampaign(Path(), jobs=1).rows()] == mutants.names()
