@@ -210,6 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="the project's issue",
         profiles=EVERY,
         checker="availability",
+        mutants=("ha_address_of_first_master",),
     ),
     Claim(
         id="S14",
