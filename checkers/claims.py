@@ -178,6 +178,14 @@ CLAIMS: tuple[Claim, ...] = (
         checker="durability",
     ),
     Claim(
+        id="S11b",
+        promise="A log holds what clients send: where nobody sends, no epoch of any replica grows "
+        "beyond the record that begins it.",
+        source="the project's issue",
+        profiles=EVERY,
+        checker="replicas",
+    ),
+    Claim(
         id="S12",
         promise="Acknowledged messages of one sequential producer are in a queue in the order in "
         "which it sent them.",
