@@ -182,6 +182,14 @@ CLAIMS: tuple[Claim, ...] = (
         checker="durability",
     ),
     Claim(
+        id="S11b",
+        promise="A log holds what clients send: where nobody sends, no epoch of any replica grows "
+        "beyond the record that begins it.",
+        source="the project's issue",
+        profiles=EVERY,
+        checker="replicas",
+    ),
+    Claim(
         id="S12",
         promise="Acknowledged messages of one sequential producer are in a queue in the order in "
         "which it sent them.",
@@ -224,6 +232,7 @@ CLAIMS: tuple[Claim, ...] = (
         source="the project's issue",
         profiles=EVERY,
         checker="availability",
+        mutants=("ha_address_of_first_master",),
     ),
     Claim(
         id="S14",
