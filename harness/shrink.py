@@ -85,7 +85,8 @@ def examine(script: Schedule, signature: str) -> Seen:
     values: list[int] = []
     story = ""
     begun = main_part(run.history)
-    for anomaly in (a for v in run.results.verdicts for a in v.anomalies):
+    broken = [v for v in run.results.verdicts if v.valid is False]  # and not only measured
+    for anomaly in (a for v in broken for a in v.anomalies):
         found[anomaly.signature] = found.get(anomaly.signature, 0) + 1
         if anomaly.signature == signature and not story:
             story = anomaly.story
@@ -93,7 +94,7 @@ def examine(script: Schedule, signature: str) -> Seen:
             times = [(op.time - begun) / 1e9 for op in ops if op.is_client]
             values = [v for v in (anomaly.detail.get("value"),) if isinstance(v, int)]
     return Seen(
-        found=found if run.results.valid is False else {},
+        found=found,
         times=tuple(times),
         values=tuple(values),
         story=story,

@@ -212,7 +212,7 @@ def _seen(folder: Path) -> dict[str, int]:
 
 def _told(run: Simulated, options: Options, told: Told) -> Told:
     results, totals = run.results, run.history.totals
-    found = Counter(a.signature for v in results.verdicts for a in v.anomalies)
+    found = Counter(a.signature for v in results.verdicts if v.valid is False for a in v.anomalies)
     broken = {a.claim for v in results.verdicts for a in v.anomalies}
     doubts = [f"{v.checker}: {v.reason}" for v in results.verdicts if v.reason]
     promised = {c.id for c in CLAIMS if options.profile in c.profiles} - set(options.suspended())
@@ -220,7 +220,7 @@ def _told(run: Simulated, options: Options, told: Told) -> Told:
     return msgspec.structs.replace(
         told,
         valid=results.valid,
-        found=dict(sorted(found.items())) if results.valid is False else {},
+        found=dict(sorted(found.items())),
         judged=tuple(sorted(promised & set(held))),
         doubts=tuple(doubts),
         ops=len(run.history.ops),

@@ -331,6 +331,19 @@ def test_a_loss_that_no_profile_excludes_is_a_measurement(profile: str, valid: V
         assert verdict.reason == f"measured, and not promised under {profile}: lost-tail 1"
 
 
+def test_a_loss_that_the_runs_own_faults_suspend_is_a_measurement() -> None:
+    """S6 under a loss of power with nothing synced; a claim that is not named goes on."""
+    r = _three()
+    _drain(r, 1, (0, 10), (1, 11), end=2)
+    verdict = _judge(r, profile="P-SAFE", suspended=("S6", "S9", "S10", "S11"))
+    assert (verdict.valid, verdict.counts["lost-tail"]) == (True, 1)
+    assert verdict.reason == "measured, and not promised under P-SAFE and these faults: lost-tail 1"
+    assert _judge(r, profile="P-SAFE", suspended=("S9",)).valid is False
+    r.poll(1, (2, 99))
+    phantom = _judge(r, profile="P-SAFE", suspended=("S6", "S9", "S10", "S11"))
+    assert (phantom.valid, phantom.counts["phantom"]) == (False, 1), "that is nobody's loss"
+
+
 def test_a_phantom_is_wrong_under_any_profile() -> None:
     r = _three()
     r.poll(1, (0, 10), (1, 11), (2, 12), (3, 99))

@@ -3,6 +3,7 @@
 import hashlib
 from typing import Any
 
+import msgspec
 import pytest
 from cluster_recorder import Cluster, set_view
 
@@ -202,6 +203,22 @@ def test_where_nobody_promises_it_a_loss_is_measured(profile: Any) -> None:
     verdict = judge(r, Context(profile=profile))
     assert (verdict.valid, verdict.claims) == (True, ("S8", "S8b"))
     assert verdict.counts["missing-in-replica"] == 1
+
+
+def test_where_the_faults_suspend_it_a_loss_is_measured() -> None:
+    """S9; stores that differ are wrong all the same (S8)."""
+    r = run()
+    stored(r, 0)
+    r.store(log(1, 1, 0, FIRST, SENT[0]))
+    suspended = msgspec.structs.replace(CONTEXT, suspended=("S6", "S9", "S10", "S11"))
+    verdict = judge(r, suspended)
+    assert (verdict.valid, verdict.claims) == (True, ("S8", "S8b"))
+    assert verdict.counts["missing-in-replica"] == 1
+    assert verdict.reason.startswith("measured, and not promised under P-ALL and these faults: ")
+    r.store(log(2, 1, 0, FIRST[:-1] + b"!", *SENT))
+    differ = judge(r, suspended)
+    assert differ.valid is False
+    assert {a.claim for a in differ.anomalies} == {"S8"}
 
 
 def test_a_member_of_which_an_epoch_was_not_read_accuses_nobody() -> None:

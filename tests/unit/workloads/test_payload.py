@@ -34,6 +34,44 @@ def test_any_missing_or_added_byte_is_seen(
         assert isinstance(decode(key, other), str)
 
 
+SIZES = st.integers(0, 3000)
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, SIZES)
+def test_a_larger_payload_is_exactly_so_large(key: int, p: int, value: int, size: int) -> None:
+    small, body = encode(key, p, value), encode(key, p, value, size=size)
+    assert len(body) == max(size, len(small))
+    assert body.startswith(small)
+    assert decode(key, body) == value
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, SIZES, st.data())
+def test_any_damage_of_the_padding_is_seen(
+    key: int, p: int, value: int, size: int, data: st.DataObject
+) -> None:
+    """A changed byte, zeros from somewhere on, a byte too many."""
+    least = len(encode(key, p, value))
+    body = encode(key, p, value, size=least + 1 + size)
+    at = data.draw(st.integers(least, len(body) - 1))
+    changed = bytearray(body)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    zeros = body[:at] + bytes(len(body) - at)
+    for damaged in (bytes(changed), zeros, body + b"\0"):
+        assert decode(key, damaged) == CORRUPT + damaged[:CORRUPT_BYTES_MAX].hex()
+
+
+@given(NUMBERS, NUMBERS, NUMBERS, SIZES, st.data())
+def test_a_cut_of_the_padding_is_a_smaller_payload_and_nothing_else(
+    key: int, p: int, value: int, size: int, data: st.DataObject
+) -> None:
+    """Padding has no end of its own: a body's length is told by the frame that carries it."""
+    least = len(encode(key, p, value))
+    body = encode(key, p, value, size=least + size)
+    cut = data.draw(st.integers(0, len(body)))
+    expected: object = value if cut >= least else CORRUPT + body[:cut][:CORRUPT_BYTES_MAX].hex()
+    assert decode(key, body[:cut]) == expected
+
+
 @given(NUMBERS, NUMBERS, NUMBERS, NUMBERS)
 def test_a_payload_of_another_key_is_nobodys(key: int, other: int, p: int, value: int) -> None:
     assert isinstance(decode(other, encode(key, p, value)), str) == (other != key)
