@@ -51,6 +51,27 @@ class Started(msgspec.Struct, frozen=True):
         return self
 
 
+class Within(msgspec.Struct, frozen=True):
+    """What `gen` would do before `end` (ns), and pending from then on. A time limit takes the next
+    operation that is beyond it for the end of all, although somebody may only be busy."""
+
+    gen: Generator
+    end: int
+
+    def op(self, ctx: Context) -> Step | None:
+        step = self.gen.op(ctx)
+        if step is None:
+            return None
+        op, after = step
+        if op is not PENDING and op.time >= self.end:
+            return PENDING, self
+        return op, self if after is self.gen else Within(after, self.end)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        after = self.gen.update(ctx, event)
+        return self if after is self.gen else Within(after, self.end)
+
+
 class Calls(msgspec.Struct, frozen=True):
     """The calls of the workload queue. `at` is how many of each thread's are over; `assigned` who
     of each thread's processes has been told what to read."""
@@ -310,9 +331,12 @@ def queue_calls(
         if call.workload == "queue":
             by_thread[_checked(call, threads, len(shares))].append(call)
 
+    length = ns(schedule.header.length)
+
     def make(begun: int) -> Generator:
         nobody = (0,) * threads
-        return Calls(tuple(map(tuple, by_thread)), begun, shares, nobody, (None,) * threads)
+        calls = Calls(tuple(map(tuple, by_thread)), begun, shares, nobody, (None,) * threads)
+        return Within(calls, begun + length)
 
     return make
 
@@ -342,10 +366,12 @@ def turns(
                 f"{call.id}: {workload} has turns of threads 0 to {threads - 1}, "
                 f"no {call.f} of thread {call.thread}"
             )
-    return lambda begun: Turns(gen, calls, begun, first, ("",) * threads)
+    nobody, length = ("",) * threads, ns(schedule.header.length)
+    return lambda begun: Within(Turns(gen, calls, begun, first, nobody), begun + length)
 
 
 def acts(schedule: Schedule, replicas: int) -> Callable[[int], Generator]:
     """The schedule's acts, for `Started`."""
     every = tuple(range(len(schedule.acts)))
-    return lambda begun: Acts(schedule.acts, begun, replicas, every)
+    length = ns(schedule.header.length)
+    return lambda begun: Within(Acts(schedule.acts, begun, replicas, every), begun + length)

@@ -207,6 +207,21 @@ def test_without_an_early_message_the_rest_is_sent_when_it_was() -> None:
     assert seen[0] == seen[1]
 
 
+def test_a_main_part_is_as_long_as_its_schedule_says() -> None:
+    """A cluster that hangs until the end hangs until the end, although nobody can do anything."""
+    hang = tuple(
+        Act(id=part, f="pause", when=When(at=0.5), who=Who(part=part, count=-1))
+        for part in ("broker", "controller", "namesrv")
+    )
+    late = Act(id="h", f="resume", when=When(at=60.0))
+    script = Schedule(header=Header(length=6.0, options=OPTIONS), acts=(*hang, late))
+    run = simulated(script, options_for(script))
+    begun = main_part(run.history)
+    healed = next(op.time for op in run.history.nemesis if op.f == "resume")
+    assert 5.9 <= (healed - begun) / SECOND_NS < 9  # observers that hang are waited for
+    assert run.performed.acts[-1].done is None
+
+
 # What cannot be done.
 
 

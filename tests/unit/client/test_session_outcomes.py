@@ -313,3 +313,37 @@ def test_a_poll_of_a_dead_or_unknown_broker_is_fail() -> None:
     found = poll_once(Cluster(silent, master=NOBODY))
     assert isinstance(found, Fail)
     assert found.error[0] == "NotSent"
+
+
+def test_a_pinned_session_speaks_with_its_broker_whatever_routes_say() -> None:
+    """As a producer that still holds an old route."""
+    cluster = Cluster(send_answers(0))
+    asked: list[str] = []
+
+    def pin(broker_set: str) -> str:
+        asked.append(broker_set)
+        return BROKER_B
+
+    async def main(session: Session, routes: RouteBook) -> list[Outcome]:
+        routed = await session.send(QUEUE, b"x", born_ms=1)
+        session.pinned = pin
+        stays = await session.send(QUEUE, b"y", born_ms=1)
+        session.pinned = lambda broker_set: NOBODY
+        return [routed, stays, await session.send(QUEUE, b"z", born_ms=1)]
+
+    routed, stays, nobody = cluster.run(main)
+    assert routed == Ok(5, ext={"node": SET, "broker": BROKER_A})
+    assert stays == Ok(5, ext={"node": SET, "broker": BROKER_B})
+    assert isinstance(nobody, Fail), "it looks for no other"
+    assert asked == [SET]
+    assert [len(fake.requests) for fake in (cluster.broker, cluster.other)] == [1, 1]
+
+
+def test_a_pinned_session_needs_no_route() -> None:
+    cluster = Cluster(send_answers(0), master=None)
+
+    async def main(session: Session, routes: RouteBook) -> Outcome:
+        session.pinned = lambda broker_set: BROKER_B
+        return await session.send(QUEUE, b"x", born_ms=1)
+
+    assert cluster.run(main) == Ok(5, ext={"node": SET, "broker": BROKER_B})

@@ -13,6 +13,7 @@ from harness.generators.simulate import Complete, Simulated, simulate
 from harness.schedule.items import (
     Act,
     Call,
+    Header,
     Load,
     Schedule,
     ScheduleError,
@@ -166,6 +167,15 @@ def test_without_one_call_all_others_are_as_they_were() -> None:
 def test_calls_that_nobody_can_do_are_refused(call: Call, said: str) -> None:
     with pytest.raises(ScheduleError, match=said):
         queue_calls(Schedule(calls=(call,)), THREADS, SHARES)
+
+
+def test_what_is_due_after_the_length_is_waited_for_and_never_done() -> None:
+    """Not the end of all: others may have more to do, and are only busy."""
+    script = Schedule(header=Header(length=2.0), calls=(send("a", 1), send("b", 2)))
+    made = queue_calls(script, THREADS, SHARES)
+    source = clients(time_limit(3 * SECOND_NS, any_of(Started(made), {"f": "w", "process": 0})))
+    seen = simulate(source, concurrency=THREADS, complete=answered(lambda op: 3000))
+    assert [(f, t) for t, _, f in begun(seen)] == [("w", 0), ("send", 1000)]
 
 
 # Turns of other workloads.

@@ -329,6 +329,66 @@ def test_a_writer_says_what_its_session_says(outcome: Outcome, want: Outcome) ->
     run(main())
 
 
+def test_a_final_read_follows_the_routes_whoever_was_pinned() -> None:
+    """Only a master can say where its log ends."""
+
+    async def main() -> None:
+        session: Any = FakeSession()
+        session.pinned = lambda broker_set: "b0-1"
+        client = reader(session)
+        await client.invoke(assign(0))
+        assert session.pinned is not None
+        await client.invoke(assign(0, seek=True))
+        assert session.pinned is None
+
+    run(main())
+
+
+@pytest.mark.parametrize("size", [0, 900])
+def test_a_writer_sends_as_much_as_it_is_asked_to(size: int) -> None:
+    sent: list[bytes] = []
+
+    class Sending(FakeSession):
+        async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
+            sent.append(body)
+            return Ok(0)
+
+    async def main() -> None:
+        session: Any = Sending()
+        client = Writer(session, KEYS, lambda: 0)
+        ext = {"size": size} if size else None
+        await client.invoke(Op("invoke", 3, "send", [["send", 1, 7]], ext=ext))
+
+    run(main())
+    assert sent == [payload.encode(1, 3, 7, size=size)]
+    assert len(sent[0]) >= size
+
+
+def test_the_last_threads_are_pinned_each_to_another_replica() -> None:
+    class Found(View):
+        def address(self, node: str) -> str:
+            return f"{node} at {self.moves}"
+
+        moves = 0
+
+    view: Any = Found(1)
+    view.nodes = plan(Topology(broker_sets=1, replicas=3))
+    none: Any = None
+    made = queue_workload(
+        view, none, none, concurrency=8, rate=9.0, drain_ns_max=SECOND_NS, wall_ms=lambda: 0,
+        pinned=3,
+    )  # fmt: skip
+    clients_made: list[Any] = [made.client(thread) for thread in range(8)]
+    pins = [client._session.pinned for client in clients_made]
+    assert [pin is not None for pin in pins] == [False] * 5 + [True] * 3
+    assert [pin("b0") for pin in pins[5:]] == ["b0-2 at 0", "b0-0 at 0", "b0-1 at 0"]
+    view.moves = 1
+    assert pins[5]("b0") == "b0-2 at 1", "it follows its broker to another address"
+    again: Any = made.client(5)
+    assert again._session.pinned("b0") == "b0-2 at 1", "so does every process of the thread"
+    assert made.shares == ((0,), (1,))
+
+
 def test_same_seed_same_operations() -> None:
     generator = clients(time_limit(SECOND_NS, workload().generator))
     runs = [simulate(generator, concurrency=6, seed=s).history for s in (1, 1, 2)]

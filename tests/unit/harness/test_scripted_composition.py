@@ -1,0 +1,130 @@
+"""A run as its schedule says: inspection, calls and acts, the heals, and how it ends."""
+
+from typing import Any
+
+import pytest
+from test_composition import workload
+
+from harness.cluster import Workload
+from harness.composition import Composed, elect, script_heals, scripted_steps
+from harness.generators.simulate import after, simulate
+from harness.options import Options
+from harness.schedule.items import Act, Call, Header, Schedule, When, decode, encode
+from histories.op import NEMESIS, Op
+
+SECOND_NS = 1_000_000_000
+SHARES = ((0,), (1,))
+
+
+def composed() -> Composed:
+    """The queue with two readers and two writers, locks, observers."""
+    queue = workload("queue", 4)
+    return Composed(
+        [
+            Workload(
+                name="queue", threads=4, generator=queue.generator,
+                final_generator=queue.final_generator, client=queue.client, topics={},
+                shares=SHARES,
+            ),
+            workload("lock", 2, final=False),
+            workload("observe", 1),
+        ]
+    )  # fmt: skip
+
+
+def played(script: Schedule, *, stop_after: int | None = None, **more: Any) -> list[Op]:
+    options = Options(environment="simulated", seed=1, workload=("queue", "lock"),
+                      time_limit_ns=5 * SECOND_NS, replicas=3, **more)  # fmt: skip
+    asked = [0]
+
+    def stopped() -> bool:
+        asked[0] += 1
+        return stop_after is not None and asked[0] > stop_after
+
+    made = composed()
+    source = scripted_steps(options, made, decode(encode(script)), stopped)
+    seen = simulate(source, concurrency=made.concurrency, complete=after(SECOND_NS // 10))
+    return seen.invocations
+
+
+SCRIPT = Schedule(
+    header=Header(length=5.0),
+    calls=(
+        Call(id="s0", at=1.0, thread=2, value=[0, 0, 0]),
+        Call(id="p0", at=1.0, thread=0, f="poll"),
+        Call(id="t0", at=2.0, thread=1, f="turn", workload="lock"),
+        Call(id="s1", at=9.0, thread=2, value=[0, 0, 1]),
+    ),
+    acts=(
+        Act(id="k", f="kill", when=When(at=0.5)),
+        Act(id="p", f="pause", when=When(at=1.5)),
+        Act(id="late", f="kill", when=When(after="p", at=60.0)),
+    ),
+)
+
+
+def test_a_run_does_what_its_schedule_says_and_nothing_else() -> None:
+    ops = [op for op in played(SCRIPT) if not op.f.startswith("observe")]
+    inspected = ops[0].time + SECOND_NS // 10
+    main = [(op.f, op.process, (op.time - inspected) / SECOND_NS) for op in ops[1:7]]
+    assert ops[0].f == "inspect"
+    assert main[:4] == [
+        ("kill", NEMESIS, 0.5), ("assign", 0, 1.0), ("send", 2, 1.0), ("poll", 0, 1.1),
+    ]  # fmt: skip
+    assert main[4:] == [("pause", NEMESIS, 1.5), ("lock", 5, 2.0)]
+
+
+def test_what_is_due_after_the_time_limit_is_not_done_but_all_is_healed() -> None:
+    ops = [op for op in played(SCRIPT) if op.f != "observe"]
+    fs = [op.f for op in ops]
+    assert fs.count("kill") == 1
+    assert fs.count("send") == 1
+    assert fs[-5:] == ["resume", "start", "await-recovery", "queue-final", "observe-final"]
+    assert [op.value for op in ops[-5:-3]] == ["end/resume", "end/start"]
+
+
+def test_observers_go_on_as_ever() -> None:
+    """Also while all that is left is beyond the time limit, and everybody else is only busy."""
+    assert sum(op.f == "observe" for op in played(SCRIPT)) > 40
+
+
+def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
+    ops = played(SCRIPT, stop_after=8)
+    assert sum(op.f == "observe" for op in ops) < 12
+    assert [op.f for op in ops][-5:] == [
+        "resume", "start", "await-recovery", "queue-final", "observe-final",
+    ]  # fmt: skip
+
+
+def test_at_the_end_each_replica_leads_and_is_read() -> None:
+    """S9: what one replica has, the others have, as consumers see it."""
+    ops = played(SCRIPT, ending="each-replica")
+    tail = [(op.f, op.value) for op in ops[-6:]]
+    assert [f for f, _ in tail] == ["elect-master", "queue-final"] * 3
+    assert [value for f, value in tail if f == "elect-master"] == ["end/0", "end/1", "end/2"]
+    asked = [op.ext for op in ops if op.f == "elect-master"]
+    assert asked == [{"args": {"replica": n}} for n in range(3)]
+    assert elect(2) == {"f": "elect-master", "value": "end/2", "args": {"replica": 2}}
+    assert not [op for op in played(SCRIPT) if op.f == "elect-master"]
+
+
+@pytest.mark.parametrize(
+    ("fs", "heals"),
+    [
+        (["kill"], ["start"]),
+        (["power-loss", "terminate"], ["start"]),
+        (["change-ip", "kill", "start-partition"], ["stop-partition", "restore-ip", "start"]),
+        (["restart"], []),
+        (["start", "resume", "stop-partition", "elect-master"], []),
+        (["pause", "kill"], ["resume", "start"]),
+        ([], []),
+    ],
+)
+def test_every_fault_of_a_schedule_is_healed_at_its_end(fs: list[str], heals: list[str]) -> None:
+    acts = tuple(Act(id=f"a{n}", f=f) for n, f in enumerate(fs))
+    assert script_heals(Schedule(acts=acts)) == heals
+
+
+def test_a_schedule_may_be_of_nothing() -> None:
+    fs = [op.f for op in played(Schedule(header=Header(length=5.0))) if op.f != "observe"]
+    assert fs == ["inspect", "await-recovery", "queue-final", "observe-final"]
