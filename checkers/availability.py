@@ -1,4 +1,4 @@
-"""Availability: writes come back after the heal, everybody rejoins, and the silent are dropped.
+"""Availability: writes are served, also during faults, all rejoin, the silent are dropped.
 
 Liveness has bounds, of the context: `recovery_ns` from the last disturbance on, `shrink_ns` for a
 silent member. A bound is broken only by an answer that was asked for after it. Whatever cannot be
@@ -6,15 +6,17 @@ told for sure (a heal without proof, a node that crashed by itself, nobody asked
 the verdict unknown, never false: the harness itself may have been slow.
 
 - S13: what `await-recovery` found out.
+- S13d: see `during`. Where no lull was long enough it is left out of the verdict.
 - S14: by what controllers said after the last disturbance. An answer after the bound that names
   every broker proves it; none of them doing so breaks it.
-- S14b: see `silence`. Where nobody was silent for long enough it is left out of the verdict.
+- S13b, S14b: see `silence`. Where nobody was silent for long enough it is left out of the verdict.
 
 How long each strike took to recover from (RTO) and what it cost (RPO) is counted: ``rto-ms@12`` and
 ``rpo@12`` belong to the strike that completed at op 12; an RTO of -1 means that no send succeeded
 any more.
 
-Claims: S13, S14, S14b (controller-ha 6.3). S14b is promised where all members must acknowledge.
+Claims: S13, S13b, S13d, S14, S14b (controller-ha 6.3). S14b is promised where all members must
+acknowledge.
 """
 
 from collections import defaultdict
@@ -26,6 +28,7 @@ import msgspec
 
 from checkers.api import Context, Verdict
 from checkers.calm import Calm, calm_after
+from checkers.during import Served, served, told_of
 from checkers.recovery import Recovery, losses, recoveries
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import (
@@ -60,11 +63,16 @@ class Availability:
     """The checker. See the module's text."""
 
     name = "availability"
-    claims = ("S13", "S14", "S14b")
+    claims = ("S13", "S13b", "S13d", "S14", "S14b")
 
     def check(self, history: History, context: Context) -> Verdict:
         found = recoveries(history)
-        return self.check_measured(history, context, found, losses(history) if found else None)
+        try:
+            sends = served(history, context)
+        except HistoryError as error:
+            return unreadable(self, error)
+        cost = losses(history) if found else None
+        return self.check_measured(history, context, found, cost, sends)
 
     def check_measured(
         self,
@@ -72,6 +80,7 @@ class Availability:
         context: Context,
         found: Sequence[Recovery],
         cost: Mapping[int, int] | None,
+        sends: Sequence[Served],
     ) -> Verdict:
         """Judge by what does not grow with the load, where sends were looked at already.
 
@@ -80,18 +89,20 @@ class Availability:
             context: how the run was set up.
             found: the recoveries from each strike.
             cost: what each strike cost, if anybody can say.
+            sends: what they came to while the cluster should have taken them.
         """
         try:
             case = _judge(history, context)
         except HistoryError as error:
             return unreadable(self, error)
+        _taken(context, case, sends)
         case.counts |= _measured(found, cost)
         unpromised = ("S14b",) if context.profile in NOT_ALL_ACK else ()
         return rule(self, history, context, case, unpromised=unpromised)
 
 
 def _judge(history: History, context: Context) -> Case:
-    case = Case(judged={"S13": 0, "S14": 0, "S14b": 0})
+    case = Case(judged={"S13": 0, "S13b": 0, "S13d": 0, "S14": 0, "S14b": 0})
     answers = set_sightings(history)
     replicas = replica_sightings(history)
     crashed = _writable(history, context, case)
@@ -152,6 +163,20 @@ def _not_writable(done: Op, calm: Calm, context: Context, found: _Recovered) -> 
     detail = {"after-ms": found.after_ms, "bound-ms": context.recovery_ns // 1_000_000}
     ops = (done.index,) if calm.at < 0 else (calm.at, done.index)
     return Found("S13", "not-writable", ops, said, detail)
+
+
+# S13d.
+
+
+def _taken(context: Context, case: Case, sends: Sequence[Served]) -> None:
+    """Judge the lulls in which sends should have succeeded."""
+    case.counts["lulls"] = len(sends)
+    for each in sends:
+        case.judged["S13d"] += each.judged
+        if each.judged and not each.tried.ok:
+            said, detail, ops = told_of(each, context)
+            case.found.append(Found("S13d", "not-writable-during-fault", ops, said, detail))
+    case.counts["lulls-judged"] = case.judged["S13d"]
 
 
 # S14.
@@ -250,6 +275,9 @@ def _dropped(
             stayed, judged = watch.judge(silence, quiet, context.shrink_ns)
             case.judged["S14b"] += judged
             case.found += [] if stayed is None else [_stayed(stayed)]
+            leads, judged = watch.judge_master(silence, quiet, context.recovery_ns)
+            case.judged["S13b"] += judged
+            case.found += [] if leads is None else [_not_replaced(leads)]
     case.counts["silences"] = len(found)
     case.counts["answers-on-silence-judged"] = case.judged["S14b"]
 
@@ -273,6 +301,27 @@ def _stayed(stayed: Stayed) -> Found:
     }
     ops = (silence.since, stayed.alive.at, v.at)
     return Found("S14b", "silent-member-stays", ops, said, detail)
+
+
+def _not_replaced(stayed: Stayed) -> Found:
+    silence, v = stayed.silence, stayed.answer
+    said = (
+        f"Broker set {silence.set}: {silence.node} (broker {silence.id}) led, and was silent since "
+        f"the {silence.fault.f} of op {silence.since}; {_s(stayed.for_ns)} after anything last "
+        f"happened it is still the master of epoch {v.view.master_epoch} ({v.node}, op {v.at}), "
+        f"although {stayed.alive.view.node} of the SyncStateSet ran (op {stayed.alive.at}) and "
+        "controllers answered. Nothing can be written meanwhile."
+    )
+    detail = {
+        "set": silence.set,
+        "node": silence.node,
+        "id": silence.id,
+        "fault": silence.fault.f,
+        "epoch": v.view.master_epoch,
+        "for-ms": stayed.for_ns // 1_000_000,
+    }
+    ops = (silence.since, stayed.alive.at, v.at)
+    return Found("S13b", "dead-master-stays", ops, said, detail)
 
 
 # Measured, not judged.

@@ -8,12 +8,13 @@ One row a claim. `docs/claims.md` is this list as a page:
 checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
 to `tests/unit/checkers/test_claims.py`, which compares this list with what checkers say they judge.
 
-Sources: controller-ha 6.2 and 6.3, container-acting-master 8.5.
+Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
 """
 
 import msgspec
 
 HA, LOCK = "controller-ha 6.3", "container-acting-master 8.5"
+ROUTES = "container-acting-master 8.1"
 SAFE = ("P-SAFE", "P-ALL")
 EVERY = (*SAFE, "P-NUM", "P-DEFAULT", "P-UNCLEAN")
 ALL_ACK = (*SAFE, "P-UNCLEAN")
@@ -53,6 +54,7 @@ CLAIMS: tuple[Claim, ...] = (
         profiles=EVERY,
         checker="broker-ids",
         mutants=(
+            "apply_timeout_is_refusal",
             "identity_bound_to_address",
             "identity_not_synced",
             "identity_rewritten_unsafely",
@@ -83,6 +85,7 @@ CLAIMS: tuple[Claim, ...] = (
             "alter_not_replicated",
             "election_keeps_set_epoch",
             "half_is_majority",
+            "raft_log_not_synced",
             "recovery_drops_last_entry",
             "term_forgotten",
             "vote_by_current_term",
@@ -125,6 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
         profiles=CLEAN,
         checker="epochs",
         mutants=(
+            "alter_not_fenced",
             "designated_from_outside",
             "elect_outside_set",
         ),
@@ -178,6 +182,14 @@ CLAIMS: tuple[Claim, ...] = (
         checker="durability",
     ),
     Claim(
+        id="S11b",
+        promise="A log holds what clients send: where nobody sends, no epoch of any replica grows "
+        "beyond the record that begins it.",
+        source="the project's issue",
+        profiles=EVERY,
+        checker="replicas",
+    ),
+    Claim(
         id="S12",
         promise="Acknowledged messages of one sequential producer are in a queue in the order in "
         "which it sent them.",
@@ -198,8 +210,29 @@ CLAIMS: tuple[Claim, ...] = (
             "group_forgotten_with_member",
             "late_close_evicts",
             "late_goodbye_evicts",
+            "raft_log_not_synced",
             "state_version_ignored",
         ),
+    ),
+    Claim(
+        id="S13b",
+        promise="A master that has gone silent is replaced within the bound for recovery, while "
+        "another member of its SyncStateSet runs and controllers answer.",
+        source=HA,
+        profiles=EVERY,
+        checker="availability",
+        mutants=("unheard_never_dead",),
+    ),
+    Claim(
+        id="S13d",
+        promise="So it is while faults last that leave a majority of the controllers, the name "
+        "servers that answer, a member of the SyncStateSet and as many replicas as must "
+        "acknowledge connected, and nobody of them half alive: later than the bound for recovery "
+        "after the last change, some send succeeds.",
+        source="the project's issue",
+        profiles=EVERY,
+        checker="availability",
+        mutants=("ha_address_of_first_master",),
     ),
     Claim(
         id="S14",
@@ -224,6 +257,23 @@ CLAIMS: tuple[Claim, ...] = (
             "caught_up_by_sending",
             "shrink_task_dies",
         ),
+    ),
+    Claim(
+        id="N1",
+        promise="A name server lists an address of a broker set under one id.",
+        source=ROUTES,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("address_under_two_ids",),
+    ),
+    Claim(
+        id="N5",
+        promise="A broker whose process is gone leaves the routes within the bound for a silent "
+        "member, where nothing but kills, stops and starts was done.",
+        source=ROUTES,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("dead_broker_stays",),
     ),
     Claim(
         id="L1",

@@ -21,7 +21,8 @@ NAMED_MAX = 5  # faults without proof that the reason names
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """One action of the nemesis, for reports. Indices and times (ns) of its two operations."""
+    """One action of the nemesis, for reports. Indices and times (ns) of its two operations. `asked`
+    is what a schedule asked beside the request, which is then the act's id; empty otherwise."""
 
     f: str
     process: str
@@ -33,6 +34,13 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     request: Any
     result: Any
     holds: bool
+    asked: dict[str, Any] = {}
+
+    @property
+    def of(self) -> str:
+        """The act whose fault this one heals, where a schedule names it."""
+        who = self.asked.get("who")
+        return str(who.get("of", "")) if isinstance(who, dict) else ""
 
 
 def faults(history: History) -> list[Fault]:
@@ -59,6 +67,7 @@ def _fault(begun: Op, done: Op | None) -> Fault:
         request=begun.value,
         result=result,
         holds=isinstance(result, dict) and bool(result) and all(map(_held, result.values())),
+        asked=begun.ext or {},
     )
 
 

@@ -7,8 +7,10 @@ acknowledged sends; `replica_logs` compares the stores of one set.
 - S8b and S9 bind the members of the last SyncStateSet, as a controller told it after the last
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
 
-Claims: S8, S8b, S9 (controller-ha 6.3). S9 is not promised where fewer than all members need to
-acknowledge, nor where somebody from outside the set may be elected.
+- S11b: see `unwritten`.
+
+Claims: S8, S8b, S9, S11b (controller-ha 6.3). S9 is not promised where fewer than all members need
+to acknowledge, nor where somebody from outside the set may be elected.
 """
 
 from collections import defaultdict
@@ -31,6 +33,7 @@ from checkers.replica_logs import (
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import SetSighting, Sighting, listed, set_sightings, sighting
 from checkers.story import when
+from checkers.unwritten import grown
 from histories.history import History
 from histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from histories.op import HistoryError, Op
@@ -79,7 +82,7 @@ class Replicas(Alone):
     """The checker. See the module's text."""
 
     name = "replicas"
-    claims = ("S8", "S8b", "S9")
+    claims = ("S8", "S8b", "S9", "S11b")
     reads = frozenset((REPLICA_LOG, "send"))
 
     def check(self, history: History, context: Context) -> Verdict:
@@ -154,8 +157,9 @@ def keys_of(op: Op) -> tuple[str, frozenset[int]]:
 def _case(history: History, context: Context, results: Mapping[str, SetStores]) -> Case:
     sets = results.values()
     total = Count(*map(sum, zip(*(s.looked for s in sets), strict=True))) if sets else Count()
-    case = Case(found=[f for s in sets for f in s.found])
-    case.judged = {"S8": total.pairs, "S8b": total.lists, "S9": total.messages}
+    more, epochs = grown(history)
+    case = Case(found=[*(f for s in sets for f in s.found), *more])
+    case.judged = {"S8": total.pairs, "S8b": total.lists, "S9": total.messages, "S11b": epochs}
     case.counts = {
         "replicas": total.replicas,
         "pairs-compared": total.pairs,

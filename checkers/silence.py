@@ -10,7 +10,10 @@ answer counts only if
 3. by an answer of the bound before, the master led in this very epoch;
 4. the master said so itself in between.
 
-What is left is provable; whatever is not is not judged. Claim: S14b (controller-ha 6.3).
+A master that went silent is replaced within a bound, if another member of its set runs and was not
+cut off: of that the first two conditions hold as well, and such a member answered in between.
+
+What is left is provable; whatever is not is not judged. Claims: S13b, S14b (controller-ha 6.3).
 """
 
 from bisect import bisect_left
@@ -21,11 +24,12 @@ from typing import NamedTuple
 from checkers.calm import MEMBERSHIP
 from checkers.faults import HOLDS, Fault, faults
 from checkers.sightings import NEVER, SetSighting, Sighting
-from checkers.story import QUESTIONS, heals
+from checkers.story import QUESTIONS, UNDONE_BY, heals
 from histories.history import History
 from histories.observed import ReplicaView
 
 SILENCING = frozenset(("kill", "terminate", "pause", "power-loss"))
+CUT = "start-partition"
 REVIVING = frozenset(("start", "resume"))  # heals of silence, and of nothing else
 
 
@@ -41,7 +45,8 @@ class Silence(NamedTuple):
 
 
 class Stayed(NamedTuple):
-    """An answer that still names a silent member; `alive` is what the master said meanwhile."""
+    """An answer that still names a silent broker, as a member or as the master; `alive` is what the
+    master said meanwhile, or another member."""
 
     silence: Silence
     answer: SetSighting
@@ -123,9 +128,15 @@ def _is_silence(act: Fault) -> bool:
 
 def _undone(act: Fault, acts: Sequence[Fault]) -> int:
     """When (index) a fault was surely undone."""
+    wanted = UNDONE_BY.get(act.f)
     for heal in acts[bisect_left(acts, act.begun + 1, key=_begin) :]:
+        of_its_kind = heals(heal.f) and (heal.f == wanted or wanted is None)
+        if not of_its_kind or heal.f in REVIVING or not heal.holds:
+            continue
+        # Several cuts may lie between the same nodes; one that a schedule names ends alone.
+        named = heal.of == act.request if heal.of and act.f == CUT else True
         whole = heal.request is None or set(act.nodes) <= set(heal.nodes)
-        if heals(heal.f) and heal.f not in REVIVING and heal.holds and whole:
+        if named and whole:
             return NEVER if heal.ended is None else heal.ended
     return NEVER
 
@@ -153,10 +164,13 @@ class Watch:
         for s in sorted(answers, key=lambda s: s.at):
             if s.at_ns >= 0:
                 self._led.setdefault((s.view.master, s.view.master_epoch), s.at_ns)
+        self._said: dict[int, list[Sighting[ReplicaView]]] = defaultdict(list)
         self._leading: dict[int, list[Sighting[ReplicaView]]] = defaultdict(list)
         for r in sorted(replicas, key=_begin):
-            if r.view.leads and r.view.id is not None:
-                self._leading[r.view.id].append(r)
+            if r.view.id is not None:
+                self._said[r.view.id].append(r)
+                if r.view.leads:
+                    self._leading[r.view.id].append(r)
 
     def judge(self, silence: Silence, quiet: Quiet, shrink_ns: int) -> tuple[Stayed | None, int]:
         """The first answer that names a silent member and should not; and how many were judged."""
@@ -167,7 +181,8 @@ class Watch:
             since = quiet.since(v.at)
             if since is None or v.at >= silence.until or silence.id == v.view.master:
                 continue
-            alive = self._alive(v, since[0])
+            master = -1 if v.view.master is None else v.view.master
+            alive = _first(self._leading.get(master, []), since[0], v.at)
             known_ns = self._led.get((v.view.master, v.view.master_epoch), v.begun_ns)
             for_ns = v.begun_ns - max(since[1], known_ns)
             if alive is None or for_ns <= shrink_ns:
@@ -178,12 +193,37 @@ class Watch:
                 return Stayed(silence, v, alive, for_ns), judged
         return None, judged
 
-    def _alive(self, v: SetSighting, since: int) -> Sighting[ReplicaView] | None:
-        """What the master said of itself since then."""
-        said = self._leading.get(-1 if v.view.master is None else v.view.master, [])
-        for s in said[bisect_left(said, since + 1, key=_begin) :]:
-            if s.at < v.at:
-                return s
-            if s.begun >= v.at:
-                break
-        return None
+    def judge_master(
+        self, silence: Silence, quiet: Quiet, bound_ns: int
+    ) -> tuple[Stayed | None, int]:
+        """The first answer in which a silent broker leads as before, and should not; and how many
+        were judged. None are where it did not lead before."""
+        before = [s for s in self._answers if s.at < silence.fault.begun]
+        if not before or before[-1].view.master != silence.id:
+            return None, 0
+        led, judged = (silence.id, before[-1].view.master_epoch), 0
+        for v in self._answers[bisect_left(self._answers, silence.since + 1, key=_begin) :]:
+            since = quiet.since(v.at)
+            if since is None or v.at >= silence.until or v.begun_ns - since[1] <= bound_ns:
+                continue
+            others = sorted(set(v.view.sync_state_set) - {silence.id})
+            said = (_first(self._said.get(i, []), since[0], v.at) for i in others)
+            alive = next((s for s in said if s is not None), None)
+            if alive is None:
+                continue
+            judged += 1
+            if (v.view.master, v.view.master_epoch) == led:
+                return Stayed(silence, v, alive, v.begun_ns - since[1]), judged
+        return None, judged
+
+
+def _first(
+    said: Sequence[Sighting[ReplicaView]], after: int, before: int
+) -> Sighting[ReplicaView] | None:
+    """The first of a broker's answers that lies between two indices."""
+    for s in said[bisect_left(said, after + 1, key=_begin) :]:
+        if s.at < before:
+            return s
+        if s.begun >= before:
+            break
+    return None

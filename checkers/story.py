@@ -28,6 +28,9 @@ UNDONE_BY = {
     "pause": "resume",
     "start-partition": "stop-partition",
     "change-ip": "restore-ip",
+    "bump-clock": "reset-clock",
+    "start-disk-fault": "stop-disk-fault",
+    "start-delay": "stop-delay",
 }
 UNDONE_BY_ITSELF = frozenset(("restart",))
 STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partition or of bad packets

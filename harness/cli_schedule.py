@@ -14,7 +14,7 @@ from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.runs import Judged
 from harness.schedule.draw import draw
-from harness.schedule.factors import coverage, possible, row_of
+from harness.schedule.factors import array_row, coverage, possible
 from harness.schedule.smaller import family
 from harness.show import show, word
 from harness.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
@@ -131,14 +131,15 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 @click.option("--base-image", default="", help="of the docker engine, to build on")
 @STORE
 def explore(seeds: str, environment: str, length: int | None, base_image: str, store: Path) -> int:
-    """Run what seeds draw, as `maxq simulate` does, one run after the other on real machines.
+    """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
 
-    Every run is stored with its report; at the end it is told which pairs of values were met.
+    Each seed takes a row of the covering array in turn. Every run is stored with its report; at
+    the end it is told which pairs of values were met.
     """
     wanted = wanted_seeds(seeds)
     around, rows, verdicts = Around(base_image=base_image), [], []
     for seed in wanted:
-        row = possible(row_of(seed), capabilities_of(environment))
+        row = possible(array_row(seed), capabilities_of(environment))
         script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
         options = options_for(script, environment)
         (judged,) = repeat(script, options, store, times=1, quiet=True, around=around)

@@ -4,7 +4,7 @@ Faults choose their victim by role at the time of the fault, so a view answers a
 the cluster, and says None where it cannot know. The lifecycle implements it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -115,6 +115,20 @@ class ClusterView(Protocol):
         that does not end in time is killed, and the proof does not hold."""
         ...
 
+    async def crashed(self) -> Mapping[str, int]:
+        """Nodes that should run and have ended by themselves, with their exit codes."""
+        ...
+
+    def excused(self, node: str) -> bool:
+        """Whether the node's disk was at fault since it was last started, so that it may well have
+        ended by itself."""
+        ...
+
+    def ailments(self, node: str) -> Set[str]:
+        """What faults have made of the node's machine: ``clock``, ``delay``, ``slow-disk``,
+        ``frozen-disk``, ``full-disk``."""
+        ...
+
     def paused(self, node: str) -> bool:
         """Whether a fault has paused the node."""
         ...
@@ -156,6 +170,36 @@ class ClusterView(Protocol):
         """End the cut of this name; None: all cuts. One proof for each machine that was cut: no
         rule is left but of other cuts, and nodes that run are met from where they were not. Empty
         where nothing was cut."""
+        ...
+
+    async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
+        """Set the machine's wall clock off and let it drift; prove it: it shows so much another
+        time than it would have. Needs `Capability.CLOCK`."""
+        ...
+
+    async def reset_clock(self, node: str) -> Proof:
+        """Set the wall clock right; prove it likewise."""
+        ...
+
+    async def break_disk(
+        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> Proof:
+        """Let the machine's disk take nothing more, take so long to sync, or never come to the end
+        of a sync; prove it by a file that is written. Needs `Capability.DISK`."""
+        ...
+
+    async def heal_disk(self, node: str) -> Proof:
+        """Let the disk be sound; prove it likewise. A node that the fault has ended is not started
+        again."""
+        ...
+
+    async def delay(self, node: str, *, ms: int) -> Proof:
+        """Let packets of all other machines of nodes take so much longer to the node's; prove it:
+        the machine says so, and nobody who reaches it does so sooner. Needs `Capability.DELAY`."""
+        ...
+
+    async def stop_delay(self, node: str) -> Proof:
+        """Let packets take as long as before; prove it likewise."""
         ...
 
     async def elect(self, node: str) -> Proof:

@@ -47,7 +47,8 @@ HEALS: dict[str, frozenset[str]] = {
     "stop-partition": frozenset({"start-partition"}),
     "resume": frozenset({"pause"}),
     "restore-ip": frozenset({"change-ip"}),
-    "start": frozenset({"kill", "terminate", "power-loss"}),
+    # A disk that takes nothing may have ended its node.
+    "start": frozenset({"kill", "terminate", "power-loss", "start-disk-fault"}),
 }
 INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take

@@ -1,15 +1,16 @@
 """A deployed cluster: its life from nothing to stopped, and what faults and workloads see of it.
 
 Implements `ClusterView` for every environment and target. The parts: `harness.nodes` (processes and
-the proofs of what was done to them), `harness.links` (cuts and addresses), `harness.inquiry` (what
-the cluster says of itself). Spares have machines and can be started, ended, moved and wiped, and
-are in no other way part of the cluster.
+the proofs of what was done to them), `harness.links` (cuts and addresses), `harness.hardware`
+(clocks, disks, slow ways), `harness.inquiry` (what it says of itself). Spares have machines and can
+be started, ended, moved and wiped, and are in no other way part of the cluster.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
 
 from harness.cluster import Grudge, Part, Proof
 from harness.environments.api import Environment, MachineSpec, Role
+from harness.hardware import Hardware
 from harness.inquiry import Inquiry, SetupFailed
 from harness.links import CUT_PROBE_TIMEOUT_S, Links
 from harness.nodes import NODE_LOG, START_TIMEOUT_S, Nodes
@@ -35,6 +36,7 @@ class Deployment:
         self._target = target
         self._nodes = Nodes(environment, target, settings)
         self._links = Links(environment, self._nodes, by_name=settings.by_name)
+        self._hardware = Hardware(environment, self._nodes)
         self._inquiry = Inquiry(environment, self._nodes, settings.cluster)
 
     # Life.
@@ -155,6 +157,12 @@ class Deployment:
     def paused(self, node: str) -> bool:
         return self._nodes.paused(node)
 
+    def excused(self, node: str) -> bool:
+        return self._nodes.excused(node)
+
+    def ailments(self, node: str) -> Set[str]:
+        return self._hardware.ailments(node)
+
     async def kill(self, node: str) -> Proof:
         return await self._nodes.kill(node)
 
@@ -196,6 +204,28 @@ class Deployment:
 
     async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
         return await self._links.heal(name=name)
+
+    # What is done to machines.
+
+    async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
+        return await self._hardware.bump_clock(node, offset_ms=offset_ms, drift_ppm=drift_ppm)
+
+    async def reset_clock(self, node: str) -> Proof:
+        return await self._hardware.reset_clock(node)
+
+    async def break_disk(
+        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> Proof:
+        return await self._hardware.break_disk(node, full=full, sync_ms=sync_ms, frozen=frozen)
+
+    async def heal_disk(self, node: str) -> Proof:
+        return await self._hardware.heal_disk(node)
+
+    async def delay(self, node: str, *, ms: int) -> Proof:
+        return await self._hardware.delay(node, ms=ms)
+
+    async def stop_delay(self, node: str) -> Proof:
+        return await self._hardware.stop_delay(node)
 
     # What is asked of controllers.
 

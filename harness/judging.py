@@ -10,6 +10,7 @@ from checkers.epochs import Epochs
 from checkers.faults import FaultProof
 from checkers.locks import Locks
 from checkers.replicas import Replicas
+from checkers.routes import Routes
 from checkers.runner import Results, check_all
 from checkers.stats import Stats
 from harness.options import Options
@@ -20,7 +21,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "lock": (Locks(),),
     "registration": (BrokerIds(),),
 }
-REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability())
+REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability(), Routes())
 ALWAYS: Sequence[Checker] = (FaultProof(), Stats())
 
 
@@ -32,7 +33,7 @@ def every_checker() -> list[Checker]:
 
 def checkers_of(options: Options) -> list[Checker]:
     """The checkers of a run. A broker that is alone in its set has nobody to disagree with."""
-    chosen = [c for name in options.workload for c in BY_WORKLOAD[name]]
+    chosen = [c for name in options.workload if options.busy(name) for c in BY_WORKLOAD[name]]
     chosen += REPLICATED if options.replicas > 1 else ()
     return list({c.name: c for c in [*chosen, *ALWAYS]}.values())
 

@@ -26,7 +26,7 @@ from reference.mutants import About
 RANGES = (0, 10_000, 20_000)  # where each begins
 STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit
 LIMIT = STAGES[-1]
-LIVENESS = frozenset(("S13", "S14", "S14b"))
+LIVENESS = frozenset(("S13", "S13d", "S14", "S14b"))
 JOURNAL = "journal.jsonl"
 SURVIVORS = ("never reached", "reached without effect", "unseen")
 WANTED = 0.9

@@ -46,6 +46,7 @@ class Nodes:
         self._pids: dict[str, int] = {}
         self._wanted = dict.fromkeys(self._by_name, False)
         self._paused = dict.fromkeys(self._by_name, False)
+        self._excused: set[str] = set()
 
     def node(self, name: str) -> Node:
         return self._by_name[name]
@@ -69,6 +70,14 @@ class Nodes:
 
     def paused(self, node: str) -> bool:
         return self._paused[node]
+
+    def excuse(self, node: str) -> None:
+        """Its disk is at fault: should it end by itself, that is no wonder."""
+        self._excused.add(node)
+
+    def excused(self, node: str) -> bool:
+        """Whether its disk was at fault since it was last started."""
+        return node in self._excused
 
     def spawned(self) -> list[str]:
         """Nodes that ever had a process, in order of their first start."""
@@ -152,19 +161,24 @@ class Nodes:
         self._pids[node] = status.pid
 
     async def start(self, node: str) -> Proof:
-        if node not in self._pids or (await self.status(node)).code is not None:
+        before = await self.status(node) if node in self._pids else None
+        ended = {}
+        if before is None or before.code is not None:
+            if before is not None and self._wanted[node]:
+                ended = {"had_ended_by_itself": before.code}
             await self.spawn(node)
             self._paused[node] = False
+            self._excused.discard(node)
         self._wanted[node] = True
 
         async def settled() -> bool:
-            ended = (await self.status(node)).code is not None
-            return ended or await self.port(node) == "open"
+            gone = (await self.status(node)).code is not None
+            return gone or await self.port(node) == "open"
 
         await until(settled, START_TIMEOUT_S)
         status, port = await self.status(node), await self.port(node)
         holds = status.code is None and port == "open"
-        return Proof(holds, {"pid": status.pid, "code": status.code, "port": port})
+        return Proof(holds, {"pid": status.pid, "code": status.code, "port": port, **ended})
 
     # Held and let go.
 

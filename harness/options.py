@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from checkers.api import Context
-from harness.schedule.items import TURN
+from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
@@ -14,6 +14,7 @@ SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, che
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
+IDLE_HEARTBEAT_S = 5.0  # haSendHeartbeatInterval, which no timing changes
 NO_LOSS = ("S6", "S9", "S10", "S11")
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 SPARES = 2  # brokers that the registration workload owns
@@ -50,7 +51,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
     calm: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
-    scheduled: dict[str, int] = {}  # how many operations of each kind that has
+    scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
 
@@ -92,7 +93,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
-            shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
+            shrink_ns=round((SHRINK_S[self.timing] + self._slower_s() + self._idle_s()) * 1e9),
             suspended=self.suspended(),
         )
 
@@ -108,21 +109,36 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         usual = HEARTBEAT_S[self.timing]
         return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
 
+    def _idle_s(self) -> float:
+        """How much later a silent replica is noticed where nobody writes for a while: a master that
+        has nothing to send speaks to it at its heartbeats only."""
+        return IDLE_HEARTBEAT_S if self.scripted or self.lull_ns else 0.0
+
     def suspended(self) -> tuple[str, ...]:
         """Claims that this run's faults suspend: nothing is promised of what no disk had synced.
 
         A replica that answered before it synced and then lost power has less than it said, and may
         be elected all the same, since whoever knows better may be away.
+
+        No other fault suspends anything. Leases, time-outs and catch-up limits are counted on
+        monotonic clocks, so a wall clock may show what it likes; a disk that takes nothing, or
+        syncs slowly, may keep a node from promising, never from what it promised; a slow way is a
+        slow network. What they take is liveness, while they last.
         """
         power = {"power", "power-loss"} & set(self.nemesis)
         synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"
         return NO_LOSS if power and not synced else ()
 
+    def busy(self, workload: str) -> bool:
+        """Whether a workload's clients have anything to do. The schedule of a run may leave them
+        idle; then nothing is to be judged of what they did."""
+        return not self.scripted or bool(self.scheduled.get(workload))
+
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:
             # What a client does in a turn is its own affair, so nothing is known of how many.
-            known = {f: n for f, n in self.scheduled.items() if n and f != TURN}
-            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in known.items()}
+            known = {f: self.scheduled.get(f, 0) for f in (SEND, READ)}
+            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in known.items() if n}
         scheduled = self.rate * self.time_limit_ns / 1e9
         shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {

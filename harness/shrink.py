@@ -3,13 +3,13 @@
 The same way is the same signature: claim and kind of anomaly. Candidates
 (`harness.schedule.smaller`) are simulated, at most so many; whatever fails becomes the best and is
 saved at once. What was tried is written down, so that a shrinking that was cut off goes on.
-Another anomaly on the way is told as a finding of its own. At the end times become conditions where
-that serves, and the script is run under other seeds: how often it fails there is what to expect of
-real machines.
+Another anomaly on the way is told as a finding of its own. At the end times become conditions and
+calls become a load where that serves, and the script is run under noise: how often it fails there
+is what to expect of real machines.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import partial
 from hashlib import blake2b
@@ -22,18 +22,17 @@ import msgspec
 from harness.journal import resumed
 from harness.replay import Rate, options_for, other_seed, with_seed
 from harness.schedule import smaller
-from harness.schedule.items import Act, Schedule, When, decode, encode
+from harness.schedule.items import Schedule, decode, encode
+from harness.schedule.keyed import Keyed
 from harness.schedule.past import main_part
-from harness.schedule.script import Acts
 from harness.simulate import simulated
-from histories.history import History
 from histories.store import write_whole
 
 BUDGET = 300  # simulations
 PARTS_MAX = 16  # of calls: pieces smaller than that are not worth a simulation each
-NOISE_SEEDS = 20
+NOISE_SEEDS, QUICK_SEEDS = 20, 6
+NOISE_MS = (-200, 400)  # how much earlier or later an act may be
 RATE_WANTED = 0.8
-WIDENINGS = 3
 BEST, TRIED, SCRIPT, STORY = "best.jsonl", "tried.jsonl", "shrunk.jsonl", "shrunk.md"
 FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
 
@@ -41,14 +40,12 @@ FRACTIONS = (0.1, 0.2, 0.35, 0.5, 0.7, 0.85)
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a simulated schedule showed. Of the first anomaly of the signature that is looked for:
     `times` of its clients' operations (seconds of the main part), the `values` that it names, its
-    `story`. `events` are what acts may wait for, with their times. `performed` is the schedule
-    with what its acts came to."""
+    `story`. `performed` is the schedule with what its acts came to."""
 
     found: dict[str, int]
     times: tuple[float, ...] = ()
     values: tuple[int, ...] = ()
     story: str = ""
-    events: tuple[tuple[float, str], ...] = ()
     performed: bytes = b""
     error: str = ""
 
@@ -101,19 +98,8 @@ def examine(script: Schedule, signature: str) -> Seen:
         times=tuple(times),
         values=tuple(values),
         story=story,
-        events=events_of(run.history, begun, script),
         performed=encode(run.performed),
     )
-
-
-def events_of(history: History, begun: int, script: Schedule) -> tuple[tuple[float, str], ...]:
-    """What acts may wait for, as it was told in a run."""
-    replicas = int(script.header.options.get("replicas", 3))
-    told = Acts((), begun, replicas, ())
-    for op in history.clients:
-        if op.time >= begun:
-            told = told.heard(op)
-    return tuple(((at - begun) / 1e9, event) for at, event in told.told)
 
 
 class Shrinker:
@@ -260,84 +246,48 @@ class Shrinker:
     # Back to a script.
 
     def script(self, best: Schedule) -> tuple[Schedule, Rate]:
-        """The form of it that fails most often under other seeds, and how often that is."""
-        chosen, rate = best, self.rate(best)
-        for form in self._forms(best):
-            if self._signature in self.seen(form).found:
-                seen_rate = self.rate(form)
-                if seen_rate.hits >= rate.hits:
-                    chosen, rate = form, seen_rate
-        for number in range(WIDENINGS):
-            if rate.hits >= RATE_WANTED * rate.runs:
+        """The form of it that fails most often under noise, and how often that is.
+
+        Acts that wait for each other, then for events, then a load instead of single calls, then
+        all of it wider: each is kept if it fails no less often than what was there before.
+        """
+        chosen = smaller.with_options(smaller.chained(best), calm=None)
+        quick = min(QUICK_SEEDS, self._noise)
+        rate = self.rate(chosen, quick)
+        for forms in (smaller.on_events, smaller.with_load, smaller.wider):
+            if forms is smaller.wider and rate.hits >= RATE_WANTED * rate.runs:
                 break
-            wider = widened(chosen, 1.5 + number / 2)
-            seen_rate = self.rate(wider)
-            if seen_rate.hits > rate.hits:
-                chosen, rate = wider, seen_rate
+            chosen, rate = self._sturdier(chosen, rate, forms(chosen))
+        return chosen, self.rate(chosen, self._noise)
+
+    def _sturdier(
+        self, chosen: Schedule, rate: Rate, forms: Iterator[Schedule]
+    ) -> tuple[Schedule, Rate]:
+        """The best of some forms, if it is no worse; as many seeds each as the rate is of."""
+        for form in forms:
+            seen = self.rate(form, rate.runs)
+            if seen.hits >= rate.hits and seen.hits:
+                chosen, rate = form, seen
+                if seen.hits == seen.runs:
+                    break
         return chosen, rate
 
-    def _forms(self, best: Schedule) -> Iterable[Schedule]:
-        chained = smaller.chained(best)
-        yield chained
-        lifted = on_conditions(chained, best, self.seen(best).events)
-        if lifted is not None:
-            yield lifted
-        for form in (chained, lifted):
-            loaded = smaller.as_load(form) if form is not None else None
-            if loaded is not None:
-                yield loaded
-
-    def rate(self, script: Schedule) -> Rate:
-        """How often it fails under other seeds."""
-        seeds = (other_seed(script.header.seed, n) for n in range(1, self._noise + 1))
+    def rate(self, script: Schedule, count: int) -> Rate:
+        """How often it fails under noise: other seeds, and every act a little early or late."""
+        scripts = [noisy(script, number) for number in range(1, count + 1)]
         work = partial(examine, signature=self._signature)
-        seen = list(self._pool.map(work, [with_seed(script, seed) for seed in seeds]))
+        seen = list(self._pool.map(work, scripts))
         return Rate(sum(self._signature in s.found for s in seen), len(seen))
 
 
-def on_conditions(
-    chained: Schedule, timed: Schedule, events: Sequence[tuple[float, str]]
-) -> Schedule | None:
-    """Acts that wait for the last event before them, where there was one since the act before."""
-    at = {act.id: act.when.at for act in timed.acts}
-    acts: list[Act] = []
-    changed = False
-    for act in chained.acts:
-        since = at[acts[-1].id] if acts else 0.0
-        before = [(t, event) for t, event in events if since < t < at[act.id]]
-        if before:
-            told, event = before[-1]
-            first = next(t for t, name in before if name == event)
-            if first == told:  # the first of its name, which is the one that would be waited for
-                when = When(after=event, at=round(at[act.id] - told, 1))
-                act, changed = msgspec.structs.replace(act, when=when), True
-        acts.append(act)
-    return msgspec.structs.replace(chained, acts=tuple(acts)) if changed else None
-
-
-def widened(script: Schedule, factor: float) -> Schedule:
-    """More of everything: the load denser, what lasts longer by this factor."""
-    loads = tuple(
-        msgspec.structs.replace(load, rate=round(load.rate * factor, 3), until=load.until * factor)
-        for load in script.loads
-    )
+def noisy(script: Schedule, number: int) -> Schedule:
+    """A schedule as another machine might perform it."""
+    seed = other_seed(script.header.seed, number)
+    draws = Keyed(f"noise/{seed}")
     acts = tuple(
-        msgspec.structs.replace(
-            act, when=msgspec.structs.replace(act.when, at=round(act.when.at * factor, 3))
-        )
-        if act.when.after
-        else act
-        for act in script.acts
+        smaller.shifted(act, draws.between(*NOISE_MS, act.id) / 1000) for act in script.acts
     )
-    calls = [
-        msgspec.structs.replace(c, at=round(c.at * factor, 6)) for c in script.calls
-    ] if not loads else []  # fmt: skip
-    header = msgspec.structs.replace(
-        script.header, length=round(script.header.length * factor + 1, 3)
-    )
-    return msgspec.structs.replace(
-        script, header=header, loads=loads, acts=acts, calls=tuple(calls)
-    )
+    return with_seed(msgspec.structs.replace(script, acts=acts), seed)
 
 
 def decoded(data: bytes) -> Schedule | None:
@@ -411,7 +361,7 @@ def story_of(found: Shrunk, path: Path) -> Iterator[str]:
     yield ""
     yield encode(found.script).decode().rstrip()
     yield ""
-    yield f"Under other seeds: {found.rate}."
+    yield f"Under noise: {found.rate}."
     if found.rate.hits < RATE_WANTED * found.rate.runs:
         yield f"Widening its windows did not bring that to {RATE_WANTED:.0%}."
     yield ""

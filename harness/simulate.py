@@ -44,6 +44,7 @@ TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS = 8
 JOURNAL = "journal.jsonl"
 UNEQUAL = "not-deterministic"
+LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
 PROGRESS_S = 10.0
 
 
@@ -92,6 +93,11 @@ class Silent(Telling):
         self.now_ns = now_ns
 
 
+def drawn(seed: int, length_ms: int = 0) -> Schedule:
+    """The schedule of a seed, as `run_seed` runs it."""
+    return draw(seed, row_of(seed), length_ms=length_ms)
+
+
 def run_seed(
     seed: int,
     *,
@@ -109,7 +115,7 @@ def run_seed(
         length_ms: of the main part; 0: drawn.
         steps: digest every step as well, which takes its time.
     """
-    script = draw(seed, row_of(seed), length_ms=length_ms)
+    script = drawn(seed, length_ms)
     options = options_for(script, "simulated", mutant=mutant)
     told = run_script(script, options, keep=keep, steps=steps)
     return msgspec.structs.replace(told, length_ms=length_ms)
@@ -290,6 +296,7 @@ class Summary:
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
         self.claims: Counter[str] = Counter()
+        self.live = 0
         self.groups: dict[str, list[Told]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()
         self.virtual_s = self.cpu_s = 0.0
@@ -302,6 +309,7 @@ class Summary:
         word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
         self.verdicts[word] += 1
         self.claims.update(told.judged)
+        self.live += set(told.judged) >= LIVE
         self.doubts.update(d.partition(";")[0] for d in told.doubts)
         self.virtual_s += told.virtual_s
         self.cpu_s += told.cpu_s
@@ -340,6 +348,7 @@ class Summary:
         yield "claims judged and held: " + ", ".join(
             f"{claim} {n}" for claim, n in sorted(self.claims.items())
         )
+        yield f"liveness reached: in {self.live} of {sum(self.verdicts.values())} seeds"
         covered = self.covered
         yield f"pairs of values met: {covered.met} of {covered.of}"
         speed = self.virtual_s / self.cpu_s if self.cpu_s else 0.0

@@ -12,9 +12,12 @@ BANDS = {
     "power-loss": "#B7A6D9",
     "start-partition": "#A0E9C9",
     "change-ip": "#A0C8E9",
+    "bump-clock": "#E9DCA0",
+    "start-disk-fault": "#C9B8A8",
+    "start-delay": "#A0E0E9",
 }
 # For faults of other harnesses, or of later versions.
-STRANGE = ("#E9DCA0", "#E9A0C8", "#A0E0E9", "#C3E9A0", "#C9B8A8")
+STRANGE = ("#E9A0C8", "#C3E9A0", "#D8D8B0", "#B0D8D0", "#D0B0C0")
 
 
 def band(f: str) -> str:

@@ -5,6 +5,7 @@ its completion maps each node to what was done there, with the proof, as every f
 acts are those of the other faults; what each takes in `args`:
 
     kill, terminate, power-loss, pause, restart, start, resume
+    wipe              of a node that is down: its store is removed
     start-partition   from: whom the victims do not hear: ``rest`` (all others, the default),
                       ``brokers``, ``controllers``, ``namesrvs``, a part, or names of nodes;
                       ways: ``both``, ``in`` (only they do not hear), ``out`` (only they are not
@@ -13,14 +14,19 @@ acts are those of the other faults; what each takes in `args`:
     stop-partition    of the acts that it names, of all otherwise
     change-ip         restart: stop before and start after
     restore-ip        restart
-    bump-clock        offset_ms, drift_ppm
+    bump-clock        offset_ms, drift_ppm (microseconds more each second)
     reset-clock
-    start-disk-fault  full, sync_ms, frozen
+    start-disk-fault  full, frozen: true; sync_ms: how long a sync takes
     stop-disk-fault
-    start-delay       ms, to all others
+    start-delay       ms: so much longer packets take from all other machines of nodes
     stop-delay
     elect-master      replica: the set's replica of this number shall lead; refusable: to be
                       refused is no failure
+
+A full or frozen disk may end its node: that is the fault's doing, so ``start`` starts it again, and
+nobody else who has ended by himself; on such a disk nothing is started or stopped in good order.
+Nobody's store is wiped: a disk that takes nothing damages nothing, and who does not start on it
+when it is sound again has a bug.
 
 Where several are struck they are struck in one instant; what that was in truth is told as
 ``spread_ms``. Where nobody is there to be struck the completion says so of ``nobody``.
@@ -49,14 +55,28 @@ NEEDS: dict[str, frozenset[Capability]] = {
     "resume": frozenset({Capability.PAUSE}),
     "restart": frozenset({Capability.KILL, Capability.RESTART}),
     "start": frozenset({Capability.RESTART}),
+    "wipe": frozenset({Capability.KILL}),
     "start-partition": frozenset({Capability.CUT}),
     "stop-partition": frozenset({Capability.CUT}),
     "change-ip": frozenset({Capability.READDRESS}),
     "restore-ip": frozenset({Capability.READDRESS}),
+    "bump-clock": frozenset({Capability.CLOCK}),
+    "reset-clock": frozenset({Capability.CLOCK}),
+    "start-disk-fault": frozenset({Capability.DISK}),
+    "stop-disk-fault": frozenset({Capability.DISK}),
+    "start-delay": frozenset({Capability.DELAY}),
+    "stop-delay": frozenset({Capability.DELAY}),
     "elect-master": frozenset(),
 }
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 GROUPS = {"brokers": Role.BROKER, "controllers": Role.CONTROLLER, "namesrvs": Role.NAMESRV}
+# What a heal is for (`ClusterView.ailments`).
+AILMENTS = {
+    "reset-clock": frozenset({"clock"}),
+    "stop-disk-fault": frozenset({"slow-disk", "frozen-disk", "full-disk"}),
+    "stop-delay": frozenset({"delay"}),
+}
+UNWRITABLE = frozenset({"frozen-disk", "full-disk"})
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 REST = "rest"
 CHOICES = {"ways": ("both", "in", "out"), "clients": ("both", "with", "against")}  # first: usual
@@ -115,7 +135,8 @@ class Scripted:
         who = msgspec.convert(asked.get("who") or {}, Who)
         if op.f not in NEEDS:
             return Fail(["no-such-act", op.f])
-        parts = await self._whom(op.f, act, who)
+        fit = self._fit(op.f, args, await self._ended())
+        parts = await self._whom(op.f, act, who, fit)
         self._struck[act] = list(parts)
         special = self._do.get(op.f)
         if special is not None:
@@ -133,9 +154,8 @@ class Scripted:
 
     # Whom it concerns.
 
-    async def _whom(self, f: str, act: str, who: Who) -> dict[str, str]:
+    async def _whom(self, f: str, act: str, who: Who, fit: Callable[[str], bool]) -> dict[str, str]:
         """Nodes that an act concerns, and as what; in order."""
-        fit = self._fit(f)
         if who.nodes:
             return {n: self._role(n) for n in who.nodes if n in self._nodes and fit(n)}
         if who.of:
@@ -150,18 +170,41 @@ class Scripted:
             return {n: self._role(n) for n in self._nodes if fit(n)}
         return {}
 
-    def _fit(self, f: str) -> Callable[[str], bool]:
+    async def _ended(self) -> frozenset[str]:
+        """Who has ended by himself, and may: his disk was at fault."""
+        return frozenset(n for n in await self._cluster.crashed() if self._cluster.excused(n))
+
+    def _fit(self, f: str, args: dict[str, Any], ended: frozenset[str]) -> Callable[[str], bool]:
         """Whom an act can be done to now."""
-        running, paused = self._cluster.running, self._cluster.paused
+        cluster = self._cluster
+
+        def up(node: str) -> bool:
+            return cluster.running(node) and node not in ended
+
+        def writable(node: str) -> bool:
+            return not UNWRITABLE & cluster.ailments(node)
+
         match f:
             case "start":
-                return lambda n: not running(n)
+                return lambda n: not up(n) and writable(n)
+            case "wipe":
+                return lambda n: not up(n)
             case "resume":
-                return paused
-            case "pause" | "restart":
-                return lambda n: running(n) and not paused(n)
-            case "kill" | "terminate" | "power-loss":
-                return running
+                return cluster.paused
+            case "pause":
+                return lambda n: up(n) and not cluster.paused(n)
+            case "restart":
+                return lambda n: up(n) and not cluster.paused(n) and writable(n)
+            case "terminate":
+                return lambda n: up(n) and writable(n)
+            case "kill" | "power-loss":
+                return up
+            case "change-ip" | "restore-ip":
+                # A node that is down and should be is moved; of one that should run it is proven
+                # that it answers.
+                return lambda n: n not in ended and (writable(n) or not args.get("restart"))
+            case "reset-clock" | "stop-disk-fault" | "stop-delay":
+                return lambda n: bool(AILMENTS[f] & cluster.ailments(n))
         return lambda n: True
 
     async def _playing(self, act: str, who: Who, fit: Callable[[str], bool]) -> dict[str, str]:
@@ -192,8 +235,24 @@ class Scripted:
             "resume": cluster.resume,
             "start": cluster.start,
             "restart": self._restart,
+            "wipe": cluster.wipe,
             "change-ip": partial(cluster.change_ip, restart=restart),
             "restore-ip": partial(cluster.restore_ip, restart=restart),
+            "bump-clock": partial(
+                cluster.bump_clock,
+                offset_ms=int(args.get("offset_ms", 0)),
+                drift_ppm=int(args.get("drift_ppm", 0)),
+            ),
+            "reset-clock": cluster.reset_clock,
+            "start-disk-fault": partial(
+                cluster.break_disk,
+                full=bool(args.get("full")),
+                sync_ms=args.get("sync_ms"),
+                frozen=bool(args.get("frozen")),
+            ),
+            "stop-disk-fault": cluster.heal_disk,
+            "start-delay": partial(cluster.delay, ms=int(args.get("ms", 0))),
+            "stop-delay": cluster.stop_delay,
         }
         return verbs[f]
 

@@ -93,7 +93,7 @@ def main(argv: list[str]) -> int:
     for warning in warnings:
         host.log("config.ignored", warning=warning)
     try:
-        with mutant:
+        with mutant, mutants.heard(lambda name, level: host.log(f"mutant.{level}", mutant=name)):
             asyncio.run(run_until_signal(node, host))
     except Exception as error:
         if is_our_bug(error):

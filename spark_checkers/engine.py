@@ -13,8 +13,10 @@ from typing import Any, NamedTuple
 from checkers.api import Checker, Context, Verdict
 from checkers.availability import Availability
 from checkers.durability import Durability
+from checkers.during import Attempts, served_in
 from checkers.keyed import Keyed
 from checkers.recovery import Losses, Recoveries, Recovery, cost_of, recovered
+from checkers.ruling import unreadable
 from checkers.runner import Results, judged_by
 from histories.history import Breach, PartHistory
 from histories.op import HistoryError
@@ -22,7 +24,7 @@ from spark_checkers.deal import Task, TaskId, deal
 from spark_checkers.events import Small, collect_ops, collect_small, joined
 from spark_checkers.rules import Rules, breaches_of
 
-RULES, RECOVERIES, LOSSES = "rules", "recoveries", "losses"
+RULES, RECOVERIES, LOSSES, ATTEMPTS = "rules", "recoveries", "losses", "attempts"
 Found = Mapping[TaskId, dict[Any, Any] | Exception]
 
 
@@ -109,6 +111,8 @@ class _Run:
             self._prepare(RECOVERIES, Recoveries(), history)
             if measures and not self._durable:
                 self._prepare(LOSSES, Losses(), history)
+        if measures:
+            self._prepare(ATTEMPTS, Attempts(), history)
 
     def _prepare(self, name: str, check: Any, history: PartHistory) -> None:
         try:
@@ -144,14 +148,24 @@ class _Run:
 
         def judge(checker: Checker) -> Verdict:
             if isinstance(checker, Availability):
-                cost = self._cost(found) if recoveries else None
-                return checker.check_measured(history, self._request.context, recoveries, cost)
+                return self._available(checker, history, found, recoveries)
             if isinstance(checker, Keyed):
                 return self._conclude(checker, history, found)
             return checker.check(history, self._request.context)
 
         results = judged_by(self._request.checkers, breaches, judge)
         return Judged(results, history, recoveries)
+
+    def _available(
+        self, checker: Availability, history: PartHistory, found: Found, recoveries: list[Recovery]
+    ) -> Verdict:
+        try:
+            of_queues = self._results(ATTEMPTS, found)
+            sends = served_in(self.tasks[ATTEMPTS].known, of_queues)
+        except HistoryError as error:
+            return unreadable(checker, error)
+        cost = self._cost(found) if recoveries else None
+        return checker.check_measured(history, self._request.context, recoveries, cost, sends)
 
     def _conclude(self, check: Keyed[Any, Any, Any], history: PartHistory, found: Found) -> Verdict:
         try:

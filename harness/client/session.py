@@ -180,10 +180,11 @@ class Session:
         )
         request = Frame(code=RequestCode.SEND_MESSAGE_V2, ext=to_short_ext(header), body=body)
         outcome = await self._send(broker, request)
+        pinned = {} if self.pinned is None else {"pinned": True}
         if isinstance(outcome, Ok):
-            return Ok(outcome.value, ext={"node": queue.broker_set, "broker": broker})
+            return Ok(outcome.value, ext={"node": queue.broker_set, "broker": broker, **pinned})
         self._routes.nudge()
-        return outcome
+        return msgspec.structs.replace(outcome, ext=pinned) if pinned else outcome
 
     async def _send(self, broker: str, request: Frame) -> Outcome:
         answer = await attempt(self._pool, broker, request, timeout_s=SEND_TIMEOUT_S)

@@ -19,6 +19,10 @@ BLOCK = 16  # addresses that a machine owns
 CLIENT_ADDRESS, OBSERVER_ADDRESS = f"{NETWORK}.0.2", f"{NETWORK}.0.3"
 CLIENT = "client"  # the machine that the harness's clients and observers dial from
 
+# What becomes of a small file that is written and synced: it is on the disk, the disk took nothing,
+# or the sync did not return in time.
+Written = Literal["written", "refused", "hanging"]
+
 # What a dial meets: a listener, a refusal, or nothing at all within its time.
 Port = Literal["open", "refused", "silent"]
 
@@ -145,6 +149,10 @@ class Machine(Protocol):
         more each second; twice 0 sets it right. Only where `Capability.CLOCK` is."""
         ...
 
+    async def wall_ms(self) -> int:
+        """What the wall clock shows. Only where `Capability.CLOCK` is."""
+        ...
+
     async def set_disk(
         self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
     ) -> None:
@@ -156,6 +164,11 @@ class Machine(Protocol):
             sync_ms: how long each sync takes that begins from now on; None: as long as it takes.
             frozen: no sync returns before the disk is not frozen any more; then all do.
         """
+        ...
+
+    async def try_disk(self, *, timeout_s: float) -> Written:
+        """Write and sync a small file of no node's, and remove it. Only where `Capability.DISK`
+        is."""
         ...
 
     async def flip_bit(self, path: str, bit: int) -> None:
@@ -172,6 +185,10 @@ class Machine(Protocol):
         """Let packets to this machine from these blocks of addresses take so many ms longer: block
         to ms. One direction, in established connections too. Replaces all delays of this machine;
         an empty one ends them. Only where `Capability.DELAY` is."""
+        ...
+
+    async def delays(self) -> dict[str, int]:
+        """The delays in force, as `set_delay` takes them. Only where `Capability.DELAY` is."""
         ...
 
     async def set_address(self, address: str) -> None:

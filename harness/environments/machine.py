@@ -23,6 +23,7 @@ from harness.environments.api import (
     MissingCapability,
     Port,
     ProcessStatus,
+    Written,
 )
 from harness.environments.link import Link
 from harness.environments.packet_filter import ruleset
@@ -117,15 +118,24 @@ class LinkedMachine:
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         raise self._missing(Capability.CLOCK, "its machines share one clock")
 
+    async def wall_ms(self) -> int:
+        raise self._missing(Capability.CLOCK, "its machines share one clock")
+
     async def set_disk(
         self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
     ) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
+    async def try_disk(self, *, timeout_s: float) -> Written:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
     async def flip_bit(self, path: str, bit: int) -> None:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
     async def set_delay(self, delays: Mapping[str, int]) -> None:
+        raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
+
+    async def delays(self) -> dict[str, int]:
         raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
 
     def _missing(self, what: Capability, why: str) -> MissingCapability:

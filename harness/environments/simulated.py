@@ -23,6 +23,7 @@ from harness.environments.api import (
     MachineSpec,
     Port,
     ProcessStatus,
+    Written,
     machine_address,
 )
 from harness.probes import met
@@ -35,6 +36,7 @@ from reference.__main__ import describe, make_node, parse_arguments
 from reference.config import ROLES, parse_config
 from reference.rpc import Dial, Wired
 
+TRIAL = "trial"  # folder of the file that `try_disk` writes
 BOOT_MS = (200, 2000)  # how long a machine is away that has lost its power
 PREFIX = 32 - (BLOCK - 1).bit_length()  # length of the prefix of a machine's block
 
@@ -132,16 +134,38 @@ class SimulatedMachine:
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         self._machine.set_clock(offset_ms, drift_ppm)
 
+    async def wall_ms(self) -> int:
+        return self._machine.clock.wall_ms(self._world.scheduler.now_ns)
+
     async def set_disk(
         self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
     ) -> None:
         self._machine.disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen)
+
+    async def try_disk(self, *, timeout_s: float) -> Written:
+        folder = f"{self.data_dir}/{TRIAL}/once"  # two deep, so that no node's folder is touched
+        disk = self._machine.disk
+        try:
+            file = disk.open(f"{folder}/file", create=True)
+            file.pwrite(bytes(1), 0)
+            async with asyncio.timeout(timeout_s):
+                await file.sync()
+        except TimeoutError:
+            return "hanging"
+        except OSError:
+            return "refused"
+        finally:
+            disk.remove(folder)
+        return "written"
 
     async def flip_bit(self, path: str, bit: int) -> None:
         self._machine.disk.flip_bit(path, bit)
 
     async def set_delay(self, delays: Mapping[str, int]) -> None:
         self._machine.stack.delay({block: ms * 1_000_000 for block, ms in delays.items()})
+
+    async def delays(self) -> dict[str, int]:
+        return {block: ns // 1_000_000 for block, ns in self._machine.stack.delays_ns.items()}
 
     async def status(self, pid: int) -> ProcessStatus:
         process = self._processes[pid - 1]

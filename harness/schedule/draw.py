@@ -4,6 +4,7 @@ It draws phase by phase: load, which may be none and changes at any time, also w
 clients, of which some stay with one broker; payloads, up to several transfer batches; faults, each
 with its victims, its trigger, its length, and how it is healed. Lengths are log-uniform from 0.2 s
 to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
+Where faults shall last each is in force for longer than a cluster may take to recover from it.
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
@@ -39,7 +40,14 @@ SIZES = {"small": (0, 0), "large": (20_000, 60_000)}  # of payloads, in bytes; 0
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 SHORTEST_MS = 200
 LEASE_MS = 10_000  # of a queue's lock, which is the longest time-out in `fast`
+HOLDS = ("hold", "second part")  # what lasts where faults shall last: beyond the bound for recovery
+LASTING_MS = (32_000, 60_000)
 FAULTS = (3, 8)  # how many in a run
+KINDS = ("crash", "hang", "cut", "move", "clock", "disk", "link-delay")
+JUMP_MS = (100, 3_600_000)  # how far a clock is off
+DRIFT_PPM = (1_000, 200_000)  # far beyond a quartz's: a minute must show what a month would
+SYNC_MS = (20, 2_000)
+DELAY_MS = (20, 2_000)
 EVENTS = ("new-epoch", "set-grew", "set-shrank", "set-whole", "healed")
 AFTER_EVENT_MS = 5_000
 VICTIMS = ("master", "master", "master", "slave", "sync-state-set-slave", "controller-leader",
@@ -162,7 +170,7 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
 
 
 def _acts(draws: Keyed, row: Row, length: int, nodes: Sequence[Node]) -> Iterator[Act]:
-    kinds = [kind for kind in ("crash", "hang", "cut", "move") if row[kind] != "off"]
+    kinds = [kind for kind in KINDS if row[kind] != "off"]
     count = draws.between(*FAULTS, "faults") if kinds else 0
     whole = draws.below(count, "whole-stop") if count and row["whole-stop"] != "off" else -1
     if not count and row["whole-stop"] != "off":
@@ -205,7 +213,9 @@ class Fault:
     def _duration(self, *what: int | str) -> int:
         """How long something lasts (ms)."""
         longest = max(int(self._row["heartbeat"]), LEASE_MS)
-        long_share = {"any": 33, "short": 0, "long": 100}[self._row["durations"]]
+        if self._row["durations"] == "lasting" and what[0] in HOLDS:
+            return self._draws.between(*LASTING_MS, *self._key("length", *what))
+        long_share = {"any": 33, "short": 0, "long": 100, "lasting": 33}[self._row["durations"]]
         if self._draws.chance(long_share, *self._key("long", *what)):
             return self._draws.between(longest, 2 * longest, *self._key("length", *what))
         bound = longest // 4 if self._row["durations"] == "short" else 2 * longest
@@ -248,6 +258,13 @@ class Fault:
                 return [strike, *self._heals("resume")]
             case "cut":
                 return [self._cut(), *self._heals("stop-partition", whole=True)]
+            case "clock":
+                return [self._machine("bump-clock", self._clock()), *self._heals("reset-clock")]
+            case "disk":
+                return self._disk()
+            case "link-delay":
+                ms = self._draws.log_uniform(*DELAY_MS, *self._key("delay-ms"))
+                return [self._machine("start-delay", {"ms": ms}), *self._heals("stop-delay")]
         return self._move()
 
     def _id(self, *what: int | str) -> str:
@@ -262,6 +279,28 @@ class Fault:
         args = {"restart": True} if self._row["move"] == "restart" else {}
         strike = Act(id=self._id(), f="change-ip", when=self._when(), who=self._who(), args=args)
         return [strike, *self._heals("restore-ip", args=args)]
+
+    def _machine(self, f: str, args: dict[str, Any]) -> Act:
+        """A fault of machines."""
+        return Act(id=self._id(), f=f, when=self._when(), who=self._who(), args=args)
+
+    def _clock(self) -> dict[str, Any]:
+        sign = self._draws.choice((-1, 1), *self._key("sign"))
+        if self._row["clock"] == "jump":
+            return {"offset_ms": sign * self._draws.log_uniform(*JUMP_MS, *self._key("jump"))}
+        return {"drift_ppm": sign * self._draws.log_uniform(*DRIFT_PPM, *self._key("drift"))}
+
+    def _disk(self) -> list[Act]:
+        kind = self._row["disk"]
+        args: dict[str, Any] = {kind: True}
+        if kind == "slow":
+            args = {"sync_ms": self._draws.log_uniform(*SYNC_MS, *self._key("sync"))}
+        acts = [self._machine("start-disk-fault", args), *self._heals("stop-disk-fault")]
+        if kind != "slow":
+            # Who has ended for want of a disk is started again, as by whoever watches over nodes.
+            again = When(after=acts[-1].id, at=self._duration("down") / 1000)
+            acts.append(Act(id=self._id("s"), f="start", when=again, who=Who(of=self._id())))
+        return acts
 
     def _cut(self) -> Act:
         args: dict[str, Any] = {}

@@ -37,7 +37,10 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "trigger": ("time", "event"),
     "heal": ("whole", "parts"),
     "whole-stop": ("off", "kill", "power-loss"),
-    "durations": ("any", "short", "long"),
+    "durations": ("any", "short", "long", "lasting"),
+    "clock": ("off", "jump", "drift"),
+    "disk": ("off", "slow", "frozen", "full"),
+    "link-delay": ("off", "on"),
 }
 CANDIDATES = 24  # of which the best becomes the next row
 
@@ -118,6 +121,12 @@ INSTEAD: dict[tuple[str, str], tuple[Capability, str]] = {
     ("whole-stop", "power-loss"): (Capability.POWER_LOSS, "kill"),
     ("move", "live"): (Capability.READDRESS, "off"),
     ("move", "restart"): (Capability.READDRESS, "off"),
+    ("clock", "jump"): (Capability.CLOCK, "off"),
+    ("clock", "drift"): (Capability.CLOCK, "off"),
+    ("disk", "slow"): (Capability.DISK, "off"),
+    ("disk", "frozen"): (Capability.DISK, "off"),
+    ("disk", "full"): (Capability.DISK, "off"),
+    ("link-delay", "on"): (Capability.DELAY, "off"),
 }
 
 
@@ -131,11 +140,16 @@ def possible(row: Row, capabilities: Collection[Capability]) -> Row:
     }
 
 
+def array_row(number: int) -> Row:
+    """A row of the covering array, round and round."""
+    rows = covering_array()
+    return rows[number % len(rows)]
+
+
 def row_of(seed: int) -> Row:
     """The values of a seed's run: every second seed takes a row of the covering array in turn."""
-    rows = covering_array()
     if seed % 2 == 0:
-        return rows[seed // 2 % len(rows)]
+        return array_row(seed // 2)
     draws = Keyed(seed)
     row = {}
     for name, values in FACTORS.items():

@@ -173,9 +173,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(sorted((*self.calls, *made), key=lambda c: (c.at, c.id)))
 
     def counts(self) -> dict[str, int]:
-        """How many calls of each kind there are, without turns, whose kind is not known before."""
-        kinds = Counter(call.f for call in self.expanded() if call.f != TURN)
-        return dict(sorted(kinds.items()))
+        """How many calls there are of each workload, and of each kind but turns, whose kind is not
+        known before."""
+        calls = self.expanded()
+        kinds = Counter(call.f for call in calls if call.f != TURN)
+        return dict(sorted((kinds + Counter(call.workload for call in calls)).items()))
 
 
 def ns(seconds: float) -> int:

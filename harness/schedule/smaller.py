@@ -19,6 +19,10 @@ WINDOWS_S = (0.5, 2.0, 8.0)  # around what an anomaly names
 USUAL = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3, "concurrency": 8}
 SMALLEST = {"namesrvs": (1,), "controllers": (1,), "broker_sets": (1,), "replicas": (2,)}
 KINDS_MAX = 3  # kinds of calls that are dropped whole
+LIFTED = ("new-epoch", "set-shrank", "set-grew", "set-whole")
+EVENT_DELAY_S = 1.0  # after an event, so that all have heard of it
+LOAD_CALLS = 28  # of a load that takes the place of single calls
+WRITERS = (2, 3, 4, 5, 6, 7)  # threads
 
 
 def pinned(schedule: Schedule) -> Schedule:
@@ -260,23 +264,59 @@ def _time_of(schedule: Schedule, act: Act) -> float:
     return next(a.when.at for a in schedule.acts if a.id == act.id)
 
 
-def as_load(schedule: Schedule) -> Schedule | None:
-    """Sends at equal distances instead of each at its time; None where there are too few."""
+def on_events(schedule: Schedule) -> Iterator[Schedule]:
+    """One act after the other waits for an event instead of for so many seconds."""
+    for at, act in enumerate(schedule.acts):
+        if at and act.when.after not in LIFTED:
+            for event in LIFTED:
+                lifted = msgspec.structs.replace(act, when=When(after=event, at=EVENT_DELAY_S))
+                acts = (*schedule.acts[:at], lifted, *schedule.acts[at + 1 :])
+                length = schedule.header.length + EVENT_DELAY_S
+                header = msgspec.structs.replace(schedule.header, length=round(length, 3))
+                yield msgspec.structs.replace(schedule, header=header, acts=acts)
+
+
+def with_load(schedule: Schedule) -> Iterator[Schedule]:
+    """Sends at equal distances over the whole run instead of each at its time."""
     sends = [c for c in schedule.calls if c.f == "send"]
-    if len(sends) < 4 or len(sends) != len(schedule.calls):
-        return None
-    first, last = min(c.at for c in sends), max(c.at for c in sends)
-    rate = round((len(sends) - 1) / max(last - first, 0.1), 3)
+    if not sends or schedule.loads:
+        return
+    length = schedule.header.length
     load = Load(
         id="load",
-        at=round(first, 3),
-        until=round(first + (len(sends) + 0.5) / rate, 3),
-        rate=rate,
-        threads=tuple(sorted({c.thread for c in sends})),
+        until=length,
+        rate=round(LOAD_CALLS / length, 3),
+        threads=WRITERS,
         keys=tuple(sorted({c.value[0] for c in sends})),
         size=max(c.value[1] for c in sends),
     )
-    return msgspec.structs.replace(schedule, calls=(), loads=(load,))
+    others = tuple(c for c in schedule.calls if c.f != "send")
+    yield msgspec.structs.replace(schedule, calls=others, loads=(load,))
+
+
+def wider(schedule: Schedule) -> Iterator[Schedule]:
+    """Everything that lasts lasts longer."""
+    for factor in (1.5, 2.0, 3.0):
+        header = msgspec.structs.replace(
+            schedule.header, length=round(schedule.header.length * factor, 3)
+        )
+        yield msgspec.structs.replace(
+            schedule,
+            header=header,
+            acts=tuple(
+                msgspec.structs.replace(
+                    act, when=msgspec.structs.replace(act.when, at=round(act.when.at * factor, 3))
+                )
+                for act in schedule.acts
+            ),
+            calls=tuple(
+                msgspec.structs.replace(c, at=round(c.at * factor, 6)) for c in schedule.calls
+            ),
+            loads=tuple(
+                msgspec.structs.replace(load, until=round(load.until * factor, 3))
+                for load in schedule.loads
+            ),
+        )
 
 
 def size_of(schedule: Schedule) -> tuple[int, int]:

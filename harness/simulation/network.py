@@ -64,6 +64,7 @@ class Stack:
         self.rules: tuple[Rule, ...] = ()
         self._powered = True
         self.listeners: dict[tuple[str, int], tuple[SimLoop, Factory]] = {}
+        self.delays_ns: dict[str, int] = {}  # by block of addresses
         self._delays: tuple[tuple[Block, int], ...] = ()
         self._dials: dict[Address, int] = {}  # how many there were to each remote address
         self._ends: dict[SimTransport, None] = {}  # of connections that its kernel knows
@@ -100,6 +101,7 @@ class Stack:
     def delay(self, delays_ns: Mapping[str, int]) -> None:
         """Packets from these blocks of addresses take so much longer, instead of what was so."""
         self.network.version += 1
+        self.delays_ns = dict(delays_ns)
         self._delays = tuple((Block(block), ns) for block, ns in delays_ns.items())
 
     def delay_ns(self, source: str) -> int:

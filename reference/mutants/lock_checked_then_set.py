@@ -21,7 +21,7 @@ CLAIM = "L1"
 SOURCE = (
     "RocketMQ RebalanceLockManager: isLocked is asked outside of the lock that guards the table"
 )
-PAUSE_S = 0.05
+PAUSE_S = 0.3
 
 
 @contextmanager

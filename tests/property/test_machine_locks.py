@@ -238,7 +238,7 @@ def test_a_restart_without_a_pause_is_found(monkeypatch: pytest.MonkeyPatch) -> 
         return honest(self, now_ns, *given, **more)
 
     monkeypatch.setattr(LockTable, "lock", lock)
-    finds(QuorumMachine, MANY)
+    finds(QuorumMachine, settings(MANY, max_examples=4000))
 
 
 def test_a_minority_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

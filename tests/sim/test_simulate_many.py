@@ -11,7 +11,7 @@ from harness import simulate as simulation
 from harness.cli import run_cli
 from harness.replay import script_of
 from harness.schedule.draw import draw
-from harness.schedule.factors import row_of
+from harness.schedule.factors import FACTORS, row_of
 from harness.schedule.items import SCHEDULE
 from harness.simulate import JOURNAL, UNEQUAL, Campaign, Summary, Told, run_seed, seeds_of
 
@@ -186,8 +186,10 @@ def test_the_summary_groups_what_is_alike() -> None:
     ]  # fmt: skip
     assert lines[3] == "verdicts: 12 INVALID, 1 failed, 1 unknown, 1 valid"
     assert lines[4] == "claims judged and held: S6 1, S9 2"
-    assert lines[5].startswith("pairs of values met: 231 of ")
-    assert lines[6] == "120 virtual s in 24 CPU s (5.0 a CPU s), 1,234 messages acknowledged"
+    assert lines[5] == "liveness reached: in 0 of 15 seeds"
+    names = len(FACTORS)
+    assert lines[6].startswith(f"pairs of values met: {names * (names - 1) // 2} of ")
+    assert lines[7] == "120 virtual s in 24 CPU s (5.0 a CPU s), 1,234 messages acknowledged"
 
 
 def test_an_empty_summary_divides_by_nothing() -> None:

@@ -19,8 +19,9 @@ from histories.op import NEMESIS, HistoryError, Op
 from histories.tables import events_table, ops_from_events
 
 MODULES = (
-    "test_availability", "test_broker_ids", "test_durability", "test_durability_vectors",
-    "test_epochs", "test_locks", "test_recovery", "test_replicas", "test_runner",
+    "test_availability", "test_broker_ids", "test_during",
+    "test_durability", "test_durability_vectors",
+    "test_epochs", "test_locks", "test_recovery", "test_replicas", "test_routes", "test_runner",
 )  # fmt: skip
 RANDOM_COUNT = 500
 

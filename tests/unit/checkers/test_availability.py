@@ -1,4 +1,4 @@
-"""S13, S14, S14b: bounds that were surely passed, and everything that leaves them open."""
+"""S13, S13b, S14, S14b: bounds that were surely passed, and everything that leaves them open."""
 
 from typing import Any
 
@@ -256,6 +256,94 @@ def test_a_cut_that_was_healed_excuses_no_more() -> None:
     r.lives(0, leads=True)
     r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
     assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"]
+
+
+# S13b.
+
+
+def headless(why: str = "") -> Timed:
+    """Master 1 is killed at 10 s, and leads still at 31 s; something excuses it."""
+    r = Timed()
+    if why != "never seen leading":
+        r.at(0).controllers(set_view(1, 3, 3 if why == "slave" else 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    if why == "cut":
+        r.at(5).fault("cut", **{"b0-1": True})
+    r.at(10).fault("kill", **{"b0-0": why != "no proof"})
+    if why == "back":
+        r.at(20).fault("start", **{"b0-0": True})
+    if why == "something happened":
+        r.at(15).fault("kill", n0=True)
+    if why != "nobody lives":
+        r.at(16).lives(1)
+    members = (1,) if why == "alone" else (1, 2, 3)
+    view = {
+        "replaced": set_view(2, 4, 2, 2),
+        "elected again": set_view(2, 4, 1, *members),
+        "slave": set_view(1, 3, 3, *members),
+    }.get(why, set_view(1, 3, 1, *members))
+    r.at(29 if why == "too early" else 31).controllers(view)
+    return r
+
+
+def test_a_silent_master_that_stays_is_named_with_who_could_have_led() -> None:
+    r = headless()
+    [found] = [a for a in judge(r).anomalies if a.claim == "S13b"]
+    assert found.name == "dead-master-stays"
+    assert found.detail == {
+        "set": "b0", "node": "b0-0", "id": 1, "fault": "kill", "epoch": 1, "for-ms": 21_000,
+    }  # fmt: skip
+    assert "although b0-1 of the SyncStateSet ran" in found.story
+    assert len(found.ops) == 3
+
+
+@pytest.mark.parametrize(
+    "why",
+    [
+        *("never seen leading", "slave", "cut", "no proof", "back", "something happened"),
+        *("nobody lives", "alone", "replaced", "elected again", "too early"),
+    ],
+)
+def test_a_silent_master_is_excused(why: str) -> None:
+    assert [a for a in judge(headless(why)).anomalies if a.claim == "S13b"] == []
+
+
+def test_a_master_that_was_replaced_in_time_is_evidence() -> None:
+    r = headless("replaced")
+    r.at(32).fault("start", **{"b0-0": True})
+    verdict = judge(back(r, from_s=33))
+    assert (verdict.valid, verdict.claims) == (True, ("S13", "S13b", "S14"))
+
+
+@pytest.mark.parametrize(
+    ("f", "of", "over"),
+    [
+        ("stop-partition", "f1", True),
+        ("stop-partition", "f2", False),
+        ("stop-partition", "", True),
+        ("restore-ip", "f1", False),
+        ("stop-delay", "", False),
+    ],
+)
+def test_a_cut_is_undone_by_its_own_heal_only(f: str, of: str, over: bool) -> None:
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    who = {"who": {"of": of}} if of else {}
+    for act in ("f1", "f2"):
+        r.at(1).begin(NEMESIS, "start-partition", act, args={"from": "controllers"})
+        r.end("info", NEMESIS, "start-partition", {"b0-0": {"holds": True}})
+        if act == "f2" and of != "f2":
+            r.begin(NEMESIS, "stop-partition", "h2", who={"of": "f2"})
+            r.end("info", NEMESIS, "stop-partition", {"b0-0": {"holds": True}})
+    r.at(3).begin(NEMESIS, f, "h", **who)
+    r.end("info", NEMESIS, f, {"b0-0": {"holds": True}})
+    r.at(10).fault("kill", **{"b0-2": True})
+    r.lives(0, leads=True)
+    r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
+    assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"] * over
 
 
 # Measured.

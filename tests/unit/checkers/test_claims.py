@@ -12,6 +12,7 @@ from checkers import (
     epochs,
     locks,
     replicas,
+    routes,
 )
 from checkers.api import Checker, Context, Verdict
 from histories.history import History
@@ -24,6 +25,7 @@ CHECKERS: tuple[Checker, ...] = (
     replicas.Replicas(),
     availability.Availability(),
     locks.Locks(),
+    routes.Routes(),
 )
 
 
@@ -63,9 +65,14 @@ def test_every_anomaly_is_explained() -> None:
         "S8": ("log-diverged",),
         "S8b": ("epochs-differ",),
         "S9": ("missing-in-replica",),
+        "S11b": ("written-by-nobody",),
         "S13": ("not-writable",),
+        "S13b": ("dead-master-stays",),
+        "S13d": ("not-writable-during-fault",),
         "S14": ("replica-not-in-set",),
         "S14b": ("silent-member-stays",),
+        "N1": ("address-listed-twice",),
+        "N5": ("dead-broker-listed",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),
     }

@@ -287,3 +287,39 @@ def test_digests_that_do_not_fit_the_length_are_unknown() -> None:
     at = stored(r, 0)
     r.ops[at].value["digests"] = []
     assert judge(r).reason.startswith("W9")
+
+
+# S11b.
+
+
+def unsent(*ends: tuple[str, bool, int], sends: bool = False) -> Verdict:
+    """What brokers say of epoch 1, one after another: who, whether it leads, where it ends."""
+    r = Cluster()
+    if sends:
+        r.begin(0, "send", [["send", 0, 1]])
+    for node, leads, end in ends:
+        r.broker(node, 1, (1, 0, end), leads=leads)
+    return judge(r)
+
+
+def test_a_log_that_grows_although_nobody_sends() -> None:
+    verdict = unsent(("b0-0", True, 0), ("b0-0", True, 113), ("b0-1", False, 226))
+    assert verdict.valid is False
+    [found] = verdict.anomalies
+    assert found.signature == "S11b/written-by-nobody"
+    assert found.detail == {
+        "set": "b0", "epoch": 1, "start": 0, "node": "b0-1", "bytes": [113, 226]
+    }  # fmt: skip
+
+
+def test_the_record_that_begins_an_epoch_is_nobodys() -> None:
+    """Also while slaves have a part of it."""
+    verdict = unsent(("b0-1", False, 60), ("b0-0", True, 113), ("b0-1", False, 113))
+    assert not verdict.anomalies
+    assert "S11b" in verdict.claims
+
+
+def test_where_somebody_may_have_sent_logs_may_grow() -> None:
+    grown = (("b0-0", True, 113), ("b0-0", True, 226))
+    assert unsent(*grown).anomalies
+    assert not unsent(*grown, sends=True).anomalies

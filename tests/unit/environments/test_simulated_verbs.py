@@ -25,9 +25,13 @@ from harness.simulation.world import WALL_MS, World
 Verb = Callable[[Machine], Awaitable[Any]]
 VERBS: dict[Capability, list[Verb]] = {
     Capability.POWER_LOSS: [lambda m: m.power_loss()],
-    Capability.CLOCK: [lambda m: m.set_clock(5, 0)],
-    Capability.DISK: [lambda m: m.set_disk(full=True), lambda m: m.flip_bit("/f", 0)],
-    Capability.DELAY: [lambda m: m.set_delay({"198.18.0.16/28": 5})],
+    Capability.CLOCK: [lambda m: m.set_clock(5, 0), lambda m: m.wall_ms()],
+    Capability.DISK: [
+        lambda m: m.set_disk(full=True),
+        lambda m: m.flip_bit("/f", 0),
+        lambda m: m.try_disk(timeout_s=1),
+    ],
+    Capability.DELAY: [lambda m: m.set_delay({"198.18.0.16/28": 5}), lambda m: m.delays()],
 }
 
 

@@ -1,7 +1,7 @@
 """A cluster for nemeses to strike: remembers what was done, and proves it unless told not to."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from harness.client.outcome import Client, Ok, Outcome
@@ -37,6 +37,8 @@ class FakeCluster:
         self.grudge: Grudge = {}
         self.named: dict[str, Grudge] = {}
         self.moves: dict[str, int] = {}
+        self.ended: dict[str, int] = {}  # by themselves, with their codes
+        self.sick: dict[str, set[str]] = {}
 
     def by_role(self, role: Role) -> Sequence[Node]:
         return [n for n in self.nodes if n.role is role and not n.spare]
@@ -69,6 +71,15 @@ class FakeCluster:
     def paused(self, node: str) -> bool:
         return node in self.held
 
+    async def crashed(self) -> Mapping[str, int]:
+        return dict(self.ended)
+
+    def excused(self, node: str) -> bool:
+        return node in self.sick
+
+    def ailments(self, node: str) -> Set[str]:
+        return self.sick.get(node, set())
+
     def _proof(self, verb: str, node: str, **seen: object) -> Proof:
         self.done.append((verb, node))
         return Proof(verb not in self.unproven, seen)
@@ -93,6 +104,7 @@ class FakeCluster:
 
     async def start(self, node: str) -> Proof:
         self.dead.discard(node)
+        self.ended.pop(node, None)
         return self._proof("start", node, pid=6, code=None, port="open")
 
     async def pause(self, node: str) -> Proof:
@@ -131,6 +143,33 @@ class FakeCluster:
         healed = [to for each in names for to in self.named.pop(each)]
         self.grudge = {}
         return {to: self._proof("heal", to) for to in healed}
+
+    async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
+        self.sick.setdefault(node, set()).add("clock")
+        return self._proof("bump_clock", node, off_ms=offset_ms, ppm=drift_ppm)
+
+    async def reset_clock(self, node: str) -> Proof:
+        self.sick[node].discard("clock")
+        return self._proof("reset_clock", node)
+
+    async def break_disk(
+        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> Proof:
+        kind = "full-disk" if full else "frozen-disk" if frozen else "slow-disk"
+        self.sick.setdefault(node, set()).add(kind)
+        return self._proof("break_disk", node, kind=kind, sync_ms=sync_ms)
+
+    async def heal_disk(self, node: str) -> Proof:
+        self.sick[node] -= {"full-disk", "frozen-disk", "slow-disk"}
+        return self._proof("heal_disk", node)
+
+    async def delay(self, node: str, *, ms: int) -> Proof:
+        self.sick.setdefault(node, set()).add("delay")
+        return self._proof("delay", node, ms=ms)
+
+    async def stop_delay(self, node: str) -> Proof:
+        self.sick[node].discard("delay")
+        return self._proof("stop_delay", node)
 
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)

@@ -211,4 +211,5 @@ def test_all_calls_are_in_order_and_numbered_by_load() -> None:
     assert [(c.at, c.id) for c in made] == sorted((c.at, c.id) for c in made)
     values = [c.value[2] for c in made if c.f == "send"]
     assert sorted(values) == [7, *(LOAD_VALUES + n for n in range(5))]
-    assert WHOLE.counts() == {"poll": 4, "send": 6}, "turns are of no kind that is known before"
+    # Turns are of no kind that is known before.
+    assert WHOLE.counts() == {"lock": 3, "poll": 4, "queue": 10, "registration": 1, "send": 6}

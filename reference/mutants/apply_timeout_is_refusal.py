@@ -1,0 +1,35 @@
+"""A broker that takes a claim without an answer for a refused one, and claims another id.
+
+The claim may have been applied: then an id belongs to nobody for ever, and stands in the
+controllers' tables. RocketMQ drops the temporary file, which knows of the claim, on any failure of
+the call. Breaks S2.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker.identity import Claimed, IdentityFiles, New, Owned
+from reference.broker.membership import Membership, Refused
+from reference.mutants import diverged, ran, replaced
+
+FAMILY = "registration"
+CLAIM = "S2"
+SOURCE = "controller-ha 9: any RPC error in a running RocketMQ broker deletes the temporary file"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Drop the claim whatever went wrong."""
+    honest = Membership._prove
+
+    async def _prove(self: Membership, files: IdentityFiles, claim: Claimed) -> New | Owned:
+        ran(__name__)
+        try:
+            return await honest(self, files, claim)
+        except (OSError, Refused):
+            diverged(__name__)
+            await files.drop_claim()
+            return New()
+
+    with replaced(Membership, "_prove", _prove):
+        yield

@@ -1,0 +1,28 @@
+"""A name server that waits for the silence of a broker whose connection has ended.
+
+Clients are sent to a dead broker for two minutes, until its entry expires. Breaks N5.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.mutants import diverged, replaced
+from reference.namesrv.server import Namesrv
+from reference.rpc import Connection
+
+FAMILY = "namesrv"
+CLAIM = "N5"
+SOURCE = "RocketMQ: of a killed container all brokers but one stay listed (container-acting-master)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Let the end of a connection say nothing."""
+
+    def _lost(self: Namesrv, connection: Connection) -> None:
+        self._watched.pop(connection, None)
+        if self._owned(connection):
+            diverged(__name__)
+
+    with replaced(Namesrv, "_lost", _lost):
+        yield

@@ -1,0 +1,146 @@
+"""Routes: impossible answers, and brokers that are gone and still listed."""
+
+from typing import Any
+
+import pytest
+from cluster_recorder import broker
+from history_recorder import SECOND_NS, Recorder
+
+from checkers.api import Context, Verdict
+from checkers.routes import Routes
+from histories.observed import RouteView, encoded
+from histories.op import NEMESIS, Op
+
+CONTEXT = Context(profile="P-SAFE", shrink_ns=8 * SECOND_NS)
+
+
+class Told(Recorder):
+    """Operations at given times; broker n of b0 is at ``b0-n:1``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+
+    def at(self, seconds: float) -> "Told":
+        self.now = seconds
+        return self
+
+    def _add(self, op_type: Any, process: Any, f: str, value: Any, ext: dict[str, Any]) -> int:
+        index = len(self.ops)
+        time = round(self.now * SECOND_NS)
+        self.ops.append(Op(op_type, process, f, value, None, index, time, ext or None))
+        return index
+
+    def lives(self, n: int) -> int:
+        asked = {"node": f"b0-{n}"}
+        return self.op("ok", 8, "observe-replica", asked, broker(f"b0-{n}", n + 1, (1, 0, 9)))
+
+    def route(self, **listed: str) -> int:
+        """What n0 lists of b0: ids to addresses."""
+        ids = {key.removeprefix("id"): address for key, address in listed.items()}
+        value = encoded(RouteView(node="n0", sets={"b0": ids}))
+        return self.op("ok", 9, "observe-route", {"node": "n0"}, value)
+
+
+def judge(r: Recorder) -> Verdict:
+    return Routes().check(r.history, CONTEXT)
+
+
+def test_an_address_has_one_id() -> None:
+    r = Told()
+    r.route(id0="b0-0:1", id2="b0-1:1")
+    at = r.route(id0="b0-1:1", id2="b0-1:1")
+    r.route(id0="b0-1:1", id2="b0-1:1")  # the same again
+    verdict = judge(r)
+    assert verdict.valid is False
+    [found] = verdict.anomalies
+    assert (found.signature, found.ops) == ("N1/address-listed-twice", (at,))
+    assert found.detail == {"set": "b0", "node": "n0", "address": "b0-1:1"}
+    assert "under the ids 0 and 2" in found.story
+
+
+def test_routes_as_they_should_be() -> None:
+    r = Told()
+    r.route(id0="b0-0:1", id2="b0-1:1")
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1",))
+
+
+def killed(*, holds: bool = True, known: bool = True, f: str = "kill") -> Told:
+    """At 10 s broker 1 is killed."""
+    r = Told()
+    r.at(1).lives(0)
+    if known:
+        r.lives(1)
+    r.route(id0="b0-0:1", id2="b0-1:1")
+    r.at(10).fault(f, **{"b0-1": holds})
+    return r
+
+
+@pytest.mark.parametrize("f", ["kill", "terminate"])
+def test_who_is_gone_leaves_the_routes(f: str) -> None:
+    r = killed(f=f)
+    r.at(15).route(id0="b0-0:1", id2="b0-1:1")  # within the bound
+    at = r.at(19).route(id0="b0-0:1", id2="b0-1:1")
+    r.at(20).route(id0="b0-0:1", id2="b0-1:1")  # of the same death
+    verdict = judge(r)
+    assert verdict.valid is False
+    [found] = verdict.anomalies
+    assert found.signature == "N5/dead-broker-listed"
+    assert found.ops[-1] == at
+    assert found.detail == {"set": "b0", "node": "b0-1", "namesrv": "n0", "for-ms": 9000}
+    assert "9.0 s later n0 still lists it" in found.story
+
+
+def test_who_has_left_in_time() -> None:
+    r = killed()
+    r.at(19).route(id0="b0-0:1")
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1", "N5"))
+
+
+def test_an_answer_that_was_asked_for_before_the_bound_proves_nothing() -> None:
+    r = killed()
+    r.at(17).begin(9, "observe-route", {"node": "n0"})
+    value = encoded(RouteView(node="n0", sets={"b0": {"2": "b0-1:1"}}))
+    r.at(30).end("ok", 9, "observe-route", value)
+    assert judge(r).valid is True
+
+
+@pytest.mark.parametrize("f", ["start", "restart", "start-partition", "pause", "bump-clock"])
+def test_what_else_was_done_excuses(f: str) -> None:
+    """Who was started is there again; a cut or a pause keeps a name server from noticing."""
+    r = killed()
+    r.at(11).fault(f, **{"b0-2": True})
+    r.at(30).route(id0="b0-0:1", id2="b0-1:1")
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1",))
+
+
+def test_what_was_done_before_excuses() -> None:
+    r = Told()
+    r.at(1).lives(1)
+    r.at(5).fault("start-partition", n0=True)
+    r.at(10).fault("kill", **{"b0-1": True})
+    r.at(30).route(id0="b0-0:1", id2="b0-1:1")
+    assert judge(r).valid is True
+
+
+def test_a_death_without_proof_or_address_is_none() -> None:
+    for r in (killed(holds=False), killed(known=False)):
+        r.at(30).route(id0="b0-0:1", id2="b0-1:1")
+        assert judge(r).valid is True
+
+
+def test_a_kill_that_never_completed_is_no_death() -> None:
+    r = Told()
+    r.at(1).lives(1)
+    r.at(10).begin(NEMESIS, "kill", "one")
+    r.at(30).route(id0="b0-0:1", id2="b0-1:1")
+    assert judge(r).valid is True
+
+
+def test_a_strange_answer_is_unreadable() -> None:
+    r = Told()
+    r.op("ok", 9, "observe-route", {"node": "n0"}, {"sets": 7})
+    assert judge(r).valid == "unknown"

@@ -1,0 +1,149 @@
+"""Clocks, disks and slow ways of a deployed cluster in the simulator: each fault with its proof."""
+
+import asyncio
+from typing import Any
+
+from run_in_world import Watched, with_cluster
+
+from harness.deployment import Deployment, until
+from harness.environments.api import CLIENT
+from histories.op import NEMESIS, Op
+from nemeses.scripted import Scripted
+
+TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}
+
+
+def test_a_clock_is_proven_by_what_it_shows() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        jump = await cluster.bump_clock("b0-0", offset_ms=-90_000, drift_ppm=0)
+        assert (jump.holds, jump.seen) == (True, {"off_ms": -90_000})
+        drift = await cluster.bump_clock("b0-0", offset_ms=5, drift_ppm=1_000)
+        assert (drift.holds, drift.seen["drifted_ms"]) == (True, 6)
+        assert cluster.ailments("b0-0") == {"clock"}
+        assert not (await cluster.bump_clock("n0", offset_ms=0, drift_ppm=10)).holds, "too slow"
+        back = await cluster.reset_clock("b0-0")
+        assert (back.holds, back.seen) == (True, {"off_ms": 0})
+        assert not cluster.ailments("b0-0")
+
+    with_cluster(main)
+
+
+def test_a_clock_that_is_not_set_proves_nothing() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        async def deaf(offset_ms: int, drift_ppm: int) -> None:
+            """It shows what it showed."""
+
+        environment.machine("b0-0").set_clock = deaf  # type: ignore[method-assign]
+        assert not (await cluster.bump_clock("b0-0", offset_ms=100, drift_ppm=0)).holds
+        assert not (await cluster.bump_clock("b0-0", offset_ms=0, drift_ppm=5_000)).holds
+
+    with_cluster(main)
+
+
+def test_a_disk_is_proven_by_a_file_that_is_written() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine = environment.machine("n0")
+        before = await machine.files("/n0")
+        for kind, args in (("full", {"full": True}), ("frozen", {"frozen": True}),
+                           ("slow", {"sync_ms": 700})):  # fmt: skip
+            proof = await cluster.break_disk("n0", **args)
+            assert proof.holds, (kind, proof)
+            assert cluster.ailments("n0") == {f"{kind}-disk"}
+            assert cluster.excused("n0")
+        assert proof.seen["took_ms"] >= 700
+        back = await cluster.heal_disk("n0")
+        assert (back.holds, back.seen["disk"]) == (True, "written")
+        assert not cluster.ailments("n0")
+        assert await machine.files("/n0") == before, "nothing of the trials is left"
+        assert not (await cluster.break_disk("n0")).holds, "that is no fault"
+
+    with_cluster(main)
+
+
+def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        async def sound(**faults: Any) -> None:
+            """It works as ever."""
+
+        environment.machine("n0").set_disk = sound  # type: ignore[method-assign]
+        for args in ({"full": True}, {"frozen": True}, {"sync_ms": 700}):
+            assert not (await cluster.break_disk("n0", **args)).holds
+
+    with_cluster(main)
+
+
+def test_a_delay_is_proven_by_the_machine_and_by_who_dials() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.cut({"b0-0": frozenset({"c0", CLIENT})})
+        proof = await cluster.delay("b0-0", ms=300)
+        assert proof.holds, proof
+        dials = proof.seen["dials"]
+        assert dials["c0"]["met"] == "silent", "a cut hides it"
+        assert dials["n0"]["met"] == "open"
+        assert dials["n0"]["ms"] >= 300
+        assert cluster.ailments("b0-0") == {"delay"}
+        back = await cluster.stop_delay("b0-0")
+        assert back.holds, back
+        assert back.seen["dials"]["n0"]["ms"] < 300
+        assert not cluster.ailments("b0-0")
+
+    with_cluster(main)
+
+
+def test_a_delay_that_nobody_feels_is_none() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine = environment.machine("b0-0")
+        cut, set_delay = machine.delays, machine.set_delay
+
+        async def deaf(delays: Any) -> None:
+            """Packets come as ever."""
+
+        machine.set_delay = deaf  # type: ignore[method-assign]
+        assert not (await cluster.delay("b0-0", ms=300)).holds
+        machine.set_delay = set_delay  # type: ignore[method-assign]
+        assert (await cluster.delay("b0-0", ms=300)).holds
+        machine.set_delay = deaf  # type: ignore[method-assign]
+        assert await cut()
+        assert not (await cluster.stop_delay("b0-0")).holds
+
+    with_cluster(main)
+
+
+def test_who_ends_for_want_of_a_disk_is_started_again_when_it_is_sound() -> None:
+    """And whoever has ended by himself without such a reason is not."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        nemesis = Scripted(cluster, "key")
+
+        async def do(f: str, act: str, **asked: Any) -> dict[str, Any]:
+            outcome: Any = await nemesis.invoke(Op("info", NEMESIS, f, act, ext=asked))
+            return dict(outcome.value)
+
+        who = {"nodes": ["b0-1"]}
+        await do("start-disk-fault", "d", who=who, args={"full": True})
+        environment.crash("b0-1", 1)
+        environment.crash("b0-2", 1)
+        assert "nobody" in await do("start", "s1"), "its disk is full yet"
+        assert "nobody" in await do("kill", "k", who=who), "it is down already"
+        healed = await do("stop-disk-fault", "h", who={"of": "d"})
+        assert healed["b0-1"]["holds"]
+        back = await do("start", "s2", who={"of": "d"})
+        assert back["b0-1"]["holds"]
+        assert back["b0-1"]["had_ended_by_itself"] == 1
+        assert "nobody" in await do("start", "s3"), "b0-2 is evidence"
+        assert await cluster.crashed() == {"b0-2": 1}
+
+    with_cluster(main, **TRIO)
+
+
+def test_frozen_syncs_end_with_the_frost() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.break_disk("b0-0", frozen=True)
+        await cluster.power_loss("b0-0")
+        await cluster.heal_disk("b0-0")
+        assert (await cluster.start("b0-0")).holds
+        assert await until(cluster.recovered, 30)
+        await asyncio.sleep(1)
+        assert await cluster.crashed() == {}
+
+    with_cluster(main)

@@ -1,0 +1,124 @@
+"""The nemesis of a schedule: acts on machines, whom they concern, what environments cannot do."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from struck_cluster import TRIO, FakeCluster
+
+from checkers.story import UNDONE_BY, heals
+from harness.client.outcome import Ok
+from harness.composition import HEALS, script_heals
+from harness.deployment import Deployment
+from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
+from harness.environments.local import LocalEnvironment
+from harness.faults import scripted_package
+from harness.options import Options
+from harness.schedule.items import Act, Schedule, Who
+from harness.targets.reference import ReferenceTarget
+from histories.op import NEMESIS, Op
+from nemeses.palette import BANDS
+from nemeses.scripted import AILMENTS, NEEDS, Scripted
+
+# A fault of machines, what it is asked with, what is told of it, its heal.
+FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("bump-clock", {"offset_ms": -700}, {"off_ms": -700, "ppm": 0}, "reset-clock"),
+    ("bump-clock", {"drift_ppm": 900}, {"off_ms": 0, "ppm": 900}, "reset-clock"),
+    ("start-disk-fault", {"full": True}, {"kind": "full-disk", "sync_ms": None}, "stop-disk-fault"),
+    ("start-disk-fault", {"frozen": True}, {"kind": "frozen-disk", "sync_ms": None},
+     "stop-disk-fault"),
+    ("start-disk-fault", {"sync_ms": 80}, {"kind": "slow-disk", "sync_ms": 80}, "stop-disk-fault"),
+    ("start-delay", {"ms": 40}, {"ms": 40}, "stop-delay"),
+]  # fmt: skip
+
+
+def perform(cluster: FakeCluster, *acts: tuple[str, str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What each act did, by node."""
+
+    async def main() -> list[dict[str, Any]]:
+        nemesis, found = Scripted(cluster, "key"), []
+        for f, name, asked in acts:
+            outcome = await nemesis.invoke(Op("info", NEMESIS, f, name, ext=asked))
+            assert isinstance(outcome, Ok), outcome
+            found.append(outcome.value)
+        return found
+
+    return asyncio.run(main())
+
+
+@pytest.mark.parametrize(("f", "args", "seen", "heal"), FAULTS)
+def test_a_fault_of_machines_and_its_heal(
+    f: str, args: dict[str, Any], seen: dict[str, Any], heal: str
+) -> None:
+    cluster = FakeCluster(TRIO)
+    who = {"part": "slave", "count": 2}
+    struck, first, rest, nobody = perform(
+        cluster,
+        (f, "f1", {"who": who, "args": args}),
+        (heal, "f1.h1", {"who": {"of": "f1", "share": "first"}}),
+        (heal, "end", {}),
+        (heal, "again", {}),
+    )
+    told = {"holds": True, "role": "slave", **seen}
+    spread = {k: v for k, v in struck["b0-1"].items() if k == "spread_ms"}
+    assert struck == {"b0-1": {**told, **spread}, "b0-2": {**told, **spread}}
+    assert (list(first), list(rest)) == (["b0-1"], ["b0-2"]), "only who has something is healed"
+    assert nobody["nobody"]["holds"]
+
+
+def test_every_act_has_its_needs_its_heal_and_its_colour() -> None:
+    for f in {f for f, _, _, _ in FAULTS}:
+        assert NEEDS[f] <= SIMULATED_ONLY
+        assert UNDONE_BY[f] in AILMENTS
+        assert NEEDS[UNDONE_BY[f]] == NEEDS[f]
+        assert f in HEALS[UNDONE_BY[f]]
+        assert f in BANDS
+        assert heals(UNDONE_BY[f])
+        assert not heals(f)
+
+
+def test_heals_come_before_starts_at_the_end() -> None:
+    script = Schedule(acts=(Act(id="a", f="start-disk-fault"),))
+    assert script_heals(script) == ["stop-disk-fault", "start"]
+
+
+@pytest.mark.parametrize("f", sorted({f for f, _, _, _ in FAULTS}))
+def test_an_environment_that_cannot_refuses_by_name(f: str) -> None:
+    environment = LocalEnvironment.__new__(LocalEnvironment)
+    options = Options(environment="local", seed=1)
+    cluster = Deployment(environment, ReferenceTarget(), options.settings())
+    script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master")),))
+    [capability] = NEEDS[f]
+    assert isinstance(capability, Capability)
+    with pytest.raises(MissingCapability, match=f"local cannot do {capability.value}.*a .{f}."):
+        scripted_package(script, cluster, environment)
+
+
+@pytest.mark.parametrize("kind", ["full-disk", "frozen-disk"])
+@pytest.mark.parametrize("f", ["start", "restart", "terminate"])
+def test_on_a_disk_that_takes_nothing_nobody_starts_or_stops_in_good_order(
+    f: str, kind: str
+) -> None:
+    cluster = FakeCluster(TRIO)
+    cluster.sick = {"b0-1": {kind}}
+    if f == "start":
+        cluster.dead = {"b0-1"}
+    who = {"who": {"nodes": ["b0-1"]}}
+    [during] = perform(cluster, (f, "a", who))
+    assert list(during) == ["nobody"]
+    cluster.sick = {"b0-1": {"slow-disk"}}
+    [after] = perform(cluster, (f, "a", who))
+    assert list(after) == ["b0-1"]
+
+
+def test_who_ended_for_want_of_a_disk_is_down_for_every_act() -> None:
+    cluster = FakeCluster(TRIO)
+    cluster.sick = {"b0-1": set()}
+    who = {"who": {"nodes": ["b0-1", "b0-2"]}}
+    for f in ("kill", "terminate", "power-loss", "pause", "restart", "change-ip"):
+        cluster.ended, cluster.dead, cluster.held = {"b0-1": 1, "b0-2": 1}, set(), set()
+        [done] = perform(cluster, (f, "a", who))
+        assert list(done) == ["b0-2"], f
+    cluster.ended, cluster.dead = {"b0-1": 1, "b0-2": 1}, set()
+    [back] = perform(cluster, ("start", "s", {}))
+    assert list(back) == ["b0-1"], "whoever has no excuse stays as he is"
