@@ -333,7 +333,7 @@ def test_a_pinned_session_speaks_with_its_broker_whatever_routes_say() -> None:
 
     routed, stays, nobody = cluster.run(main)
     assert routed == Ok(5, ext={"node": SET, "broker": BROKER_A})
-    assert stays == Ok(5, ext={"node": SET, "broker": BROKER_B})
+    assert stays == Ok(5, ext={"node": SET, "broker": BROKER_B, "pinned": True})
     assert isinstance(nobody, Fail), "it looks for no other"
     assert asked == [SET]
     assert [len(fake.requests) for fake in (cluster.broker, cluster.other)] == [1, 1]
@@ -346,4 +346,4 @@ def test_a_pinned_session_needs_no_route() -> None:
         session.pinned = lambda broker_set: BROKER_B
         return await session.send(QUEUE, b"x", born_ms=1)
 
-    assert cluster.run(main) == Ok(5, ext={"node": SET, "broker": BROKER_B})
+    assert cluster.run(main) == Ok(5, ext={"node": SET, "broker": BROKER_B, "pinned": True})
