@@ -65,6 +65,8 @@ def judged_by(
         verdicts = tuple(_asked(checker, judge) for checker in checkers)
     kept = (*broken, *(b for b in breaches if b.warning))[:BREACHES_MAX]
     valid: Valid = "unknown" if broken else worst(verdicts)
+    if valid is True and not any(verdict.claims for verdict in verdicts):
+        valid = "unknown"  # nobody had anything to judge: silence is no evidence
     return Results(valid=valid, verdicts=verdicts, breaches=kept)
 
 

@@ -55,6 +55,15 @@ def test_the_worst_verdict_wins(says: tuple[Any, ...], valid: Valid, code: int) 
     assert [v.checker for v in results.verdicts] == [c.name for c in checkers]
 
 
+def test_where_no_claim_was_judged_nothing_is_valid() -> None:
+    """A history in which nobody did anything: stats and proofs alone are no evidence."""
+    empty = Recorder().history
+    results = check_all(empty, [Stats(), FaultProof()], Context())
+    assert all(not v.claims for v in results.verdicts)
+    assert results.valid == "unknown"
+    assert check_all(empty, [_Says("a", True), FaultProof()], Context()).valid is True
+
+
 def test_a_crash_is_told_with_its_traceback() -> None:
     results = check_all(Recorder().history, [_Says("a", ValueError("seven"))], Context())
 
