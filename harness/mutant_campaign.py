@@ -129,7 +129,8 @@ class MutantCampaign:
                 done, caught = self._range(name, first)
                 if not caught and done < stage:
                     wanted.append((name, first + done))
-        return wanted
+        # Whoever has had the fewest comes first, so that a budget that ends early met all.
+        return sorted(wanted, key=lambda job: len(self._told[job[0]]))
 
     def _range(self, name: str, first: int) -> tuple[int, bool]:
         """How many seeds of a range were run, and whether the last of them was caught."""
