@@ -10,10 +10,10 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 
 import click
 
+from harness import workers
 from harness.simulation.crash_flows import FLOWS, Outcome, perform, record
 from harness.simulation.crash_points import Crash, crashes
 
@@ -32,7 +32,7 @@ def outcomes(name: str, chosen: Iterable[Crash], *, processes: int) -> Iterator[
     if processes == 1:
         yield from map(perform_one, tasks)
         return
-    with ProcessPoolExecutor(processes) as pool:
+    with workers.processes(processes) as pool:
         yield from pool.map(perform_one, tasks, chunksize=CHUNK)
 
 

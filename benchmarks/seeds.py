@@ -12,12 +12,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import click
 import msgspec
 
+from harness import workers
 from harness.cli_types import Duration
 from harness.faults import fault_names
 from harness.options import Options
@@ -98,7 +98,7 @@ def campaign(
     if processes == 1:
         yield from map(run_seed, runs)
         return
-    with ProcessPoolExecutor(processes) as pool:
+    with workers.processes(processes) as pool:
         yield from pool.map(run_seed, runs)
 
 

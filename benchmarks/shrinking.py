@@ -14,7 +14,7 @@ from statistics import median
 
 import click
 
-from harness.mutant_campaign import by_history
+from harness.mutant_campaign import catches
 from harness.replay import options_for
 from harness.schedule.items import Schedule
 from harness.schedule.smaller import with_options
@@ -42,11 +42,11 @@ SEEDS_MAX = 40
 def failing(mutant: str, first: int) -> tuple[Schedule, str] | None:
     """The schedule of the first failing seed and what it shows first, of the mutant's own claim if
     it shows that."""
-    claim = mutants.about(mutant).claim
+    about = mutants.about(mutant)
     for seed in range(first, first + SEEDS_MAX):
         told = run_seed(seed, mutant=mutant)
-        if by_history(told):
-            signatures = sorted(told.found, key=lambda s: (s.partition("/")[0] != claim, s))
+        if catches(told, about):
+            signatures = sorted(told.found, key=lambda s: (s.partition("/")[0] != about.claim, s))
             return with_options(drawn(seed), mutant=mutant), signatures[0]
     return None
 

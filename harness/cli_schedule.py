@@ -116,7 +116,9 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
             click.echo(summary.progress(len(wanted)), err=True)
     for line in summary.lines():
         click.echo(line)
-    return 1 if summary.groups else 0
+    if summary.groups:
+        return runner.EXIT_INVALID
+    return runner.EXIT_UNKNOWN if summary.verdicts["unknown"] else runner.EXIT_VALID
 
 
 @click.command()

@@ -29,7 +29,7 @@ from harness.generators import (
     time_limit,
 )
 from harness.generators.lift import lift
-from harness.options import Options
+from harness.options import APPLICANTS, LOCKERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
 from histories.observed import ELECT_MASTER
@@ -52,7 +52,6 @@ HEALS: dict[str, frozenset[str]] = {
 }
 INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
-LOCKERS, APPLICANTS = 4, 2  # threads
 BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 
 

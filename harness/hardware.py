@@ -21,12 +21,9 @@ from reference.rpc import split_address
 CLOCK, DELAY = "clock", "delay"
 SLOW_DISK, FROZEN_DISK, FULL_DISK = "slow-disk", "frozen-disk", "full-disk"
 DISK = frozenset((SLOW_DISK, FROZEN_DISK, FULL_DISK))
-UNWRITABLE = frozenset((FROZEN_DISK, FULL_DISK))
 CLOCK_MS_MAX = 2  # of what is read apart: two clocks of whole milliseconds
-DRIFT_SEEN_MS, DRIFT_S_MAX = (
-    6,
-    12.0,
-)  # how far a drift must have gone to be one; how long that may take
+DRIFT_SEEN_MS = 6  # how far a drift must have gone to be one
+DRIFT_S_MAX = 12.0  # how long that may take
 SYNC_S = 0.5  # beyond every sync of a sound disk
 HEAL_TIMEOUT_S = 10.0
 

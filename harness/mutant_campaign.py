@@ -1,32 +1,35 @@
 """How good the checkers are: every seeded bug under random schedules, until it is caught.
 
-Each mutant runs the seeds of three disjoint ranges, each until a history checker accuses it or the
+Each mutant runs the seeds of three disjoint ranges, each until a history checker catches it or the
 limit is reached; the correct reference runs the same seeds, and must never be blamed. How a seed
-was caught is told apart: by history checkers (of the claim that the mutant says it breaks, or of
-another one), by claims of liveness, by the oracle, by an invariant of the nodes themselves. Short
-limits come first, so that a budget that ends early has seen every mutant.
+was caught is told apart: by history checkers, of claims of safety (the one that the mutant says it
+breaks, or another one) or of liveness; by the oracle; by an invariant of the nodes themselves. A
+claim of liveness catches only a mutant whose own claim is one: whoever loses messages must be
+caught losing them. Short limits come first, so that a budget that ends early has seen every mutant.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median_low
 
 import msgspec
 
+from checkers.availability import Availability
+from checkers.claims import CLAIMS
+from harness import source
 from harness.journal import resumed
 from harness.replay import Rate
 from harness.simulate import Told, run_seed
+from harness.workers import workers
 from reference import mutants
 from reference.mutants import About
 
 RANGES = (0, 10_000, 20_000)  # where each begins
 STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit
 LIMIT = STAGES[-1]
-LIVENESS = frozenset(("S13", "S13d", "S14", "S14b"))
+LIVENESS = frozenset(c.id for c in CLAIMS if c.checker == Availability.name)
 JOURNAL = "journal.jsonl"
 SURVIVORS = ("never reached", "reached without effect", "unseen")
 WANTED = 0.9
@@ -40,14 +43,15 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A mutant's row of the table; counts are of seeds. `after`: seeds to detection, the median of
-    the ranges that have come to an end; None where most of them never caught it."""
+    """A mutant's row of the table; counts are of seeds. `safety` and `liveness` are history
+    checkers' findings. `after`: seeds to detection, the median of the ranges that have come to an
+    end; None where most of them never caught it."""
 
     about: About
     seeds: int
     ran: int
     diverged: int
-    checkers: int
+    safety: int
     rightly: int
     liveness: int
     oracle: int
@@ -58,12 +62,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def caught(self) -> bool:
         """Whether history checkers alone have caught it."""
-        return self.checkers > 0
+        return self.safety > 0 or (self.about.claim in LIVENESS and self.liveness > 0)
 
     @property
     def caught_by_any(self) -> bool:
         """Whether anything has."""
-        return bool(self.checkers or self.liveness or self.oracle or self.invariant)
+        return bool(self.safety or self.liveness or self.oracle or self.invariant)
 
     @property
     def fate(self) -> str:
@@ -77,14 +81,19 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return SURVIVORS[2] if self.diverged else SURVIVORS[1]
 
 
-def by_history(told: Told) -> set[str]:
-    """The claims of safety that history checkers say a run breaks."""
-    claims = {signature.partition("/")[0] for signature in told.found}
-    return {claim for claim in claims if claim != "failed"} - LIVENESS
+def accused(told: Told) -> set[str]:
+    """The claims that history checkers say a run breaks."""
+    return {signature.partition("/")[0] for signature in told.found} - {"failed"}
+
+
+def catches(told: Told, about: About) -> bool:
+    """Whether history checkers alone catch a mutant by this run."""
+    return bool(accused(told) - (frozenset() if about.claim in LIVENESS else LIVENESS))
 
 
 class MutantCampaign:
-    """Mutants under random seeds, with a journal: what was done is not done again.
+    """Mutants under random seeds, with a journal: what was done by this very source is not done
+    again.
 
     Args:
         folder: holds the journal.
@@ -104,7 +113,7 @@ class MutantCampaign:
         self._read()
         until = None if budget_s is None else time.monotonic() + budget_s
         with (
-            ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn")) as pool,
+            workers(self._jobs, self._folder) as pool,
             (self._folder / JOURNAL).open("ab") as journal,
         ):
             for stage in STAGES:
@@ -115,7 +124,7 @@ class MutantCampaign:
                         return
                     work = [pool.submit(partial(run_seed, seed, mutant=m)) for m, seed in batch]
                     for (mutant, seed), future in zip(batch, work, strict=True):
-                        told = future.result()
+                        told = msgspec.structs.replace(future.result(), source=source.digest())
                         self._told[mutant][seed] = told
                         journal.write(msgspec.json.encode(Line(mutant, told)) + b"\n")
                         journal.flush()
@@ -137,13 +146,13 @@ class MutantCampaign:
         told, count = self._told[name], 0
         while first + count in told:
             count += 1
-            if by_history(told[first + count - 1]):
+            if catches(told[first + count - 1], mutants.about(name)):
                 return count, True
         return count, False
 
     def _read(self) -> None:
         for line in resumed(self._folder / JOURNAL, Line):
-            if line.mutant in self._told:
+            if line.mutant in self._told and line.told.source == source.digest():
                 self._told[line.mutant][line.told.seed] = line.told
 
     def rows(self) -> Iterator[Row]:
@@ -162,9 +171,9 @@ class MutantCampaign:
             seeds=len(seen),
             ran=sum(bool(t.reached) for t in seen),
             diverged=sum(t.reached == "diverged" for t in seen),
-            checkers=sum(bool(by_history(t)) for t in seen),
-            rightly=sum(about.claim in by_history(t) for t in seen),
-            liveness=sum(any(s.partition("/")[0] in LIVENESS for s in t.found) for t in seen),
+            safety=sum(bool(accused(t) - LIVENESS) for t in seen),
+            rightly=sum(about.claim in accused(t) for t in seen),
+            liveness=sum(bool(accused(t) & LIVENESS) for t in seen),
             oracle=sum(bool(t.oracle) for t in seen),
             invariant=sum(any(s.startswith("failed/") for s in t.found) for t in seen),
             after=None if middle > LIMIT else middle,
@@ -180,14 +189,14 @@ def seen_in(told: Told) -> str:
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """The table and what it comes to, as Markdown."""
-    yield ("| mutant | family | claim | seeds | ran | diverged | checkers | rightly | liveness "
+    yield ("| mutant | family | claim | seeds | ran | diverged | safety | rightly | liveness "
            "| oracle | invariant | seeds to detection | fate |")  # fmt: skip
     yield "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
     for r in rows:
         after = "-" if r.after is None else str(r.after)
         yield (
             f"| {r.about.name} | {r.about.family} | {r.about.claim} | {r.seeds} | {r.ran} "
-            f"| {r.diverged} | {r.checkers} | {r.rightly} | {r.liveness} | {r.oracle} "
+            f"| {r.diverged} | {r.safety} | {r.rightly} | {r.liveness} | {r.oracle} "
             f"| {r.invariant} | {after} | {r.fate} |"
         )
     yield ""

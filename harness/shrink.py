@@ -10,15 +10,16 @@ is what to expect of real machines.
 
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
+from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
 
+from harness import source
 from harness.journal import resumed
 from harness.replay import Rate, options_for, other_seed, with_seed
 from harness.schedule import smaller
@@ -26,6 +27,7 @@ from harness.schedule.items import Schedule, decode, encode
 from harness.schedule.keyed import Keyed
 from harness.schedule.past import main_part
 from harness.simulate import simulated
+from harness.workers import workers
 from histories.store import write_whole
 
 BUDGET = 300  # simulations
@@ -130,12 +132,13 @@ class Shrinker:
         self._noise = noise
         self._jobs = jobs
         self._seen: dict[str, Seen] = {}
-        self._failed_not = self._tried_before()
-        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+        self._passed = self._tried_before()
+        self._end = ExitStack()
+        self._pool = self._end.enter_context(workers(jobs, folder))
 
     def close(self) -> None:
         """End the workers."""
-        self._pool.shutdown(cancel_futures=True)
+        self._end.close()
 
     def _tried_before(self) -> set[str]:
         tried = resumed(self._folder / TRIED, Tried)
@@ -159,7 +162,7 @@ class Shrinker:
         work: dict[str, Future[Seen]] = {}
         keys = [digest_of(script) for script in scripts]
         for key, script in zip(keys, scripts, strict=True):
-            if key not in self._seen and key not in self._failed_not and key not in work:
+            if key not in self._seen and key not in self._passed and key not in work:
                 work[key] = self._pool.submit(examine, script, self._signature)
         for key, future in work.items():
             self.simulations += 1
@@ -296,8 +299,8 @@ def decoded(data: bytes) -> Schedule | None:
 
 
 def digest_of(script: Schedule) -> str:
-    """The identity of a schedule."""
-    return blake2b(encode(script), digest_size=16).hexdigest()
+    """The identity of a schedule, and of the source that would run it."""
+    return blake2b(encode(script), digest_size=16, key=source.digest().encode()).hexdigest()
 
 
 def shrunk(

@@ -10,16 +10,15 @@ import tempfile
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from hashlib import blake2b
-from multiprocessing import get_context
 from pathlib import Path
 
 import msgspec
 
 from checkers.claims import CLAIMS
 from checkers.runner import Results
+from harness import source
 from harness.journal import resumed
 from harness.judging import judge
 from harness.lifecycle import Telling
@@ -33,6 +32,7 @@ from harness.schedule.keyed import Keyed
 from harness.schedule.past import as_performed
 from harness.simulation.oracle import OracleAnomaly
 from harness.simulation.steps import Steps
+from harness.workers import scratch, workers
 from harness.worlds import Around, run_in_world
 from histories.history import History
 from histories.op import Op
@@ -41,7 +41,7 @@ from histories.store import ORACLE, Run, open_run, write_json, write_whole
 from reference import mutants
 
 TRACEBACK_MAX = 2_000  # characters of a failure that are kept
-SHOWN_SEEDS = 8
+SHOWN_SEEDS, SHOWN_DOUBTS = 8, 5
 JOURNAL = "journal.jsonl"
 UNEQUAL = "not-deterministic"
 LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
@@ -58,6 +58,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
     what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
+    `source` is the digest of the source that ran.
     """
 
     seed: int
@@ -78,6 +79,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     length_ms: int = 0
     oracle: dict[str, int] = {}
     reached: str = ""
+    source: str = ""
 
 
 class Silent(Telling):
@@ -232,7 +234,8 @@ def _told(run: Simulated, options: Options, told: Told) -> Told:
 
 
 class Campaign:
-    """Seeds of one kind of run, with a journal: what was done is not done again.
+    """Seeds of one kind of run, with a journal: what was done by this very source is not done
+    again.
 
     Args:
         folder: holds the journal, and the runs that are kept.
@@ -249,6 +252,7 @@ class Campaign:
         self._jobs = jobs
         self._verify = verify
         self._length_ms = length_ms
+        self._source = source.digest()
         self._work = partial(run_seed, keep=folder, mutant=mutant, length_ms=length_ms)
 
     def run(self, seeds: Sequence[int]) -> Iterator[Told]:
@@ -260,6 +264,7 @@ class Campaign:
         left = [seed for seed in seeds if seed not in done]
         with (self.folder / JOURNAL).open("ab") as journal:
             for told in self._performed(left):
+                told = msgspec.structs.replace(told, source=self._source)
                 journal.write(msgspec.json.encode(told) + b"\n")
                 journal.flush()
                 yield told
@@ -267,17 +272,18 @@ class Campaign:
     def _is_done(self, told: Told) -> bool:
         """Whether what was told is what would be told now."""
         compared = told.verified or UNEQUAL in told.found
-        return told.length_ms == self._length_ms and (compared or not self._verifies(told.seed))
+        same = (told.source, told.length_ms) == (self._source, self._length_ms)
+        return same and (compared or not self._verifies(told.seed))
 
     def _verifies(self, seed: int) -> bool:
         return Keyed(seed).chance(self._verify, "verify")
 
     def _performed(self, seeds: Sequence[int]) -> Iterator[Told]:
         if self._jobs == 1:
-            yield from map(self._verified, seeds)
+            with scratch(self.folder):
+                yield from map(self._verified, seeds)
             return
-        # Not forked: a worker's memory must not hold what this process has in its.
-        with ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn")) as pool:
+        with workers(self._jobs, self.folder) as pool:
             yield from pool.map(self._verified, seeds)
 
     def _verified(self, seed: int) -> Told:
@@ -348,6 +354,8 @@ class Summary:
         yield "claims judged and held: " + ", ".join(
             f"{claim} {n}" for claim, n in sorted(self.claims.items())
         )
+        for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):
+            yield f"{count:5}  {doubt}"
         yield f"liveness reached: in {self.live} of {sum(self.verdicts.values())} seeds"
         covered = self.covered
         yield f"pairs of values met: {covered.met} of {covered.of}"

@@ -6,6 +6,7 @@ so git is asked only where this source is the top of its own checkout.
 
 import hashlib
 import subprocess
+from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ ROOT = Path(__file__).parents[1]
 DISTRIBUTION = "maxq"
 GIT_S_MAX = 10
 DIGITS = 12
+# What a simulated run follows from.
+PACKAGES = ("reference", "harness", "nemeses", "checkers", "workloads", "histories")
 
 
 def identity() -> dict[str, Any]:
@@ -24,6 +27,18 @@ def identity() -> dict[str, Any]:
         "dirty": checkout and bool(_git("status", "--porcelain", "--untracked-files=no")),
         "version": version(installed=not checkout),
     }
+
+
+@cache
+def digest() -> str:
+    """A digest of all source that a simulated run follows from, as it was at the first call: equal
+    seeds under equal digests are equal runs."""
+    found = hashlib.sha256()
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            data = path.read_bytes()
+            found.update(f"\0{path.relative_to(ROOT)}\0{len(data)}\0".encode() + data)
+    return found.hexdigest()[:DIGITS]
 
 
 def version(*, installed: bool) -> str:

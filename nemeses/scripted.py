@@ -289,10 +289,10 @@ class Scripted:
         return {node: told(proof) for node, proof in proofs.items()}
 
     async def _grudge(self, victims: Sequence[str], args: dict[str, Any]) -> Grudge:
-        others = [n for n in await self._others(args.get("from", REST)) if n not in victims]
         if "grudge" in args:
             given: Mapping[str, Sequence[str]] = args["grudge"]
             return {to: frozenset(sources) for to, sources in given.items()}
+        others = [n for n in await self._others(args.get("from", REST)) if n not in victims]
         ways = args.get("ways", "both")
         found: dict[str, set[str]] = {}
         if ways in ("both", "in"):

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness.environments.api import Role
+from harness.options import APPLICANTS, LOCKERS, SPARES
 from harness.schedule.factors import Row
 from harness.schedule.items import (
     EVERYBODY,
@@ -35,7 +36,7 @@ SATURATED_MS = 10_000  # the longest that a cluster is saturated: after that it 
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = 2
 TURNS_MS = {"lock": 200, "registration": 400}  # between two turns of any of its threads
-THREADS = {"lock": 4, "registration": 4}
+THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
 SIZES = {"small": (0, 0), "large": (20_000, 60_000)}  # of payloads, in bytes; 0: as it comes
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 SHORTEST_MS = 200

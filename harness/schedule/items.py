@@ -31,7 +31,6 @@ EVERYBODY = -1  # as a count
 LOAD_VALUES = 1_000_000  # a load's messages are numbered from its place times this on
 
 Share = Literal["all", "first", "rest"]
-Way = Literal["both", "in", "out"]
 
 
 class ScheduleError(ValueError):

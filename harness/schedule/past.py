@@ -12,8 +12,7 @@ import msgspec
 
 from checkers.faults import Fault, faults
 from checkers.story import QUESTIONS
-from harness.composition import APPLICANTS, LOCKERS
-from harness.options import FLUSH, SPARES, Options
+from harness.options import APPLICANTS, FLUSH, LOCKERS, SPARES, Options
 from harness.schedule.items import (
     READ,
     SEND,

@@ -30,7 +30,7 @@ from histories.observed import OBSERVE_CONTROLLER
 from histories.op import NEMESIS, Op, Process
 
 LATE_NS = 250_000_000
-ASSIGN, SEEK = "assign", "seek-to-beginning?"
+ASSIGN = "assign"
 SIZE = "size"
 
 

@@ -7,14 +7,12 @@ them waits for what they waited for.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeVar
 
 import msgspec
 
 from harness.options import TOGETHER
 from harness.schedule.items import START, Act, Call, Load, Schedule, When
 
-T = TypeVar("T")
 WINDOWS_S = (0.5, 2.0, 8.0)  # around what an anomaly names
 USUAL = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3, "concurrency": 8}
 SMALLEST = {"namesrvs": (1,), "controllers": (1,), "broker_sets": (1,), "replicas": (2,)}

@@ -1,11 +1,14 @@
 """Many seeds: `maxq simulate` tells each once, goes on where it was, and keeps what is wrong."""
 
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
 
 import msgspec
 import pytest
+from waiting import eventually
 
 from harness import simulate as simulation
 from harness.cli import run_cli
@@ -14,10 +17,24 @@ from harness.schedule.draw import draw
 from harness.schedule.factors import FACTORS, row_of
 from harness.schedule.items import SCHEDULE
 from harness.simulate import JOURNAL, UNEQUAL, Campaign, Summary, Told, run_seed, seeds_of
+from harness.workers import SCRATCH, Occupied, scratch
 
 ONE_JOB = ("--jobs", "1", "--length")
 BUG, FAILING = "ack_before_write", 5  # a seed that shows it within this length
 SHORT_MS = 8_000
+
+
+def children_of(pid: int) -> list[int]:
+    told = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    return [int(word) for word in told.split()]
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; what has ended and was not waited for does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def journal_of(folder: Path) -> list[Told]:
@@ -54,6 +71,31 @@ def test_seeds_are_told_and_the_same_command_goes_on(
     (folder / JOURNAL).write_bytes(before.splitlines(keepends=True)[0])
     assert run_cli([*words, "--fresh"]) == 0
     assert [t.seed for t in journal_of(folder)] == [0, 1]
+
+
+def test_nothing_stays_of_a_campaign_that_was_killed(tmp_path: Path) -> None:
+    """Its workers end with it, though they wait for work; the next one clears what they wrote."""
+    words = ("simulate", "--jobs", "2", "--length", "20s", "--store", str(tmp_path), "--seeds")
+    command = [sys.executable, "-m", "harness.cli", *words, "0..99"]
+    folder = tmp_path / "simulated" / "reference"
+    killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        assert eventually(lambda: len(list((folder / SCRATCH).glob("*"))) >= 2, 60)
+        workers = children_of(killed.pid)
+        assert len(workers) >= 2
+    finally:
+        killed.kill()
+        killed.wait()
+    assert eventually(lambda: not any(map(alive, workers)), 15), "they outlived who had asked"
+    assert list((folder / SCRATCH).glob("*")), "as they were left"
+
+    assert run_cli([*words, "0", "--jobs", "1"]) == 0
+    assert not (folder / SCRATCH).exists()
+
+
+def test_two_commands_do_not_share_a_folder(tmp_path: Path) -> None:
+    with scratch(tmp_path), pytest.raises(Occupied), scratch(tmp_path):
+        pytest.fail("both have it")
 
 
 def test_a_seed_that_runs_twice_is_compared_by_every_step(

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness import source
 from harness.mutant_campaign import (
     JOURNAL,
     LIMIT,
@@ -15,7 +16,8 @@ from harness.mutant_campaign import (
     Line,
     MutantCampaign,
     Row,
-    by_history,
+    accused,
+    catches,
     seen_in,
     table,
 )
@@ -23,11 +25,13 @@ from harness.simulate import Told
 from reference import mutants
 
 BUG, OTHER = "ack_before_write", "lock_without_quorum"
+DEAF = "unheard_never_dead"  # what it breaks is a claim of liveness
 S6, L1 = {"S6/lost-tail": 3}, {"L1/two-owners": 1}
 
 
 def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> Told:
-    return Told(seed=seed, valid=not found, found=dict(found or {}), **more)
+    said = {"source": source.digest(), **more}
+    return Told(seed=seed, valid=not found, found=dict(found or {}), **said)
 
 
 def written(folder: Path, *lines: tuple[str, Told]) -> Path:
@@ -61,13 +65,21 @@ def test_the_median_of_the_ranges_is_how_soon_it_is_caught(tmp_path: Path) -> No
     assert said == [], "all ranges have come to their end"
     assert (row.after, row.whole, row.fate) == (3, True, "caught")
     assert (row.seeds, row.ran, row.diverged) == (11, 11, 3)
-    assert (row.checkers, row.rightly, row.liveness) == (3, 3, 0)
+    assert (row.safety, row.rightly, row.liveness) == (3, 3, 0)
     assert row.about == mutants.about(BUG)
 
 
 def test_another_claim_catches_as_well_but_not_rightly(tmp_path: Path) -> None:
     [row], _ = gone_on(written(tmp_path, *ranges(1, 2, 2, found=L1)), BUG, budget_s=None)
-    assert (row.checkers, row.rightly, row.caught) == (3, 0, True)
+    assert (row.safety, row.rightly, row.caught) == (3, 0, True)
+
+
+def test_liveness_catches_who_breaks_liveness(tmp_path: Path) -> None:
+    stuck = [(DEAF, told(first, {"S13b/no-master": 1}, reached="ran")) for first in RANGES]
+    [row], said = gone_on(written(tmp_path, *stuck), DEAF, budget_s=None)
+    assert said == []
+    assert (row.safety, row.rightly, row.liveness) == (0, 3, 3)
+    assert (row.after, row.fate) == (1, "caught")
 
 
 def test_ranges_that_go_on_are_told_and_nothing_begins_after_the_budget(tmp_path: Path) -> None:
@@ -115,7 +127,7 @@ def test_the_fates_of_those_that_no_checker_catches(
 ) -> None:
     row = survivor(tmp_path, **more)
     assert row.fate == fate
-    assert row.checkers == 0
+    assert row.safety == 0
     assert row.seeds == 3 * LIMIT
     assert row.caught_by_any == (fate == "caught by other means")
 
@@ -148,7 +160,13 @@ def test_short_limits_come_first() -> None:
 
 def test_who_accuses() -> None:
     seen = told(1, {**S6, "S13/no-master": 1, "S14b/x": 2, "failed/KeyError": 1})
-    assert by_history(seen) == {"S6"}
+    assert accused(seen) == {"S6", "S13", "S14b"}
+    late = told(1, {"S13/no-master": 1, "failed/KeyError": 1})
+    assert catches(seen, mutants.about(BUG))
+    assert not catches(late, mutants.about(BUG)), "whoever loses messages must be caught at it"
+    assert catches(late, mutants.about(DEAF))
+    assert catches(told(1, L1), mutants.about(DEAF))
+    assert not catches(told(1), mutants.about(DEAF))
     assert seen_in(told(1, S6, oracle={"two-masters": 1})) == "S6/lost-tail, oracle/two-masters"
     assert seen_in(told(1, reached="ran")) == "ran"
     assert seen_in(told(1)) == "not reached"
