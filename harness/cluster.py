@@ -207,6 +207,11 @@ class ClusterView(Protocol):
         and brokers agree that it leads. No error if it does already."""
         ...
 
+    async def order_election(self, node: str) -> Proof:
+        """Tell controllers to elect a broker, as an operator might at any time, and tell what they
+        answered: they may refuse, or have no leader."""
+        ...
+
     async def wipe(self, node: str) -> Proof:
         """Remove the store of a node that is down, its identity with it."""
         ...

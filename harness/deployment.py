@@ -231,3 +231,6 @@ class Deployment:
 
     async def elect(self, node: str) -> Proof:
         return await self._inquiry.elect(node, await self.identity(node))
+
+    async def order_election(self, node: str) -> Proof:
+        return await self._inquiry.order_election(node, await self.identity(node))

@@ -169,13 +169,7 @@ class Inquiry:
     async def elect(self, node: str, broker_id: int | None) -> Proof:
         """Have the leading controller elect a broker, and wait until all agree that it leads."""
         broker_set = self._nodes.node(node).broker_set
-        header = ElectMasterRequest(
-            cluster_name=self._cluster_name,
-            broker_name=broker_set,
-            broker_id=-1 if broker_id is None else broker_id,
-            designate_elect=True,
-        )
-        request = Frame(code=RequestCode.CONTROLLER_ELECT_MASTER, ext=to_ext(header))
+        request = self._order(broker_set, broker_id)
         answers: list[int | str] = []
 
         async def leads() -> bool:
@@ -186,6 +180,22 @@ class Inquiry:
 
         holds = broker_id is not None and await until(leads, ELECT_TIMEOUT_S)
         return Proof(holds, {"id": broker_id, "answers": answers[-ANSWERS_MAX:]})
+
+    async def order_election(self, node: str, broker_id: int | None) -> Proof:
+        """Order the same once, and wait for nothing but the answer."""
+        request = self._order(self._nodes.node(node).broker_set, broker_id)
+        answer = await self._ordered(request)
+        # Without a leader nobody can be ordered about; that is no failure of the order.
+        return Proof(True, {"id": broker_id, "answer": answer})
+
+    def _order(self, broker_set: str, broker_id: int | None) -> Frame:
+        header = ElectMasterRequest(
+            cluster_name=self._cluster_name,
+            broker_name=broker_set,
+            broker_id=-1 if broker_id is None else broker_id,
+            designate_elect=True,
+        )
+        return Frame(code=RequestCode.CONTROLLER_ELECT_MASTER, ext=to_ext(header))
 
     async def _ordered(self, request: Frame) -> int | str:
         """The answer's code of the controller that leads, or why there is none."""

@@ -22,6 +22,7 @@ acts are those of the other faults; what each takes in `args`:
     stop-delay
     elect-master      replica: the set's replica of this number shall lead; refusable: to be
                       refused is no failure
+    order-election    of each victim, whether it can lead or not; nobody waits for what comes of it
 
 A full or frozen disk may end its node: that is the fault's doing, so ``start`` starts it again, and
 nobody else who has ended by himself; on such a disk nothing is started or stopped in good order.
@@ -67,7 +68,9 @@ NEEDS: dict[str, frozenset[Capability]] = {
     "start-delay": frozenset({Capability.DELAY}),
     "stop-delay": frozenset({Capability.DELAY}),
     "elect-master": frozenset(),
+    "order-election": frozenset(),
 }
+ORDERS = frozenset(("elect-master", "order-election"))
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 GROUPS = {"brokers": Role.BROKER, "controllers": Role.CONTROLLER, "namesrvs": Role.NAMESRV}
 # What a heal is for (`ClusterView.ailments`).
@@ -220,7 +223,7 @@ class Scripted:
     def _remember(self, f: str, nodes: list[str]) -> None:
         if nodes and (f in BACK or f == "stop-partition"):
             self._last[LAST_REJOINED] = nodes
-        elif nodes and f != "elect-master":
+        elif nodes and f not in ORDERS:
             self._last[LAST_VICTIM] = nodes
 
     # What is done.
@@ -236,6 +239,7 @@ class Scripted:
             "start": cluster.start,
             "restart": self._restart,
             "wipe": cluster.wipe,
+            "order-election": cluster.order_election,
             "change-ip": partial(cluster.change_ip, restart=restart),
             "restore-ip": partial(cluster.restore_ip, restart=restart),
             "bump-clock": partial(

@@ -32,7 +32,7 @@ from harness.simulation.network import Rule
 from harness.simulation.oracle import Oracle
 from harness.simulation.world import SimHost, SimMachine, World
 from reference import mutants
-from reference.__main__ import describe, make_node, parse_arguments
+from reference.__main__ import describe, is_our_bug, make_node, parse_arguments
 from reference.config import ROLES, parse_config
 from reference.rpc import Dial, Wired
 
@@ -78,6 +78,7 @@ class SimulatedMachine:
         loop, host = self._world.process(self._machine)
         process = _Process(loop)
         self._processes.append(process)
+        loop.on_failure = lambda failure: self._failed(process, failure)
         arguments = list(argv[argv.index("reference") + 1 :])
         process.task = loop.create_task(self._main(process, host, arguments))
         return ProcessStatus(pid=len(self._processes), code=None)
@@ -98,9 +99,28 @@ class SimulatedMachine:
             process.code = 0
         except Exception as error:
             host.log("node.failed", why=describe(error))
+            self._tell(error)
             process.code = 1
         process.loop.kill()  # its ports, locks and whatever else still waits end with it
         return process.code
+
+    def _failed(self, process: _Process, failure: BaseException) -> None:
+        """A callback of a node failed, and nobody awaits it: the node ends, as a real one does
+        (`reference.__main__`), unless it was the world that failed."""
+        trouble = isinstance(failure, OSError)
+        trace = "node.trouble" if trouble else "node.failed"
+        told: dict[str, object] = {"why": describe(failure)}
+        self._machine.log.append((self._world.scheduler.now_ns, trace, told))
+        if not trouble and process.code is None:
+            process.code = 1
+            process.loop.kill()
+            self._tell(failure)
+
+    def _tell(self, failure: BaseException) -> None:
+        """A node that finds itself broken has a bug: the run goes on without the node, as with real
+        ones, and the oracle says so."""
+        if self._oracle is not None and is_our_bug(failure):
+            self._oracle.broke(self.name, describe(failure))
 
     async def signal(self, pid: int, signal: int) -> None:
         process = self._processes[pid - 1]
@@ -169,17 +189,6 @@ class SimulatedMachine:
 
     async def status(self, pid: int) -> ProcessStatus:
         process = self._processes[pid - 1]
-        if process.code is None and process.loop.failures:
-            # A callback failed that nobody awaits; a real node ends then (`reference.__main__`).
-            self._machine.log.append(
-                (
-                    self._world.scheduler.now_ns,
-                    "node.failed",
-                    {"why": describe(process.loop.failures[0])},
-                )
-            )
-            process.loop.kill()
-            process.code = 1
         stopped = process.loop.held is not None
         return ProcessStatus(pid=pid, code=process.code, stopped=stopped)
 

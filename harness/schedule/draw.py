@@ -30,12 +30,12 @@ from harness.schedule.keyed import Keyed
 from harness.targets.api import Node, Topology, plan
 
 LENGTH_MS = (150_000, 180_000)
-RATES = {"none": 0, "trickle": 2, "normal": 30, "saturating": 150}  # operations a second
+RATES = {"none": 0, "trickle": 2, "normal": 20, "saturating": 120}  # operations a second
 PHASE_MS = (3_000, 60_000)
-SATURATED_MS = 10_000  # the longest that a cluster is saturated: after that it is only slow
+SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = 2
-TURNS_MS = {"lock": 200, "registration": 400}  # between two turns of any of its threads
+TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
 THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
 SIZES = {"small": (0, 0), "large": (20_000, 60_000)}  # of payloads, in bytes; 0: as it comes
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
@@ -44,7 +44,7 @@ LEASE_MS = 10_000  # of a queue's lock, which is the longest time-out in `fast`
 HOLDS = ("hold", "second part")  # what lasts where faults shall last: beyond the bound for recovery
 LASTING_MS = (32_000, 60_000)
 FAULTS = (3, 8)  # how many in a run
-KINDS = ("crash", "hang", "cut", "move", "clock", "disk", "link-delay")
+KINDS = ("crash", "hang", "cut", "move", "order", "clock", "disk", "link-delay")
 JUMP_MS = (100, 3_600_000)  # how far a clock is off
 DRIFT_PPM = (1_000, 200_000)  # far beyond a quartz's: a minute must show what a month would
 SYNC_MS = (20, 2_000)
@@ -53,6 +53,7 @@ EVENTS = ("new-epoch", "set-grew", "set-shrank", "set-whole", "healed")
 AFTER_EVENT_MS = 5_000
 VICTIMS = ("master", "master", "master", "slave", "sync-state-set-slave", "controller-leader",
            "controller", "namesrv")  # fmt: skip
+ELECTED = ("slave", "slave", "sync-state-set-slave", "master")  # by an operator's order
 LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"),
          ("brokers", "namesrvs"), ("master", "controller-leader"))  # fmt: skip
 TOPOLOGIES: dict[str, dict[str, int]] = {
@@ -259,6 +260,9 @@ class Fault:
                 return [strike, *self._heals("resume")]
             case "cut":
                 return [self._cut(), *self._heals("stop-partition", whole=True)]
+            case "order":
+                who = Who(part=self._draws.choice(ELECTED, *self._key("elected")))
+                return [Act(id=self._id(), f="order-election", when=self._when(), who=who)]
             case "clock":
                 return [self._machine("bump-clock", self._clock()), *self._heals("reset-clock")]
             case "disk":

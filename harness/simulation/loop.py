@@ -206,6 +206,8 @@ class SimLoop:
         self.held: deque[SimHandle] | None = None  # while it is paused: what came due
         self.failures: list[BaseException] = []
         self.watch: Callable[[], None] | None = None  # called after every step of the process
+        # Told of what failed where nobody awaits it, as by asyncio's handler.
+        self.on_failure: Callable[[BaseException], None] | None = None
         self._tasks: list[SimTask[Any]] = []
         self._prune_at = PRUNED_MIN
         # What came due after its death: dropped, it might be the last to hold a generator or a
@@ -313,7 +315,9 @@ class SimLoop:
         error = context.get("exception")
         failure = error if isinstance(error, BaseException) else RuntimeError(str(context))
         self.failures.append(failure)
-        if isinstance(failure, InvariantViolation):
+        if self.on_failure is not None:
+            self.on_failure(failure)
+        elif isinstance(failure, InvariantViolation):
             raise failure
 
     # The network.

@@ -30,6 +30,7 @@ from reference.broker.server import Broker
 from reference.controller.server import Controller
 
 ANOMALIES_MAX = 200  # of one run; more of them explain nothing
+BROKE = "node-invariant"  # one of its own, that a node found broken
 TRACE_LINES = 8  # of each node concerned
 
 
@@ -83,6 +84,10 @@ class Oracle:
     def lost_power(self, machine: str) -> None:
         """A machine lost what it had not synced."""
         self.facts.lost_power(machine)
+
+    def broke(self, machine: str, why: str) -> None:
+        """A node has found itself broken, and ended."""
+        self._report(BROKE, [machine], why)
 
     def _report(self, invariant: str, nodes: Sequence[str], detail: str) -> None:
         """Keep a breach; of those of one kind and the same nodes only the first."""

@@ -174,6 +174,9 @@ class FakeCluster:
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)
 
+    async def order_election(self, node: str) -> Proof:
+        return self._proof("order_election", node)
+
     async def wipe(self, node: str) -> Proof:
         return self._proof("wipe", node)
 
