@@ -269,11 +269,21 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N5",
         promise="A broker whose process is gone leaves the routes within the bound for a silent "
-        "member, where nothing but kills, stops and starts was done.",
+        "member, while no cut is in force and nobody half alive.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
         mutants=("dead_broker_stays",),
+    ),
+    Claim(
+        id="N6",
+        promise="A broker that runs, and to which nothing was done for the bound for recovery, is "
+        "in the routes of a name server of which the same is true, while no cut is in force and "
+        "nobody half alive.",
+        source=ROUTES,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("group_forgotten_with_member",),
     ),
     Claim(
         id="L1",

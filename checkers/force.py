@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from checkers.faults import HOLDS, Fault, faults
+from checkers.sightings import NEVER
 from checkers.story import QUESTIONS
 from histories.history import History
 
@@ -26,7 +27,9 @@ DOUBTED_BY = {"start-disk-fault": "disk", "start-delay": "delay", "change-ip": "
 DOUBT_ENDS_BY = {"stop-disk-fault": "disk", "stop-delay": "delay", "restore-ip": "address"}
 ENDING = ("full", "frozen")  # what a disk may do that ends its node: nobody tells whether it did
 MOMENTARY = ("restart",)
-HARMLESS = frozenset(("bump-clock", "reset-clock", *QUESTIONS))
+HARMLESS = frozenset(("bump-clock", "reset-clock", "order-election", *QUESTIONS))
+# What leaves the ways between all others as they are.
+APART = frozenset((*GONE_BY, *BACK_BY, *MOMENTARY, *HARMLESS))
 KNOWN = frozenset((*GONE_BY, *BACK_BY, *DOUBTED_BY, *DOUBT_ENDS_BY, *MOMENTARY))
 
 Pair = tuple[str, str]  # who takes no packets, from whom
@@ -42,6 +45,14 @@ class Lull(NamedTuple):
     gone: frozenset[str]
     doubtful: frozenset[str]
     cuts: frozenset[Pair]
+
+
+class Calm(NamedTuple):
+    """A time after index `at`, and `since_ns`, and before index `until`."""
+
+    at: int
+    since_ns: int
+    until: int
 
 
 class InForce:
@@ -136,6 +147,31 @@ def lulls(history: History) -> Iterator[Lull]:
             return
         if act.ended is not None:
             yield force.lull(act, then.begun, then.begun_ns)
+
+
+def calms(acts: Sequence[Fault], nodes: Collection[str]) -> Iterator[Calm]:
+    """The times in which nothing is done to certain nodes, no cut is in force, and nobody is half
+    alive, as long as anybody can say. Others may end and start meanwhile.
+
+    Args:
+        acts: everything that the nemesis did, in order.
+        nodes: whom it leaves in peace.
+    """
+    force = InForce()
+    at, since_ns, calm = -1, 0, True
+    for act in acts:
+        disturbs = act.f not in APART or not {*nodes}.isdisjoint(act.nodes) or act.ended is None
+        if calm and disturbs:
+            yield Calm(at, since_ns, act.begun)
+            calm = False
+        force.take(act)
+        if force.lost or act.ended is None:
+            return
+        now = force.lull(act, NEVER, NEVER)
+        if not calm and not now.cuts and not now.doubtful and now.gone.isdisjoint(nodes):
+            at, since_ns, calm = act.ended, act.ended_ns or 0, True
+    if calm:
+        yield Calm(at, since_ns, NEVER)
 
 
 def connected(

@@ -43,7 +43,10 @@ SHORTEST_MS = 200
 LEASE_MS = 10_000  # of a queue's lock, which is the longest time-out in `fast`
 HOLDS = ("hold", "second part")  # what lasts where faults shall last: beyond the bound for recovery
 LASTING_MS = (32_000, 60_000)
-FAULTS = (3, 8)  # how many in a run
+FAULTS = (3, 14)  # how many in a run, at least and at most
+BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
+AT_ONCE, RESTED = 15, 15  # of a hundred faults: when what was before is over, or much later
+REST_MS = (22_000, 40_000)  # without a fault: beyond the bound for recovery
 KINDS = ("crash", "hang", "cut", "move", "order", "clock", "disk", "link-delay")
 JUMP_MS = (100, 3_600_000)  # how far a clock is off
 DRIFT_PPM = (1_000, 200_000)  # far beyond a quartz's: a minute must show what a month would
@@ -173,12 +176,11 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
 
 def _acts(draws: Keyed, row: Row, length: int, nodes: Sequence[Node]) -> Iterator[Act]:
     kinds = [kind for kind in KINDS if row[kind] != "off"]
-    count = draws.between(*FAULTS, "faults") if kinds else 0
-    whole = draws.below(count, "whole-stop") if count and row["whole-stop"] != "off" else -1
-    if not count and row["whole-stop"] != "off":
-        count, whole = 1, 0
-    before = ""
-    for number in range(count):
+    least, most = FAULTS if kinds else (0, 0)
+    whole = draws.below(max(least, 1), "whole-stop") if row["whole-stop"] != "off" else -1
+    busy = length * draws.between(*BUSY_PART, "busy") // 100
+    before, at, number = "", 0.0, 0
+    while number <= whole or number < least or (number < most and at * 1000 < busy):
         fault = Fault(draws, row, number, length, before)
         if number == whole:
             made = fault.whole_stop(nodes)
@@ -186,7 +188,11 @@ def _acts(draws: Keyed, row: Row, length: int, nodes: Sequence[Node]) -> Iterato
             made = fault.of(draws.choice(kinds, "kind", number))
         yield from made
         # What comes next overlaps with this one, or begins when it is over.
-        before = made[0].id if draws.chance(30, "overlap", number) else made[-1].id
+        overlaps = draws.chance(30, "overlap", number)
+        before = made[0].id if overlaps else made[-1].id
+        # About when that is: what waits for an event may wait longer.
+        at += sum(act.when.at for act in (made[:1] if overlaps else made))
+        number += 1
 
 
 class Fault:
@@ -224,7 +230,7 @@ class Fault:
         return self._draws.log_uniform(SHORTEST_MS, bound, *self._key("length", *what))
 
     def _when(self) -> When:
-        gap = 0 if self._draws.chance(15, *self._key("at once")) else self._duration("gap")
+        gap = self._gap()
         if not self._before:
             return When(at=gap / 1000)
         waits = self._row["trigger"] == "event" and self._draws.chance(60, *self._key("event"))
@@ -233,6 +239,15 @@ class Fault:
             delay = self._draws.below(AFTER_EVENT_MS, *self._key("delay"))
             return When(after=after, at=delay / 1000)
         return When(after=self._before, at=gap / 1000)
+
+    def _gap(self) -> int:
+        """How long it waits (ms)."""
+        how = self._draws.below(100, *self._key("how soon"))
+        if how < AT_ONCE:
+            return 0
+        if how < AT_ONCE + RESTED:
+            return self._draws.between(*REST_MS, *self._key("rest"))
+        return self._duration("gap")
 
     # Whom.
 

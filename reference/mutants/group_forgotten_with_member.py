@@ -1,7 +1,7 @@
 """A name server that forgets a whole group when one of its members goes.
 
 Its tables are keyed by the broker's name, and the one that is removed belongs to all of them. The
-others are not told, and come back one by one, each at its next turn. Breaks S13.
+others are not told, and come back one by one, each at its next turn. Breaks N6, S13.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from reference.mutants import diverged, ran, replaced
 from reference.namesrv.routes import Routes
 
 FAMILY = "namesrv"
-CLAIM = "S13"
+CLAIM = "N6"
 SOURCE = "RocketMQ removes topics by broker name (removeTopicByBrokerName), whoever else has it"
 
 

@@ -11,7 +11,7 @@ from checkers.routes import Routes
 from histories.observed import RouteView, encoded
 from histories.op import NEMESIS, Op
 
-CONTEXT = Context(profile="P-SAFE", shrink_ns=8 * SECOND_NS)
+CONTEXT = Context(profile="P-SAFE", shrink_ns=8 * SECOND_NS, recovery_ns=20 * SECOND_NS)
 
 
 class Told(Recorder):
@@ -34,6 +34,12 @@ class Told(Recorder):
     def lives(self, n: int) -> int:
         asked = {"node": f"b0-{n}"}
         return self.op("ok", 8, "observe-replica", asked, broker(f"b0-{n}", n + 1, (1, 0, 9)))
+
+    def cut(self, to: str, source: str) -> None:
+        """From now on one takes no packets from the other."""
+        self.begin(NEMESIS, "start-partition", "c")
+        told = {to: {"holds": True, "from": {source: 1}}}
+        self.end("info", NEMESIS, "start-partition", told)
 
     def route(self, **listed: str) -> int:
         """What n0 lists of b0: ids to addresses."""
@@ -107,14 +113,98 @@ def test_an_answer_that_was_asked_for_before_the_bound_proves_nothing() -> None:
     assert judge(r).valid is True
 
 
-@pytest.mark.parametrize("f", ["start", "restart", "start-partition", "pause", "bump-clock"])
-def test_what_else_was_done_excuses(f: str) -> None:
+EXCUSES = [("start", "b0-2"), ("restart", "b0-2"), ("start-partition", "b0-2"), ("pause", "n0")]
+
+
+@pytest.mark.parametrize(("f", "node"), EXCUSES)
+def test_what_else_was_done_excuses(f: str, node: str) -> None:
     """Who was started is there again; a cut or a pause keeps a name server from noticing."""
     r = killed()
-    r.at(11).fault(f, **{"b0-2": True})
+    r.at(11).fault(f, **{node: True})
     r.at(30).route(id0="b0-0:1", id2="b0-1:1")
     verdict = judge(r)
     assert (verdict.valid, verdict.claims) == (True, ("N1",))
+
+
+@pytest.mark.parametrize("f", ["pause", "bump-clock", "kill"])
+def test_what_is_done_to_others_does_not(f: str) -> None:
+    r = killed()
+    r.at(11).fault(f, **{"b0-2": True})
+    r.at(30).route(id0="b0-0:1", id2="b0-1:1")
+    assert judge(r).valid is False
+
+
+@pytest.mark.parametrize(("healed_at", "valid"), [(None, True), (60, True), (30, False)])
+def test_a_cut_excuses_until_it_has_been_healed_for_long(
+    healed_at: int | None, *, valid: bool
+) -> None:
+    r = Told()
+    r.at(1).lives(1)
+    r.at(5).cut("n0", "b0-1")
+    if healed_at is not None:
+        r.at(healed_at).fault("stop-partition", n0=True)
+    r.at(70).fault("kill", **{"b0-1": True})
+    r.at(90).route(id0="b0-0:1", id2="b0-1:1")
+    assert judge(r).valid is valid
+
+
+def lives_on(
+    *, until: float = 40, other: tuple[str, str] = ("kill", "b0-0"), known: bool = True
+) -> Told:
+    """Broker 1 lives all the while; at 5 s something is done to somebody."""
+    r = Told()
+    r.at(1).lives(1)
+    if known:
+        r.route(id0="b0-0:1", id2="b0-1:1")
+    r.at(5).fault(other[0], **{other[1]: True})
+    r.at(20).lives(1)
+    r.at(until).route(id0="b0-0:1")
+    r.at(until + 1).lives(1)
+    return r
+
+
+@pytest.mark.parametrize(("until", "known"), [(40, True), (40, False), (19, True)])
+def test_who_lives_in_peace_is_listed(until: float, *, known: bool) -> None:
+    """Within the bound as well where it was listed before anything was done to anybody."""
+    r = lives_on(until=until, known=known)
+    at = r.at(42).route(id0="b0-0:1")
+    r.at(43).lives(1)
+    verdict = judge(r)
+    [found] = verdict.anomalies
+    assert found.signature == "N6/living-broker-not-listed"
+    assert found.ops[-1] < at, "the first such answer"
+    assert found.detail == {"set": "b0", "node": "b0-1", "namesrv": "n0"}
+    assert "b0-1 at b0-1:1 answered in op" in found.story
+
+
+def test_an_answer_that_lists_the_living() -> None:
+    r = Told()
+    r.at(1).lives(1)
+    r.at(30).route(id0="b0-0:1", id2="b0-1:1")
+    r.at(31).lives(1)
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1", "N6"))
+
+
+@pytest.mark.parametrize(
+    "r",
+    [
+        lives_on(until=19, known=False),  # within the bound
+        lives_on(until=24, other=("restart", "b0-1")),  # it was disturbed itself
+        lives_on(until=24, other=("kill", "n0")),
+        lives_on(other=("start-partition", "b0-2")),  # nobody can say who hears whom
+    ],
+)
+def test_who_need_not_be_listed(r: Told) -> None:
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1",))
+
+
+def test_who_is_not_seen_again_may_be_gone() -> None:
+    r = Told()
+    r.at(1).lives(1)
+    r.at(40).route(id0="b0-0:1")
+    assert judge(r).claims == ("N1",)
 
 
 def test_what_was_done_before_excuses() -> None:

@@ -96,7 +96,12 @@ def test_ranges_that_go_on_are_told_and_nothing_begins_after_the_budget(tmp_path
 
 def test_a_range_ends_where_its_seeds_do(tmp_path: Path) -> None:
     """A seed beyond a gap is of no range yet; a catch before it counts."""
-    lines = [(BUG, told(0)), (BUG, told(2, S6)), (BUG, told(RANGES[1], S6)), (BUG, told(RANGES[2], S6))]
+    lines = [
+        (BUG, told(0)),
+        (BUG, told(2, S6)),
+        (BUG, told(RANGES[1], S6)),
+        (BUG, told(RANGES[2], S6)),
+    ]
     [row], _ = gone_on(written(tmp_path, *lines), BUG)
     assert not row.whole
     assert row.after == 1
