@@ -236,6 +236,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     side. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
     replicas before the first fault. `shares` are the keys that its first threads read, by thread.
+    `turns` does the same as `generator`, each whenever it is asked, for a schedule that has the
+    times; None where `generator` can do so itself.
     """
 
     name: str
@@ -246,3 +248,4 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[str, int]
     setup: Callable[[], Awaitable[None]] | None = None
     shares: tuple[tuple[int, ...], ...] = ()
+    turns: Generator | None = None

@@ -162,7 +162,8 @@ def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
         return workload.generator
     if workload.name == "queue":
         return Started(queue_calls(script, workload.threads, workload.shares))
-    return Started(turns(script, workload.name, workload.generator, first, workload.threads))
+    gen = workload.turns or workload.generator
+    return Started(turns(script, workload.name, gen, first, workload.threads))
 
 
 class Until(msgspec.Struct, frozen=True):

@@ -177,11 +177,12 @@ def registration_workload(
         )
 
     comings = each_thread(Comings(spares, Capability.READDRESS in capabilities))
-    applying = stagger(round(1e9 / rate), each_thread(Applications()))
+    applying = each_thread(Applications())
     return Workload(
         name="registration",
         threads=len(spares) + applicants,
-        generator=reserve((len(spares), comings), default=applying),
+        generator=reserve((len(spares), comings), default=stagger(round(1e9 / rate), applying)),
+        turns=reserve((len(spares), comings), default=applying),
         final_generator=None,
         client=client,
         topics={},

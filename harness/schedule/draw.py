@@ -36,6 +36,7 @@ SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it i
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = 2
 TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
+RACES = 40  # of a hundred turns of an applicant
 THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
 SIZES = {"small": (0, 0), "large": (20_000, 60_000)}  # of payloads, in bytes; 0: as it comes
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
@@ -155,8 +156,16 @@ def _calls(draws: Keyed, row: Row, length: int, sets: int) -> Iterator[Call]:
             for number, ms in enumerate(range(0, length, every)):
                 due = (ms + draws.below(every, workload, ms)) / 1000
                 thread = draws.below(THREADS[workload], workload, "thread", ms)
-                yield Call(id=f"{workload}{number}", at=due, thread=thread, f=TURN,
-                           workload=workload)  # fmt: skip
+                for who in _together(draws, workload, thread, ms):
+                    name = f"{workload}{number}" + ("" if who == thread else f".{who}")
+                    yield Call(id=name, at=due, thread=who, f=TURN, workload=workload)
+
+
+def _together(draws: Keyed, workload: str, thread: int, ms: int) -> Sequence[int]:
+    """Whose turn it is when it is a thread's: applicants race, some for one id at one moment."""
+    if workload == "registration" and thread >= SPARES and draws.chance(RACES, "race", ms):
+        return range(SPARES, THREADS[workload])
+    return (thread,)
 
 
 def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:

@@ -15,7 +15,6 @@ from harness.replay import options_for
 from harness.schedule.draw import (
     EVENTS,
     FAULTS,
-    LENGTH_MS,
     LEASE_MS,
     LENGTH_MS,
     PINNED,
