@@ -30,7 +30,7 @@ from harness.schedule.keyed import Keyed
 from harness.targets.api import Node, Topology, plan
 
 LENGTH_MS = (150_000, 180_000)
-RATES = {"none": 0, "trickle": 2, "normal": 20, "saturating": 120}  # operations a second
+RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations a second
 PHASE_MS = (3_000, 60_000)
 SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
