@@ -268,8 +268,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N5",
-        promise="A broker whose process is gone leaves the routes within the bound for a silent "
-        "member, while no cut is in force and nobody half alive.",
+        promise="A broker whose process is gone leaves a name server's routes within the bound "
+        "for a silent member, while nothing is done to the name server and no cut parts them.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
@@ -278,12 +278,20 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N6",
         promise="A broker that runs, and to which nothing was done for the bound for recovery, is "
-        "in the routes of a name server of which the same is true, while no cut is in force and "
-        "nobody half alive.",
+        "in the routes of a name server of which the same is true, while no cut parts them.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
-        mutants=("group_forgotten_with_member",),
+        mutants=("first_master_stays", "group_forgotten_with_member", "state_version_ignored"),
+    ),
+    Claim(
+        id="N10",
+        promise="If it leads, and has for the bound for recovery, or was listed as master before, "
+        "that name server lists it as master.",
+        source=ROUTES,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("first_master_stays", "state_version_ignored"),
     ),
     Claim(
         id="L1",

@@ -28,8 +28,9 @@ DOUBT_ENDS_BY = {"stop-disk-fault": "disk", "stop-delay": "delay", "restore-ip":
 ENDING = ("full", "frozen")  # what a disk may do that ends its node: nobody tells whether it did
 MOMENTARY = ("restart",)
 HARMLESS = frozenset(("bump-clock", "reset-clock", "order-election", *QUESTIONS))
+CUTTING = frozenset(("start-partition", "stop-partition"))
 # What leaves the ways between all others as they are.
-APART = frozenset((*GONE_BY, *BACK_BY, *MOMENTARY, *HARMLESS))
+APART = frozenset((*GONE_BY, *BACK_BY, *MOMENTARY, *HARMLESS, *CUTTING))
 KNOWN = frozenset((*GONE_BY, *BACK_BY, *DOUBTED_BY, *DOUBT_ENDS_BY, *MOMENTARY))
 
 Pair = tuple[str, str]  # who takes no packets, from whom
@@ -149,26 +150,34 @@ def lulls(history: History) -> Iterator[Lull]:
             yield force.lull(act, then.begun, then.begun_ns)
 
 
-def calms(acts: Sequence[Fault], nodes: Collection[str]) -> Iterator[Calm]:
-    """The times in which nothing is done to certain nodes, no cut is in force, and nobody is half
-    alive, as long as anybody can say. Others may end and start meanwhile.
+def calms(
+    acts: Sequence[Fault], nodes: Collection[str], peers: Collection[str] = ()
+) -> Iterator[Calm]:
+    """The times in which nothing is done to certain nodes and no cut parts them, as long as anybody
+    can say. Anything may happen to others meanwhile.
 
     Args:
         acts: everything that the nemesis did, in order.
         nodes: whom it leaves in peace.
+        peers: whom it may end or start, and does nothing else to; no cut parts them from `nodes`.
     """
-    force = InForce()
+    force, concerned = InForce(), {*nodes, *peers}
     at, since_ns, calm = -1, 0, True
     for act in acts:
-        disturbs = act.f not in APART or not {*nodes}.isdisjoint(act.nodes) or act.ended is None
-        if calm and disturbs:
+        touched = {*act.nodes}
+        disturbs = act.f not in CUTTING and not touched.isdisjoint(nodes)
+        disturbs = disturbs or (act.f not in APART and not touched.isdisjoint(peers))
+        disturbs = act.f not in HARMLESS and (disturbs or act.ended is None)
+        force.take(act)
+        now = force.lull(act, NEVER, NEVER)
+        cut = any(a in concerned and b in concerned for a, b in now.cuts)
+        if calm and (disturbs or cut or force.lost):
             yield Calm(at, since_ns, act.begun)
             calm = False
-        force.take(act)
-        if force.lost or act.ended is None:
+        if force.lost:
             return
-        now = force.lull(act, NEVER, NEVER)
-        if not calm and not now.cuts and not now.doubtful and now.gone.isdisjoint(nodes):
+        sound = concerned.isdisjoint(now.doubtful) and now.gone.isdisjoint(nodes)
+        if not calm and sound and not cut and act.ended is not None:
             at, since_ns, calm = act.ended, act.ended_ns or 0, True
     if calm:
         yield Calm(at, since_ns, NEVER)

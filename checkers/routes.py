@@ -1,34 +1,45 @@
 """Routes: what name servers tell clients of a broker set is possible, the dead leave it, and the
 living stay.
 
-Of single answers (N1): an address has one id of a set. Of answers over time, only while connections
-are as they seem, which is when no cut is in force and nobody half alive (`checkers.force.calms`; a
-cut holds the end of a connection back), and nothing is done to the name server:
+Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
+done to the name server and no cut parts it from the broker (`checkers.force.calms`; a cut holds the
+end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
   routes once the bound for a silent member is over, until somebody is started again.
-- N6: a broker to which nothing is done, and that answers before and after, is listed once the bound
-  for recovery is over, whatever happens to others.
+- N6: a broker to which nothing is done either, and that answers before and after, is listed once
+  the bound for recovery is over, whatever happens to others. Who was listed before anything was
+  done stays so.
+- N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
+  listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
 
-An address is what the broker itself, asked at it, was last known by. Not judged: that name servers
-agree with the controllers on masters is part of S13.
+An address is what the broker itself, asked at it, was last known by.
 
-Claims: N1, N5, N6 (container-acting-master 8.1).
+Claims: N1, N5, N6, N10 (container-acting-master 8.1).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
 from checkers.faults import HOLDS, Fault, faults
 from checkers.force import Calm, calms
 from checkers.ruling import Case, Found, rule, unreadable
-from checkers.sightings import NEVER, Sighting, replica_sightings, sightings
+from checkers.sightings import (
+    NEVER,
+    SetSighting,
+    Sighting,
+    replica_sightings,
+    set_sightings,
+    sightings,
+)
 from histories.history import History
 from histories.observed import OBSERVE_ROUTE, ReplicaView, RouteView
 from histories.op import HistoryError
 
 KILLS, STARTS = frozenset(("kill", "terminate")), frozenset(("start", "restart"))
+
+MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
 Replicas = Sequence[Sighting[ReplicaView]]
@@ -49,7 +60,7 @@ class Routes:
     """The checker. See the module's text."""
 
     name = "routes"
-    claims = ("N1", "N5", "N6")
+    claims = ("N1", "N5", "N6", "N10")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -65,13 +76,21 @@ def _judge(history: History, context: Context) -> Case:
     deaths = _deaths(acts, replicas)
     late = [*_late(deaths, answers, acts, context)]
     living = [*_living(replicas, answers, acts, context.recovery_ns)]
-    case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(living)})
-    case.found = [*_twice(answers), *_listed_dead(late), *_not_listed(living)]
+    due = [one for one in living if one.due]
+    leading = [*_leading(living, set_sightings(history), context.recovery_ns)]
+    case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
+    case.found = [
+        *_twice(answers),
+        *_listed_dead(late),
+        *_not_listed(due),
+        *_not_master(leading),
+    ]
     case.counts = {
         "answers": len(answers),
         "deaths": len(deaths),
         "answers-on-the-dead": len(late),
-        "answers-on-the-living": len(living),
+        "answers-on-the-living": len(due),
+        "answers-on-masters": len(leading),
     }
     if not answers:
         case.doubts.append("no name server told of routes")
@@ -123,10 +142,10 @@ def _late(
     deaths: Sequence[Death], answers: Answers, acts: Sequence[Fault], context: Context
 ) -> Iterator[tuple[Death, Sighting[RouteView]]]:
     """Answers from when a death must have been noticed: the name server was in peace, and so were
-    all connections, for the bound for recovery before it."""
+    its connections, for the bound for recovery before it."""
     for namesrv, told in _by_node(answers).items():
-        for calm in calms(acts, [namesrv]):
-            for death in deaths:
+        for death in deaths:
+            for calm in calms(acts, [namesrv], [death.node]):
                 if calm.at <= death.at < calm.until and _settled(calm, death, context):
                     due = Calm(death.at, death.since_ns + context.shrink_ns, calm.until)
                     inside = (s for s in told if _within(s, due) and s.at < death.until)
@@ -171,12 +190,20 @@ def _listed_dead(late: Sequence[tuple[Death, Sighting[RouteView]]]) -> Iterator[
 
 
 class Living(NamedTuple):
-    """A broker that answered before and after a name server did, undisturbed since `since_ns`."""
+    """A broker that answered before and after a name server did; the time in which nothing was done
+    to either; whether the broker must be listed."""
 
-    broker: ReplicaView
+    broker: Sighting[ReplicaView]
+    after: Sighting[ReplicaView]
     answer: Sighting[RouteView]
-    before: int  # index of the broker's answer
-    since_ns: int
+    calm: Calm
+    due: bool = False
+
+    def lists(self, role: str = "") -> bool:
+        """Whether it is listed, or listed as this."""
+        view = self.broker.view
+        listed = self.answer.view.sets.get(view.set, {})
+        return view.address in ([listed.get(role)] if role else listed.values())
 
 
 def _living(
@@ -188,16 +215,7 @@ def _living(
     for namesrv, told in _by_node(answers).items():
         for node, seen in sorted(lives.items()):
             for calm in calms(acts, [namesrv, node]):
-                # Until something is done for the first time, who was listed once stays so.
-                first = (s.at_ns for s in told if seen[0].view.address in _addresses(s, seen[0]))
-                due_ns = calm.since_ns + bound_ns
-                since_ns = min(next(first, NEVER), due_ns) if calm.at < 0 else due_ns
-                inside = [s for s in told if _within(s, Calm(calm.at, since_ns, calm.until))]
-                yield from _between(inside, seen, calm)
-
-
-def _addresses(s: Sighting[RouteView], broker: Sighting[ReplicaView]) -> Collection[str]:
-    return s.view.sets.get(broker.view.set, {}).values()
+                yield from _due(_between(told, seen, calm), bound_ns)
 
 
 def _between(
@@ -213,21 +231,93 @@ def _between(
         if after is None or not calm.at < before.at < s.begun:
             continue
         if (before.view.set, before.view.address) == (after.view.set, after.view.address):
-            yield Living(before.view, s, before.at, calm.since_ns)
+            yield Living(before, after, s, calm)
+
+
+def _due(living: Iterator[Living], bound_ns: int) -> Iterator[Living]:
+    """The same; it must be listed once the bound is over, or if it was before, and nothing was done
+    to either yet."""
+    listed = False
+    for one in living:
+        over = one.answer.begun_ns > one.calm.since_ns + bound_ns
+        yield one._replace(due=over or (listed and one.calm.at < 0))
+        listed = listed or one.lists()
 
 
 def _not_listed(living: Sequence[Living]) -> Iterator[Found]:
     """One finding for each broker, name server and time in peace."""
-    told: set[tuple[str, str, int]] = set()
-    for broker, s, before, since_ns in living:
-        key = (s.view.node, broker.node, since_ns)
-        if key in told or broker.address in s.view.sets.get(broker.set, {}).values():
+    told: set[tuple[str, str, Calm]] = set()
+    for one in living:
+        broker, s = one.broker.view, one.answer
+        key = (s.view.node, broker.node, one.calm)
+        if key in told or one.lists():
             continue
         told.add(key)
         said = (
-            f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op {before} "
-            f"and later, and {s.view.node} does not list it (op {s.at}). Nothing had been done to "
-            f"either for {(s.begun_ns - since_ns) / 1e9:.1f} s. Clients do not find it."
+            f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op "
+            f"{one.broker.at} and in op {one.after.at}, and {s.view.node} does not list it (op "
+            f"{s.at}). Nothing had been done to either for "
+            f"{(s.begun_ns - one.calm.since_ns) / 1e9:.1f} s. Clients do not find it."
         )
         detail = {"set": broker.set, "node": broker.node, "namesrv": s.view.node}
-        yield Found("N6", "living-broker-not-listed", (before, s.at), said, detail)
+        yield Found("N6", "living-broker-not-listed", (one.broker.at, s.at), said, detail)
+
+
+# N10.
+
+Term = tuple[str, str, int]  # name server, broker, its master epoch
+
+
+def _leading(
+    living: Sequence[Living], sets: Mapping[str, Sequence[SetSighting]], bound_ns: int
+) -> Iterator[tuple[Living, int]]:
+    """Those whose broker must be listed as master, and the epoch in which it leads."""
+    begun: dict[Term, int] = {}  # when it was first seen leading
+    listed: set[Term] = set()
+    for one in living:
+        view, epoch = one.broker.view, _led(one.broker.view)
+        if epoch is None or epoch != _led(one.after.view):
+            continue
+        term = (one.answer.view.node, view.node, epoch)
+        since_ns = begun.setdefault(term, one.broker.at_ns)
+        ripe = term in listed or one.answer.begun_ns > since_ns + bound_ns
+        if one.due and ripe and _newest(epoch, one, sets.get(view.set, ())):
+            yield one, epoch
+        if one.lists(MASTER):
+            listed.add(term)
+
+
+def _led(view: ReplicaView) -> int | None:
+    """The epoch in which a broker leads by its own word."""
+    return view.epochs[-1].epoch if view.leads and view.epochs else None
+
+
+def _newest(epoch: int, one: Living, told: Sequence[SetSighting]) -> bool:
+    """Whether controllers, asked later, knew of no newer epoch."""
+    later = (s for s in told if s.begun > one.answer.at)
+    return next((s.view.master_epoch == epoch for s in later), False)
+
+
+def _not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:
+    """One finding for each term."""
+    told: set[Term] = set()
+    for one, epoch in leading:
+        broker, s = one.broker.view, one.answer
+        term = (s.view.node, broker.node, epoch)
+        if term in told or one.lists(MASTER):
+            continue
+        told.add(term)
+        listed = s.view.sets.get(broker.set, {}).get(MASTER)
+        said = (
+            f"Broker set {broker.set}: {broker.node} leads in epoch {epoch} (ops {one.broker.at} "
+            f"and {one.after.at}, and controllers know no newer one), and {s.view.node} lists "
+            f"{listed or 'nobody'} as master (op {s.at}). Clients write to whom it names."
+        )
+        detail = {
+            "set": broker.set,
+            "node": broker.node,
+            "namesrv": s.view.node,
+            "epoch": epoch,
+            "listed": listed,
+        }
+        yield Found("N10", "master-not-listed", (one.broker.at, s.at), said, detail)

@@ -1,9 +1,9 @@
 """Routes: impossible answers, and brokers that are gone and still listed."""
 
-from typing import Any
+from typing import Any, Self
 
 import pytest
-from cluster_recorder import broker
+from cluster_recorder import broker, set_view, table
 from history_recorder import SECOND_NS, Recorder
 
 from checkers.api import Context, Verdict
@@ -21,7 +21,7 @@ class Told(Recorder):
         super().__init__()
         self.now = 0.0
 
-    def at(self, seconds: float) -> "Told":
+    def at(self, seconds: float) -> Self:
         self.now = seconds
         return self
 
@@ -198,6 +198,88 @@ def test_an_answer_that_lists_the_living() -> None:
 def test_who_need_not_be_listed(r: Told) -> None:
     verdict = judge(r)
     assert (verdict.valid, verdict.claims) == (True, ("N1",))
+
+
+@pytest.mark.parametrize(("to", "source"), [("b0-0", "b0-1"), ("n0", "b0-0")])
+def test_a_cut_between_others_excuses_nobody(to: str, source: str) -> None:
+    r = Told()
+    r.at(1).lives(1)
+    r.route(id0="b0-0:1", id2="b0-1:1")
+    r.at(5).cut(to, source)
+    r.at(30).route(id0="b0-0:1")
+    r.at(31).lives(1)
+    assert judge(r).valid is False
+
+
+class Led(Told):
+    """Broker 0 leads in epoch 3 as it says; controllers are asked as well."""
+
+    def leads(self, epoch: int = 3) -> "Led":
+        told = broker("b0-0", 1, (epoch, 0, 9), leads=True)
+        self.op("ok", 8, "observe-replica", {"node": "b0-0"}, told)
+        return self
+
+    def controllers(self, epoch: int = 3) -> "Led":
+        view = table(set_view(epoch, 1, 1, 1))
+        self.op("ok", 7, "observe-controller", {"node": "c0"}, view)
+        return self
+
+    def asked(self, at: float, **listed: str) -> int:
+        """The broker, then the name server, then the broker."""
+        self.at(at)
+        self.leads()
+        found = self.route(**listed)
+        self.leads()
+        return found
+
+
+SLAVE_AS_MASTER = {"id0": "b0-1:1", "id1": "b0-0:1"}
+
+
+def test_who_leads_for_long_is_listed_as_master() -> None:
+    r = Led()
+    r.asked(1, **SLAVE_AS_MASTER)
+    r.asked(20, **SLAVE_AS_MASTER)  # within the bound
+    at = r.asked(22, **SLAVE_AS_MASTER)
+    r.asked(23, **SLAVE_AS_MASTER)
+    r.at(30).controllers()
+    verdict = judge(r)
+    [found] = verdict.anomalies
+    assert found.signature == "N10/master-not-listed"
+    assert found.ops[-1] == at
+    assert found.detail["listed"] == "b0-1:1"
+    assert "lists b0-1:1 as master" in found.story
+
+
+def test_who_was_listed_as_master_stays_so() -> None:
+    r = Led()
+    r.asked(1, id0="b0-0:1")
+    at = r.asked(3, id1="b0-0:1")
+    r.at(4).controllers()
+    [found] = judge(r).anomalies
+    assert found.signature == "N10/master-not-listed"
+    assert found.ops[-1] == at
+    assert "lists nobody as master" in found.story
+
+
+def test_a_leader_whom_controllers_have_replaced_need_not_be_listed() -> None:
+    for epoch in (4, None):
+        r = Led()
+        r.asked(1, id0="b0-0:1")
+        r.asked(30, **SLAVE_AS_MASTER)
+        if epoch is not None:  # otherwise nobody says that there is none
+            r.at(31).controllers(epoch)
+        assert judge(r).valid is True
+        assert "N10" not in judge(r).claims
+
+
+def test_a_leader_that_is_listed() -> None:
+    r = Led()
+    r.asked(1, id0="b0-0:1")
+    r.asked(30, id0="b0-0:1")
+    r.at(31).controllers()
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1", "N6", "N10"))
 
 
 def test_who_is_not_seen_again_may_be_gone() -> None:
