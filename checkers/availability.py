@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 
 from checkers.api import Context, Verdict
-from checkers.calm import Calm, calm_after
+from checkers.calm import Calm, calm_after, ending
 from checkers.during import Served, served, told_of
 from checkers.recovery import Recovery, losses, recoveries
 from checkers.ruling import Case, Found, rule, unreadable
@@ -190,7 +190,7 @@ def _rejoined(
     replicas: Sequence[Sighting[ReplicaView]],
     crashed: frozenset[str],
 ) -> None:
-    calm = calm_after(history)
+    calm, until = calm_after(history), ending(history)
     alive: dict[str, Sighting[ReplicaView]] = {}
     for s in replicas:
         if s.begun > calm.at and s.view.id is not None:
@@ -201,7 +201,7 @@ def _rejoined(
         case.doubts.append(f"S14: {calm.doubt}")
         return
     for name, nodes in sorted(context.broker_sets.items()):
-        after = [s for s in answers.get(name, ()) if s.begun > calm.at]
+        after = [s for s in answers.get(name, ()) if s.begun > calm.at and s.at < until]
         if not after:
             case.doubts.append(f"S14: no controller told of {name} after the last disturbance")
             continue

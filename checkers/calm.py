@@ -8,9 +8,10 @@ are operations of clients and disturb as much.
 from typing import NamedTuple
 
 from checkers.faults import faults
+from checkers.sightings import NEVER
 from checkers.story import QUESTIONS, heals
 from histories.history import History
-from histories.observed import JOIN, LEAVE, WIPE
+from histories.observed import AWAIT_LEVEL, ELECT_MASTER, JOIN, LEAVE, WIPE
 
 MEMBERSHIP = frozenset((JOIN, LEAVE, WIPE, "kill-broker", "readdress"))
 
@@ -42,3 +43,11 @@ def calm_after(history: History) -> Calm:
             if op.type == "invoke" and history.completion(op) is None:
                 doubt = f"{op.f} at op {op.index} never completed"
     return Calm(at, ns, doubt)
+
+
+def ending(history: History) -> int:
+    """The index from which on replicas are made master in turn, which disturbs a cluster that was
+    at rest; beyond all others where that never comes."""
+    level = max((op.index for op in history.of_f(AWAIT_LEVEL)), default=NEVER)
+    orders = (op.index for op in history.nemesis if op.f == ELECT_MASTER and op.index > level)
+    return min(orders, default=NEVER)

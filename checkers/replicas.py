@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
-from checkers.calm import calm_after
+from checkers.calm import calm_after, ending
 from checkers.durability import lossy
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.replica_logs import (
@@ -189,12 +189,12 @@ def _doubts(results: Mapping[str, SetStores], context: Context, total: Count) ->
 
 def _members(history: History) -> dict[str, tuple[int, ...]]:
     """The SyncStateSets that were told after the last disturbance."""
-    calm = calm_after(history)
+    calm, until = calm_after(history), ending(history)
     if calm.doubt:
         return {}
     last: dict[str, SetSighting] = {}
     for name, seen in set_sightings(history).items():
-        late = [s for s in seen if s.begun > calm.at]
+        late = [s for s in seen if s.begun > calm.at and s.at < until]
         if late:
             last[name] = max(late, key=_newest)
     return {name: s.view.sync_state_set for name, s in last.items()}

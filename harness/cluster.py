@@ -237,7 +237,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
     replicas before the first fault. `shares` are the keys that its first threads read, by thread.
     `turns` does the same as `generator`, each whenever it is asked, for a schedule that has the
-    times; None where `generator` can do so itself.
+    times; None where `generator` can do so itself. `look` is a short look at who leads, beside
+    what happens at the end; None where the workload has none.
     """
 
     name: str
@@ -249,3 +250,4 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     setup: Callable[[], Awaitable[None]] | None = None
     shares: tuple[tuple[int, ...], ...] = ()
     turns: Generator | None = None
+    look: Generator | None = None

@@ -6,7 +6,7 @@ reads; the observers' last look, once replicas are level.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -152,6 +152,14 @@ class Composed:
             if w.name in names and w.final_generator is not None
         ]
 
+    def looks(self) -> Source:
+        """A look at who leads, by everybody who can."""
+        return [
+            on_threads(range(end - w.threads, end), w.look)
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.look is not None
+        ]
+
     @property
     def topics(self) -> dict[str, int]:
         return {topic: count for w in self._workloads for topic, count in w.topics.items()}
@@ -223,9 +231,18 @@ def _whole(
         *(
             part
             for replica in range(options.replicas if options.ending == "each-replica" else 0)
-            for part in (nemesis(once(elect(replica))), composed.finals(["queue"]))
+            for part in _reign(composed, replica)
         ),
     )
+
+
+def _reign(composed: Composed, replica: int) -> Iterator[Source]:
+    """A replica of each set is made master, and every queue read from it. From whom it was elected
+    is seen only just before."""
+    yield composed.looks()
+    yield nemesis(once(elect(replica)))
+    yield composed.looks()
+    yield composed.finals(["queue"])
 
 
 def script_heals(script: Schedule) -> list[str]:

@@ -181,6 +181,7 @@ def observe_workload(
     # That a broker lives must be known before a controller is asked why it is in no set.
     replicas = tuple(q for q in asked if q[0] == OBSERVE_REPLICA)
     others = tuple(q for q in asked if q[0] != OBSERVE_REPLICA)
+    controllers = tuple(q for q in asked if q[0] == OBSERVE_CONTROLLER)
     brokers = tuple(n.name for n in cluster.by_role(Role.BROKER) if not n.spare)
     logs: dict[str, list[ReplicaLog]] = {}
 
@@ -199,4 +200,5 @@ def observe_workload(
         ),
         client=client,
         topics={},
+        look=synchronize(limit(len(controllers), Rounds(controllers))),
     )
