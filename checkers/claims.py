@@ -277,21 +277,21 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N6",
-        promise="A broker that runs, and to which nothing was done for the bound for recovery, is "
+        promise="A slave that runs, and to which nothing was done for the bound for recovery, is "
         "in the routes of a name server of which the same is true, while no cut parts them.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
-        mutants=("first_master_stays", "group_forgotten_with_member", "state_version_ignored"),
+        mutants=("group_forgotten_with_member",),
     ),
     Claim(
         id="N10",
-        promise="If it leads, and has for the bound for recovery, or was listed as master before, "
-        "that name server lists it as master.",
+        promise="So is a master, as master, once it has led for the bound for recovery or was "
+        "listed so before, while controllers know of no newer epoch.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
-        mutants=("first_master_stays", "state_version_ignored"),
+        mutants=("state_version_ignored",),
     ),
     Claim(
         id="L1",

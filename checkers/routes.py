@@ -9,7 +9,8 @@ end of a connection back):
   routes once the bound for a silent member is over, until somebody is started again.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
   the bound for recovery is over, whatever happens to others. Who was listed before anything was
-  done stays so.
+  done stays so. Not who leads, or did so within the bound: a master that does not know of its
+  successor yet is listed no more.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
 
@@ -76,7 +77,7 @@ def _judge(history: History, context: Context) -> Case:
     deaths = _deaths(acts, replicas)
     late = [*_late(deaths, answers, acts, context)]
     living = [*_living(replicas, answers, acts, context.recovery_ns)]
-    due = [one for one in living if one.due]
+    due = [*_following(living, context.recovery_ns)]
     leading = [*_leading(living, set_sightings(history), context.recovery_ns)]
     case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
     case.found = [
@@ -242,6 +243,17 @@ def _due(living: Iterator[Living], bound_ns: int) -> Iterator[Living]:
         over = one.answer.begun_ns > one.calm.since_ns + bound_ns
         yield one._replace(due=over or (listed and one.calm.at < 0))
         listed = listed or one.lists()
+
+
+def _following(living: Sequence[Living], bound_ns: int) -> Iterator[Living]:
+    """Those whose broker must be listed and has been no master for long."""
+    led: dict[tuple[str, str], int] = {}
+    for one in living:
+        key = one.answer.view.node, one.broker.view.node
+        if one.broker.view.leads or one.after.view.leads:
+            led[key] = one.after.at_ns
+        elif one.due and (key not in led or one.answer.begun_ns > led[key] + bound_ns):
+            yield one
 
 
 def _not_listed(living: Sequence[Living]) -> Iterator[Found]:
