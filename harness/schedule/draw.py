@@ -4,7 +4,8 @@ It draws phase by phase: load, which may be none and changes at any time, also w
 clients, of which some stay with one broker; payloads, up to several transfer batches; faults, each
 with its victims, its trigger, its length, and how it is healed. Lengths are log-uniform from 0.2 s
 to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
-Where faults shall last each is in force for longer than a cluster may take to recover from it.
+Where faults shall last each is in force for longer than a cluster may take to recover from it, and
+so is now and then another one; some begin only when a cluster has had so long a time of peace.
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
@@ -44,6 +45,7 @@ SHORTEST_MS = 200
 LEASE_MS = 10_000  # of a queue's lock, which is the longest time-out in `fast`
 HOLDS = ("hold", "second part")  # what lasts where faults shall last: beyond the bound for recovery
 LASTING_MS = (32_000, 60_000)
+LASTING = {"mixed": 12, "lasting": 100}  # how many of a hundred do
 FAULTS = (3, 14)  # how many in a run, at least and at most
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
 AT_ONCE, RESTED = 15, 15  # of a hundred faults: when what was before is over, or much later
@@ -230,9 +232,10 @@ class Fault:
     def _duration(self, *what: int | str) -> int:
         """How long something lasts (ms)."""
         longest = max(int(self._row["heartbeat"]), LEASE_MS)
-        if self._row["durations"] == "lasting" and what[0] in HOLDS:
+        lasting = LASTING.get(self._row["durations"], 0) if what[0] in HOLDS else 0
+        if self._draws.chance(lasting, *self._key("lasting", *what)):
             return self._draws.between(*LASTING_MS, *self._key("length", *what))
-        long_share = {"any": 33, "short": 0, "long": 100, "lasting": 33}[self._row["durations"]]
+        long_share = {"short": 0, "long": 100}.get(self._row["durations"], 33)
         if self._draws.chance(long_share, *self._key("long", *what)):
             return self._draws.between(longest, 2 * longest, *self._key("length", *what))
         bound = longest // 4 if self._row["durations"] == "short" else 2 * longest

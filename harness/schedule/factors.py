@@ -38,7 +38,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "trigger": ("time", "event"),
     "heal": ("whole", "parts"),
     "whole-stop": ("off", "kill", "power-loss"),
-    "durations": ("any", "short", "long", "lasting"),
+    "durations": ("mixed", "any", "short", "long", "lasting"),
     "clock": ("off", "jump", "drift"),
     "disk": ("off", "slow", "frozen", "full"),
     "link-delay": ("off", "on"),

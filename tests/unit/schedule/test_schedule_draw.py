@@ -190,14 +190,18 @@ def hold_of(script: Schedule) -> list[float]:
 def test_lengths_of_faults(heartbeat: str) -> None:
     """From 0.2 s to twice the longest time-out; about a third lasts longer than every time-out."""
     longest = max(int(heartbeat), LEASE_MS)
-    row = {"heartbeat": heartbeat, "hang": "pause", "cut": "in", **QUIET}
+    row = {"heartbeat": heartbeat, "hang": "pause", "cut": "in", "durations": "any", **QUIET}
     holds = [ms for seed in range(150) for ms in hold_of(drawn(seed, **row))]
     assert len(holds) > 400
     assert SHORTEST_MS <= min(holds) < max(holds) <= 2 * longest
     assert 0.33 < sum(ms >= longest for ms in holds) / len(holds) < 0.52
     assert sum(ms < 1000 for ms in holds) / len(holds) > 0.1
-    short = [ms for s in range(60) for ms in hold_of(drawn(s, durations="short", **row))]
-    long = [ms for s in range(60) for ms in hold_of(drawn(s, durations="long", **row))]
+    other = {
+        how: [ms for s in range(60) for ms in hold_of(drawn(s, **{**row, "durations": how}))]
+        for how in ("short", "long", "mixed")
+    }
+    short, long, mixed = other.values()
+    assert 0.05 < sum(ms > 2 * longest for ms in mixed) / len(mixed) < 0.2
     assert max(short) <= longest / 4
     assert min(long) >= longest
 
@@ -249,7 +253,7 @@ def faults_of(script: Schedule) -> dict[str, list[Act]]:
 def test_as_many_faults_as_there_shall_be() -> None:
     long = [draw(seed, {**USUAL, **QUIET}, length_ms=LENGTH_MS[1]) for seed in range(60)]
     counts = {len(faults_of(script)) for script in long}
-    assert (min(counts), max(counts)) == FAULTS
+    assert FAULTS[0] == min(counts) < max(counts) <= FAULTS[1]
     assert len(counts) > 6, "some runs are full of them, some not"
     none = {"crash": "off", "cut": "off"}
     assert drawn(1, **none).acts == ()
