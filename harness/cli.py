@@ -18,14 +18,14 @@ import msgspec
 
 from checkers.claims import CLAIMS
 from harness import campaign, cli_schedule, cli_stored, doctor, runs
-from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting
+from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting, Target
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
 from harness.faults import THEN, fault_names
 from harness.judging import every_checker
-from harness.options import TOGETHER, Options
+from harness.options import REFERENCE, TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.shrink import NotRepeated
@@ -68,7 +68,13 @@ CLUSTER = (
         show_default=True,
         help="where the nodes run; auto: docker if an engine answers, else local, else simulated",
     ),
-    click.option("--target", type=Name(["reference"]), default="reference", show_default=True),
+    click.option(
+        "--target",
+        type=Target(),
+        default=REFERENCE,
+        show_default=True,
+        help="what runs: our reference, or rocketmq:RELEASE such as rocketmq:5.5.0",
+    ),
     click.option(
         "--profile",
         type=Alias(PROFILES),

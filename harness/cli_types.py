@@ -9,6 +9,9 @@ from typing import Any
 
 import click
 
+from harness.options import REFERENCE
+from harness.targets.rocketmq.releases import parse
+
 DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _SETTING = re.compile(r"((?:namesrv|controller|broker):[A-Za-z][A-Za-z0-9._]*)=(.*)")
@@ -81,6 +84,20 @@ class Name(click.Choice[str]):
             known = ", ".join(self.choices) or "nothing"
             self.fail(f"{value!r} is unknown{nearest(value, self.choices)}; known: {known}", param)
         return str(value)
+
+
+class Target(click.ParamType[str]):
+    """What runs: the reference, or a release of Apache RocketMQ."""
+
+    name = "target"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value != REFERENCE:
+            try:
+                return str(parse(str(value)))
+            except ValueError as error:
+                self.fail(str(error), param)
+        return REFERENCE
 
 
 class Names(click.ParamType[tuple[str, ...]]):

@@ -45,7 +45,7 @@ class Deployment:
         """Make the machines and start every node but the spares, in order.
 
         Raises:
-            SetupFailed: a node does not start, or no master appears.
+            SetupFailed: a node does not start, no master appears, or not all replicas join.
             EnvironmentUnavailable: this host cannot.
         """
         await self._environment.up([MachineSpec(name=n.name) for n in self.nodes])
@@ -58,11 +58,18 @@ class Deployment:
             await machine.put(self._nodes.config_path(node.name), config.encode())
         for role in (Role.NAMESRV, Role.CONTROLLER, Role.BROKER):
             await self._start_all(self.by_role(role))
-        if not await until(self.recovered, START_TIMEOUT_S):
-            why = f"not every broker set has a master after {START_TIMEOUT_S:.0f} s"
+        if not await until(self._ready, START_TIMEOUT_S):
+            why = (
+                "not every broker set has a master and all its replicas in the SyncStateSet after "
+                f"{START_TIMEOUT_S:.0f} s"
+            )
             for node_name, code in (await self.crashed()).items():
                 why += f"; {await self._nodes.told(node_name, f'ended with code {code}')}"
             raise SetupFailed(why)
+
+    async def _ready(self) -> bool:
+        """Whether a run can begin: its first fault must not hit a cluster that never was whole."""
+        return await self._inquiry.recovered() and await self._inquiry.whole()
 
     async def _start_all(self, nodes: Sequence[Node]) -> None:
         for node in nodes:

@@ -186,6 +186,7 @@ class Links:
     async def _move(self, node: str, address: str, *, restart: bool) -> Proof:
         machine, before = self._nodes.machine(node), self._nodes.machine(node).address
         running = self._nodes.running(node)
+        restart = restart or not self._nodes.moves(node)
         steps: dict[str, Any] = {}
         holds = True
         if restart and running:

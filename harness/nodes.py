@@ -65,6 +65,10 @@ class Nodes:
     def config_path(self, node: str) -> str:
         return f"{self.machine(node).data_dir}/node.conf"
 
+    def moves(self, node: str) -> bool:
+        """Whether it goes with its machine to another address while it runs."""
+        return self._target.moves(self._by_name[node].role)
+
     def running(self, node: str) -> bool:
         return self._wanted[node]
 
@@ -123,7 +127,7 @@ class Nodes:
             return (await self.status(node)).code is not None
 
         if await until(gone, STOP_TIMEOUT_S):
-            return await self._ended(node, 0)
+            return await self._ended(node, self._target.ends_with)
         await self.signal(node, signal.SIGKILL)
         proof = await self._ended(node, -signal.SIGKILL)
         why = f"it did not stop within {STOP_TIMEOUT_S:.0f} s and was killed"

@@ -9,6 +9,7 @@ from checkers.api import Context
 from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
 
+REFERENCE = "reference"
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
@@ -35,7 +36,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     environment: str
     seed: int
-    target: str = "reference"
+    target: str = REFERENCE
     workload: tuple[str, ...] = TOGETHER
     nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
     time_limit_ns: int = 60_000_000_000
@@ -153,6 +154,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         words = [
             "maxq test",
             f"--env {self.environment}",
+            *([f"--target {self.target}"] if self.target != REFERENCE else []),
             f"--workload {','.join(self.workload)}",
             f"--nemesis {','.join(self.nemesis)}",
             f"--profile {self.profile.removeprefix('P-').lower()}",

@@ -30,7 +30,7 @@ from harness.composition import MAKERS as WORKLOADS
 from harness.faults import MAKERS as FAULTS
 from harness.faults import NO_FAULT, PARTITION_CLIENTS
 from harness.judging import judge
-from harness.options import Options
+from harness.options import REFERENCE, Options
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
 from harness.schedule.items import SCHEDULE, Schedule, encode
@@ -148,6 +148,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
             "every message"
         )
     known["mutant"] = known["mutant"] or ""
+    if known["target"] != REFERENCE and (simulated or known["mutant"]):
+        what = "--env simulated" if simulated else "--mutant"
+        raise ValueError(f"{what} is for our reference, not for --target {known['target']}")
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
     known["keys"] = dict(known.get("keys") or ())

@@ -21,13 +21,15 @@ from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.lifecycle import Surroundings, Telling, perform
-from harness.options import Options
+from harness.options import REFERENCE, Options
 from harness.schedule.items import Schedule
 from harness.simulation.oracle import Oracle
 from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
 from harness.targets.api import Target
 from harness.targets.reference import ReferenceTarget
+from harness.targets.rocketmq.releases import parse
+from harness.targets.rocketmq.target import RocketMQTarget
 from histories.store import ORACLE, Run, write_whole
 from reference.records import some
 
@@ -79,7 +81,11 @@ def run_in_world(
 
 
 def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge) -> None:
-    environment = make_environment(options, run, around, telling.say)
+    target = make_target(options)
+    components = target.prepare()
+    if components:
+        run.add_config({"components": components})
+    environment = make_environment(options, run, around, telling.say, target)
     stop = around.stop
 
     async def keep(cluster: Deployment) -> None:
@@ -91,7 +97,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
             await perform(
                 options,
                 environment,
-                make_target(options),
+                target,
                 run,
                 Surroundings(
                     telling=telling,
@@ -115,12 +121,18 @@ async def _kept(cluster: Deployment, environment: Environment, telling: Telling)
 
 
 def make_environment(
-    options: Options, run: Run, around: Around, say: Callable[[str], None]
+    options: Options, run: Run, around: Around, say: Callable[[str], None], target: Target
 ) -> Environment:
-    """The real environment that the options name."""
+    """The real environment that the options name, with what the target needs."""
     folder = run.path / "nodes"
     if options.environment == "docker":
-        return DockerEnvironment(folder, base_image=around.base_image or None, say=say)
+        return DockerEnvironment(
+            folder,
+            base_image=around.base_image or None,
+            layer=target.layer,
+            shown=target.folders(),
+            say=say,
+        )
     return LocalEnvironment(folder)
 
 
@@ -132,6 +144,8 @@ def capabilities_of(environment: str) -> frozenset[Capability]:
 
 def make_target(options: Options) -> Target:
     """What runs there; inside a container another interpreter does."""
+    if options.target != REFERENCE:
+        return RocketMQTarget(parse(options.target), here=options.environment != "docker")
     return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
 
 
@@ -191,8 +205,10 @@ def _save_findings(oracle: Oracle, run: Run, telling: Telling) -> None:
 
 def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None:
     """Start a cluster, say how to reach its nodes, and end it when interrupted."""
-    environment = make_environment(options, run, around, telling.say)
-    cluster = Deployment(environment, make_target(options), options.settings())
+    target = make_target(options)
+    target.prepare()
+    environment = make_environment(options, run, around, telling.say, target)
+    cluster = Deployment(environment, target, options.settings())
 
     async def main() -> None:
         try:

@@ -66,6 +66,10 @@ class Run:
         """Save 1: how the run is set up. Before the first node starts."""
         write_json(self.path / CONFIG, config)
 
+    def add_config(self, more: Mapping[str, Any]) -> None:
+        """The same, with what was not known yet."""
+        write_json(self.path / CONFIG, {**(_read_json(self.path / CONFIG) or {}), **more})
+
     def open_journal(self) -> JournalWriter:
         """Save 2: the history as it grows. Once a run."""
         return JournalWriter(self.path / JOURNAL)

@@ -84,6 +84,8 @@ class DockerEnvironment:
     Args:
         folder: the machines' folders are made in it, and beside them their files of names.
         base_image: what the image is built from if it is not there; None: see `docker_image`.
+        layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
+        shown: folders that machines may read, at the same paths.
         say: told what `up` does that takes long.
     """
 
@@ -95,10 +97,14 @@ class DockerEnvironment:
         folder: Path,
         *,
         base_image: str | None = None,
+        layer: str = "",
+        shown: Sequence[Path] = (),
         say: Callable[[str], None] = docker_image.quiet,
     ) -> None:
         self._folder = folder.resolve()
         self._base_image = base_image
+        self._layer = layer
+        self._shown = tuple(map(str, shown))
         self._say = say
         self.run = f"maxq-{secrets.token_hex(4)}"
         self._socket_folder = self._folder / f".{self.run}"
@@ -131,7 +137,7 @@ class DockerEnvironment:
         engine = self._engine = await asyncio.to_thread(connect)
         await asyncio.to_thread(docker_remains.remove_dead, engine)
         image = await asyncio.to_thread(
-            docker_image.ensure_image, engine, self._base_image, self._say
+            docker_image.ensure_image, engine, self._base_image, self._say, self._layer
         )
         self._socket_folder.mkdir(parents=True, mode=0o700)
         (self._socket_folder / "resolv.conf").write_text(RESOLVER)
@@ -190,6 +196,7 @@ class DockerEnvironment:
             folder = self._folder / name
             folder.mkdir(parents=True, exist_ok=True)
             binds[str(folder)] = str(folder)
+            binds |= {path: path for path in self._shown}
         return ContainerSpec(
             name=f"{self.run}-{name}",
             hostname=name,
@@ -199,7 +206,7 @@ class DockerEnvironment:
             address=str(self._network[index]),
             labels=labels,
             binds=binds,
-            read_only=frozenset({sockets, hosts, resolver}),
+            read_only=frozenset({sockets, hosts, resolver, *self._shown}),
         )
 
     def _hosts(self, name: str) -> Path:

@@ -27,6 +27,7 @@ from harness.environments.docker_engine import INSTEAD, Engine, EngineFailed, co
 ROOT = Path(__file__).parents[2]
 PACKED = Path(__file__).parent / "image"
 DOCKERFILE, CONSTRAINTS = "docker/reference/Dockerfile", "constraints.txt"
+LAYER = "docker/{}/Dockerfile"
 NAME = "maxq-reference"
 PUBLIC_BASE = "debian:bookworm-slim"
 HOME_MADE_BASE = "maxq-base:bookworm"  # what docker/debootstrap-base makes
@@ -43,13 +44,16 @@ def quiet(line: str) -> None:
     """Say nothing."""
 
 
-def ensure_image(engine: Engine, base: str | None, say: Callable[[str], None]) -> str:
+def ensure_image(
+    engine: Engine, base: str | None, say: Callable[[str], None], layer: str = ""
+) -> str:
     """The name of the image, built if it is not there.
 
     Args:
         base: an image of the engine or one that it can pull; None: the home-made one if the
             engine has it, else the public one.
         say: told what is going on.
+        layer: what is built upon it: the folder of a Dockerfile; empty: nothing.
 
     Raises:
         EnvironmentUnavailable: it cannot be built; says why and what helps.
@@ -58,16 +62,28 @@ def ensure_image(engine: Engine, base: str | None, say: Callable[[str], None]) -
     sources = inputs()
     tag = tag_of(sources, base)
     try:
-        if engine.has_image(tag):
-            return tag
-        say(f"building image {tag} from {base}")
-        _ensure_base(engine, base, say)
-        context = pack({**sources, **wheels(sources)})
-        proxies = {name: os.environ[name] for name in PROXIES if name in os.environ}
-        engine.build(tag, context, {"BASE": base, **proxies}, say)
+        if not engine.has_image(tag):
+            say(f"building image {tag} from {base}")
+            _ensure_base(engine, base, say)
+            context = pack({**sources, **wheels(sources)})
+            engine.build(tag, context, {"BASE": base, **_proxies()}, say)
+        return _ensure_layer(engine, tag, layer, say) if layer else tag
     except EngineFailed as error:
         raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}") from None
+
+
+def _ensure_layer(engine: Engine, machine: str, layer: str, say: Callable[[str], None]) -> str:
+    """What is built upon the image of a machine."""
+    sources = {"Dockerfile": _source(LAYER.format(layer))}
+    tag = tag_of(sources, machine, name=f"maxq-{layer}")
+    if not engine.has_image(tag):
+        say(f"building image {tag} from {machine}")
+        engine.build(tag, pack(sources), {"MACHINE": machine, **_proxies()}, say)
     return tag
+
+
+def _proxies() -> dict[str, str]:
+    return {name: os.environ[name] for name in PROXIES if name in os.environ}
 
 
 def present(engine: Engine, base: str | None = None) -> str | None:
@@ -111,7 +127,7 @@ def inputs() -> dict[str, bytes]:
 
 def _source(path: str) -> bytes:
     """A file of the checkout, or its copy in an installed wheel (see `pyproject.toml`)."""
-    for place in (ROOT / path, PACKED / Path(path).name):
+    for place in (ROOT / path, PACKED / path):
         if place.is_file():
             return place.read_bytes()
     raise EnvironmentUnavailable(
@@ -127,12 +143,12 @@ def requirements(constraints: str, names: tuple[str, ...]) -> str:
     return "".join(chosen[name] for name in names)
 
 
-def tag_of(sources: Mapping[str, bytes], base: str) -> str:
+def tag_of(sources: Mapping[str, bytes], base: str, name: str = NAME) -> str:
     """The image's name: it changes with everything that goes into it."""
     digest = hashlib.sha256(base.encode())
     for path, data in sorted(sources.items()):
         digest.update(f"\0{path}\0{len(data)}\0".encode() + data)
-    return f"{NAME}:{digest.hexdigest()[:HASH_LENGTH]}"
+    return f"{name}:{digest.hexdigest()[:HASH_LENGTH]}"
 
 
 def wheels(sources: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -5,6 +5,7 @@ a target only adds what its own processes need.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal, Protocol
 
 import msgspec
@@ -70,6 +71,35 @@ class Target(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def ends_with(self) -> int:
+        """The exit code of a node that was asked to end."""
+        ...
+
+    @property
+    def layer(self) -> str:
+        """What its machines have in docker beside what all have, a folder of `docker`; empty:
+        nothing."""
+        ...
+
+    def folders(self) -> Sequence[Path]:
+        """Folders of this machine that nodes read, at the same paths on theirs."""
+        ...
+
+    def moves(self, role: Role) -> bool:
+        """Whether a running node goes with its machine to another address. If not, one that is to
+        move under its process is started again."""
+        ...
+
+    def prepare(self) -> dict[str, str]:
+        """Have on this machine what nodes are started from, before anything of a run is there.
+        Returns of what release each component is; empty where it is this program.
+
+        Raises:
+            EnvironmentUnavailable: it cannot be had; says what helps.
+        """
+        ...
 
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         """The node's properties file. `addresses` maps machine names to IPv4 addresses; `data` is

@@ -7,6 +7,7 @@ servers and controllers are named to others by address or, `by_name`, by the nam
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness.environments.api import Machine, Role
 from harness.targets.api import (
@@ -127,6 +128,8 @@ class ReferenceTarget:
     """
 
     name = "reference"
+    ends_with = 0
+    layer = ""
 
     def __init__(self, python: str = sys.executable) -> None:
         self._python = python
@@ -142,6 +145,18 @@ class ReferenceTarget:
         if settings.mutant:
             command += ["--mutant", settings.mutant]
         return command
+
+    def folders(self) -> Sequence[Path]:
+        """None."""
+        return ()
+
+    def moves(self, role: Role) -> bool:
+        """All do."""
+        return True
+
+    def prepare(self) -> dict[str, str]:
+        """Nothing: it is this program."""
+        return {}
 
     async def install(self, machine: Machine) -> None:
         """Nothing: the nodes run where this program runs."""

@@ -124,7 +124,8 @@ def test_sources_that_are_not_there_are_named(
 def test_an_installed_wheel_has_what_an_image_is_built_from(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "Dockerfile").write_text("FROM x")
+    (tmp_path / "nowhere").mkdir()
+    (tmp_path / "nowhere" / "Dockerfile").write_text("FROM x")
     monkeypatch.setattr(docker_image, "PACKED", tmp_path)
     monkeypatch.setattr(docker_image, "DOCKERFILE", "nowhere/Dockerfile")
     assert docker_image.inputs()["Dockerfile"] == b"FROM x"

@@ -1,0 +1,78 @@
+"""Which releases of Apache RocketMQ there are, and of what release each component of one is taken.
+
+Not every component of every release is on Maven Central; one that is missing is taken from the
+nearest release that has it, and a run names the release of each. Measured in 2026: see `MISSING`.
+"""
+
+import re
+
+import msgspec
+
+# In order. What is missing of each: nothing, of most.
+MISSING: dict[str, tuple[str, ...]] = {
+    "5.0.0": (),
+    "5.1.0": (),
+    "5.1.1": (),
+    "5.1.3": ("namesrv", "controller", "tools"),
+    "5.1.4": (),
+    "5.2.0": (),
+    "5.3.0": ("namesrv", "controller", "tools"),
+    "5.3.1": ("namesrv",),
+    "5.3.2": ("namesrv", "controller", "tools"),
+    "5.3.3": (),
+    "5.4.0": (),
+    "5.5.0": (),
+}
+COMPONENTS = ("namesrv", "controller", "broker", "tools")
+JRAFT_SINCE = "5.2.0"
+BACK_ENDS = ("dledger", "jraft")
+_SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*)(:(?P<back_end>[a-z]+))?")
+
+
+class Version(msgspec.Struct, frozen=True):
+    """What to run: a release, and what its controllers agree by."""
+
+    release: str
+    back_end: str = "dledger"
+
+    def __str__(self) -> str:
+        more = "" if self.back_end == "dledger" else f":{self.back_end}"
+        return f"rocketmq:{self.release}{more}"
+
+
+def parse(text: str) -> Version:
+    """What ``rocketmq:5.5.0`` or ``rocketmq:5.4.0:jraft`` names.
+
+    Raises:
+        ValueError: there is no such release, or it has no such back end; says what there is.
+    """
+    found = _SPELLED.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is no target; write reference, rocketmq:RELEASE, or rocketmq:RELEASE:jraft"
+        )
+    version = Version(found["release"], found["back_end"] or "dledger")
+    if version.release not in MISSING:
+        raise ValueError(f"no release {version.release}; there are: {', '.join(MISSING)}")
+    if version.back_end not in BACK_ENDS:
+        raise ValueError(f"controllers agree by {' or '.join(BACK_ENDS)}, not {version.back_end}")
+    if version.back_end == "jraft" and ordered(version.release) < ordered(JRAFT_SINCE):
+        raise ValueError(f"controllers have jraft since {JRAFT_SINCE}, not in {version.release}")
+    return version
+
+
+def ordered(release: str) -> tuple[int, ...]:
+    """A key by which releases are in order of their numbers."""
+    return tuple(map(int, release.split(".")))
+
+
+def components(release: str) -> dict[str, str]:
+    """Of what release each component is taken: its own, else the nearest that has it, the older of
+    two that are equally near."""
+    return {name: _nearest(name, release) for name in COMPONENTS}
+
+
+def _nearest(component: str, release: str) -> str:
+    order = list(MISSING)
+    have = [r for r in order if component not in MISSING[r]]
+    return min(have, key=lambda r: abs(order.index(r) - order.index(release)))

@@ -1,0 +1,144 @@
+"""Apache RocketMQ's own name server, controller and broker, each a JVM on its machine.
+
+They take the settings that our reference takes, by the same keys, and what a JVM needs beside: a
+small heap, a log that goes to the node's own, and lookups of names that are not remembered, since
+machines change their addresses. Brokers are told none of their own addresses: a broker finds its
+machine's when it starts, so one that has moved needs a restart.
+
+Source: remoting 9 (class names, options of the JVM, logback of RocketMQ's own package).
+"""
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.environments.api import EnvironmentUnavailable, Machine, Role
+from harness.targets.api import CONTROLLER_PORT, Node, Settings, plan
+from harness.targets.reference import properties
+from harness.targets.rocketmq.libraries import digest, libraries
+from harness.targets.rocketmq.releases import Version, components
+
+MAIN = {
+    Role.NAMESRV: "org.apache.rocketmq.namesrv.NamesrvStartup",
+    Role.CONTROLLER: "org.apache.rocketmq.controller.ControllerStartup",
+    Role.BROKER: "org.apache.rocketmq.broker.BrokerStartup",
+}
+MEMORY = {
+    Role.NAMESRV: ("-Xms64m", "-Xmx128m"),
+    Role.CONTROLLER: ("-Xms64m", "-Xmx256m"),
+    Role.BROKER: ("-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m"),
+}
+# What a JVM of 2 cores starts fastest with, and what RocketMQ reaches into.
+JVM = (
+    "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+    "-Dsun.net.inetaddr.ttl=0", "-Dnetworkaddress.cache.ttl=0",
+    "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",
+)  # fmt: skip
+JAVA = "java"
+TERMINATED = 143  # how a JVM ends that was asked to: 128 and the signal
+LEASE = "-Drocketmq.broker.rebalance.lockMaxLiveTime={}"
+LOGBACK = """\
+<configuration>
+  <appender name="console" class="{package}.core.ConsoleAppender">
+    <encoder><pattern>%d{{HH:mm:ss.SSS}} %-5level %logger{{0}} - %msg%n</pattern></encoder>
+  </appender>
+  <root level="{level}"><appender-ref ref="console"/></root>
+</configuration>
+"""
+SHADED, PLAIN = "org.apache.rocketmq.logging.ch.qos.logback", "ch.qos.logback"
+SMALL = {  # what would take hundreds of megabytes, and nobody here uses
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+    "timerWheelEnable": "false",
+    "diskMaxUsedSpaceRatio": "98",
+}
+
+
+class RocketMQTarget:
+    """Runs one release.
+
+    Args:
+        version: which.
+        here: its machines have this machine's programs.
+        place: of the cache of jars; None: the user's.
+    """
+
+    ends_with = TERMINATED
+    layer = "rocketmq"
+
+    def __init__(self, version: Version, *, here: bool = True, place: Path | None = None) -> None:
+        self.version = version
+        self._here = here
+        self._place = place
+        self._paths: dict[Role, Path] = {}
+
+    @property
+    def name(self) -> str:
+        return str(self.version)
+
+    def prepare(self) -> dict[str, str]:
+        """Have the jars, and tell of what release each component is, with the digest of its jars.
+
+        Raises:
+            EnvironmentUnavailable: they cannot be had, or there is no JVM.
+        """
+        if self._here and shutil.which(JAVA) is None:
+            raise EnvironmentUnavailable("there is no java (package openjdk-17-jre-headless)")
+        told = {}
+        for role in Role:
+            release = components(self.version.release)[role.value]
+            folder = self._paths[role] = libraries(role.value, release, self._place)
+            told[role.value] = f"{release} ({digest(folder)})"
+        return told
+
+    def folders(self) -> Sequence[Path]:
+        """The jars of each component."""
+        return tuple(dict.fromkeys(self._paths.values()))
+
+    def moves(self, role: Role) -> bool:
+        """All but brokers, who look for their address when they start."""
+        return role is not Role.BROKER
+
+    def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
+        lines = properties(node, settings, addresses, data)
+        if node.role is Role.BROKER:
+            lines = {**SMALL, **lines}
+        if node.role is Role.CONTROLLER and self.version.back_end == "jraft":
+            lines |= _jraft(node, settings, addresses)
+        return "".join(f"{key}={value}\n" for key, value in lines.items())
+
+    def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
+        data = str(Path(config_path).parent)
+        return [
+            JAVA, *JVM, *MEMORY[node.role],
+            f"-Drocketmq.home.dir={data}", f"-Duser.home={data}",
+            f"-Drmq.logback.configurationFile={data}/logback.xml",
+            *([LEASE.format(settings.lock_lease_ms)] if node.role is Role.BROKER else ()),
+            "-cp", f"{self._paths[node.role]}/*", MAIN[node.role], "-c", config_path,
+        ]  # fmt: skip
+
+    async def install(self, machine: Machine) -> None:
+        """The configuration of its log."""
+        shaded = components(self.version.release)["broker"] != "5.0.0"
+        text = LOGBACK.format(package=SHADED if shaded else PLAIN, level="INFO")
+        await machine.put(f"{machine.data_dir}/logback.xml", text.encode())
+        if not shaded:  # it looks nowhere else
+            for role in Role:
+                path = f"{machine.data_dir}/conf/logback_{role.value}.xml"
+                await machine.put(path, text.encode())
+
+
+def _jraft(node: Node, settings: Settings, addresses: dict[str, str]) -> dict[str, str]:
+    """The keys of the other back end, whose own calls go by another port."""
+    peers = [n for n in plan(settings.topology) if n.role is Role.CONTROLLER]
+    named = {n.name: n.name if settings.by_name else addresses[n.name] for n in peers}
+    return {
+        "controllerType": "jRaft",
+        "jRaftServerId": f"{named[node.name]}:{CONTROLLER_PORT + 1}",
+        "jRaftInitConf": ",".join(f"{named[n.name]}:{CONTROLLER_PORT + 1}" for n in peers),
+        "jRaftControllerRPCAddr": ",".join(f"{named[n.name]}:{CONTROLLER_PORT}" for n in peers),
+    }

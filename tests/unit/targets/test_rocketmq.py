@@ -1,0 +1,199 @@
+"""Target rocketmq: releases and where their components come from, jars, command lines."""
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.environments.api import EnvironmentUnavailable, Role
+from harness.targets.api import Settings, Topology, plan
+from harness.targets.rocketmq import libraries as jars
+from harness.targets.rocketmq.libraries import LIST, libraries
+from harness.targets.rocketmq.releases import MISSING, Version, components, ordered, parse
+from harness.targets.rocketmq.target import RocketMQTarget
+
+NODES = plan(Topology(controllers=3, broker_sets=1, replicas=3))
+ADDRESSES = {n.name: f"198.18.0.{i}" for i, n in enumerate(NODES, start=1)}
+COMPONENTS = ("namesrv", "controller", "broker", "tools")
+
+# What Maven does, without Maven: one jar, named after what was asked for.
+MAVEN = """#!/bin/sh
+echo "$@" >> "$(dirname "$0")/calls"
+for word; do case $word in -DoutputDirectory=*) out=${word#*=};; esac; done
+mkdir -p "$out" && echo bytes > "$out/one.jar"
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("rocketmq:5.5.0", Version("5.5.0")),
+        ("rocketmq:5.2.0:jraft", Version("5.2.0", "jraft")),
+        ("rocketmq:5.1.1:dledger", Version("5.1.1")),
+    ],
+)
+def test_a_target_is_spelled_as_it_is_told(text: str, version: Version) -> None:
+    assert parse(text) == version
+    assert parse(str(version)) == version
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("rocketmq", "write reference, rocketmq:RELEASE"),
+        ("rocketmq:", "is no target"),
+        ("kafka:3.0", "is no target"),
+        ("rocketmq:5.5.1", "no release 5.5.1; there are: 5.0.0, 5.1.0"),
+        ("rocketmq:5.1.1:jraft", "jraft since 5.2.0, not in 5.1.1"),
+        ("rocketmq:5.5.0:zookeeper", "dledger or jraft, not zookeeper"),
+    ],
+)
+def test_what_is_no_target_is_refused_by_name(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse(text)
+
+
+def test_releases_are_in_order() -> None:
+    assert sorted(MISSING, key=ordered) == list(MISSING)
+    assert ordered("5.10.0") > ordered("5.9.9")
+
+
+def test_a_component_that_is_missing_is_taken_from_the_nearest_release() -> None:
+    assert components("5.5.0") == dict.fromkeys(COMPONENTS, "5.5.0")
+    assert components("5.3.1") == {**dict.fromkeys(COMPONENTS, "5.3.1"), "namesrv": "5.2.0"}
+    assert components("5.1.3") == {**dict.fromkeys(COMPONENTS, "5.1.1"), "broker": "5.1.3"}
+
+
+@pytest.fixture
+def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program ``mvn``, and nothing else on the path but a shell's."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "mvn").write_text(MAVEN)
+    (folder / "mvn").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return folder
+
+
+def test_jars_are_fetched_once_and_listed_with_their_digests(maven: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    folder = libraries("broker", "5.5.0", cache)
+    assert folder == cache / "broker-5.5.0"
+    listed = msgspec.json.decode((folder / LIST).read_bytes())
+    assert listed == {"one.jar": hashlib.sha256(b"bytes\n").hexdigest()}
+    assert libraries("broker", "5.5.0", cache) == folder
+    assert libraries("namesrv", "5.5.0", cache) != folder
+    calls = (maven / "calls").read_text().splitlines()
+    assert len(calls) == 2, "what is there is not fetched again"
+    assert sorted(p.name for p in cache.iterdir()) == ["broker-5.5.0", "namesrv-5.5.0"]
+
+
+@pytest.mark.parametrize("change", ["other bytes", "one more", "gone", "no list"])
+def test_jars_that_are_not_what_was_fetched_are_refused(
+    maven: Path, tmp_path: Path, change: str
+) -> None:
+    folder = libraries("broker", "5.5.0", tmp_path)
+    match change:
+        case "other bytes":
+            (folder / "one.jar").write_bytes(b"other")
+        case "one more":
+            (folder / "two.jar").write_bytes(b"")
+        case "gone":
+            (folder / "one.jar").unlink()
+        case "no list":
+            (folder / LIST).write_bytes(b"{")
+    with pytest.raises(EnvironmentUnavailable, match="remove it, and it is fetched anew"):
+        libraries("broker", "5.5.0", tmp_path)
+
+
+def test_a_fetch_that_was_cut_off_is_done_again(maven: Path, tmp_path: Path) -> None:
+    half = tmp_path / "broker-5.5.0"
+    half.mkdir()
+    (half / "half.jar").write_bytes(b"")
+    assert [p.name for p in libraries("broker", "5.5.0", tmp_path).glob("*.jar")] == ["one.jar"]
+
+
+def test_what_maven_says_is_told(maven: Path, tmp_path: Path) -> None:
+    (maven / "mvn").write_text("#!/bin/sh\necho no such artifact\nexit 1\n")
+    with pytest.raises(EnvironmentUnavailable, match="no such artifact"):
+        libraries("broker", "5.5.0", tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == [], "nothing half is left"
+
+
+def test_without_maven_it_says_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentUnavailable, match="no mvn"):
+        libraries("broker", "5.5.0", tmp_path)
+
+
+def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert jars.cache() == tmp_path / "maxq" / "rocketmq"
+
+
+def test_nodes_are_the_jvms_of_their_components(maven: Path, tmp_path: Path) -> None:
+    target = RocketMQTarget(Version("5.3.1"), here=False, place=tmp_path)
+    told = target.prepare()
+    assert told["namesrv"].startswith("5.2.0 (")
+    assert told["broker"].startswith("5.3.1 (")
+    assert len(target.folders()) == 3
+    settings = Settings(topology=Topology(controllers=3, replicas=3), lock_lease_ms=10_000)
+    commands = {n.name: list(target.argv(n, settings, f"/d/{n.name}/node.conf")) for n in NODES}
+    assert commands["n0"][-4:] == [
+        f"{tmp_path}/namesrv-5.2.0/*", "org.apache.rocketmq.namesrv.NamesrvStartup", "-c",
+        "/d/n0/node.conf",
+    ]  # fmt: skip
+    broker = commands["b0-1"]
+    assert "-Drocketmq.broker.rebalance.lockMaxLiveTime=10000" in broker
+    assert "-Duser.home=/d/b0-1" in broker
+    assert broker[0] == "java"
+    assert not any("lockMaxLiveTime" in word for word in commands["c0"])
+
+
+def configured(target: RocketMQTarget, name: str, *, by_name: bool = False) -> dict[str, str]:
+    topology = Topology(controllers=3, broker_sets=1, replicas=3)
+    settings = Settings(topology=topology, profile="P-SAFE", by_name=by_name)
+    node = next(n for n in NODES if n.name == name)
+    lines = target.config(node, settings, ADDRESSES, "/d").splitlines()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def test_brokers_find_their_addresses_themselves() -> None:
+    keys = configured(RocketMQTarget(Version("5.5.0")), "b0-0")
+    assert not {"brokerIP1", "brokerIP2"} & keys.keys(), "they are looked for at each start"
+    assert keys["allAckInSyncStateSet"] == "true"
+    assert keys["timerWheelEnable"] == "false"
+    target = RocketMQTarget(Version("5.5.0"))
+    assert [role for role in Role if not target.moves(role)] == [Role.BROKER]
+
+
+def test_controllers_of_either_back_end() -> None:
+    plain = configured(RocketMQTarget(Version("5.5.0")), "c1")
+    assert "controllerType" not in plain
+    raft = configured(RocketMQTarget(Version("5.5.0", "jraft")), "c1", by_name=True)
+    assert raft["controllerType"] == "jRaft"
+    assert raft["jRaftServerId"] == "c1:9879"
+    assert raft["jRaftInitConf"] == "c0:9879,c1:9879,c2:9879"
+    assert raft["jRaftControllerRPCAddr"] == "c0:9878,c1:9878,c2:9878"
+
+
+@pytest.mark.parametrize(
+    ("release", "package"), [("5.5.0", "org.apache.rocketmq"), ("5.0.0", "ch.")]
+)
+def test_their_logs_go_to_the_nodes_log(release: str, package: str) -> None:
+    put: dict[str, bytes] = {}
+
+    class Machine:
+        data_dir = "/d"
+
+        async def put(self, path: str, data: bytes) -> None:
+            put[path] = data
+
+    asyncio.run(RocketMQTarget(Version(release)).install(Machine()))  # type: ignore[arg-type]
+    assert f'class="{package}'.encode() in put["/d/logback.xml"]
+    assert ("/d/conf/logback_broker.xml" in put) == (release == "5.0.0")
