@@ -53,6 +53,7 @@ class CommitLog:
         self.folder = folder
         self._size = file_size
         self._files: dict[int, File] = {}  # first offset -> file, ascending
+        self._short: set[int] = set()  # files that could not be given their size back
         self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
         self._synced: PhyOffset | None = None  # before the start, as far as is known
         self._named = 0  # files that begin before this have durable names
@@ -93,13 +94,20 @@ class CommitLog:
         try:
             file.pwrite(data, at)
         except OSError:
-            self._erase(file, at)
+            self._erase(offset - at, at)
             raise
 
-    def _erase(self, file: File, at: int) -> None:
-        """Make everything from `at` on zeros. Needs no space, unlike writing zeros."""
-        file.truncate(at)
-        file.truncate(self._size)
+    def _erase(self, base: int, at: int) -> None:
+        """Make everything from `at` on in a file zeros. Takes no space where files may have holes,
+        unlike writing zeros; elsewhere a full disk may refuse even that, and then it is done
+        before the next write."""
+        self._files[base].truncate(at)
+        self._short.add(base)
+        self._grow(base)
+
+    def _grow(self, base: int) -> None:
+        self._files[base].truncate(self._size)
+        self._short.discard(base)
 
     def read(self, offset: PhyOffset, size: int) -> bytes:
         """Read the record at `offset`, whose size the caller knows."""
@@ -162,6 +170,7 @@ class CommitLog:
         # Later files go first, the last one first: a crash on the way leaves a log without a gap.
         for base in sorted((b for b in self._files if b >= offset), reverse=True):
             self._files.pop(base).close()
+            self._short.discard(base)
             self._disk.unlink(f"{self.folder}/{file_name(base)}")
         self.end = PhyOffset(offset if self._files else 0)
         self.durable = min(self.durable, self.end)
@@ -169,7 +178,7 @@ class CommitLog:
         self._named = min(self._named, base)
         await self._disk.sync_dir(self.folder)
         if base in self._files:
-            self._erase(self._files[base], offset - base)
+            self._erase(base, offset - base)
             await self._files[base].sync()
 
     async def sync(self) -> PhyOffset:
@@ -201,6 +210,8 @@ class CommitLog:
                 file.close()
                 raise
             self._files[base] = file
+        if base in self._short:
+            self._grow(base)
         return self._files[base]
 
     def close(self) -> None:
@@ -303,7 +314,7 @@ class CommitLog:
         for tail in reversed(later):  # a crash on the way leaves a log without a gap
             self._files.pop(tail).close()
             self._disk.unlink(f"{self.folder}/{file_name(tail)}")
-        self._erase(self._files[base], stop)
+        self._erase(base, stop)
 
     def _sound_record(self, base: int, start: int) -> PhyOffset | None:
         """Find a record that says of itself, rightly, that it lies behind `start`."""

@@ -409,6 +409,30 @@ def test_a_full_disk_loses_nothing_and_heals(machine: SimMachine) -> None:
     machine.world.run(machine, read)
 
 
+def test_a_disk_that_refuses_to_give_a_file_its_size_back(machine: SimMachine) -> None:
+    """6.4: a failed write is erased by a cut, and a full disk may refuse the growth after it. The
+    BLANK that ends the file later must be followed by its zeros, or a slave is sent less than the
+    log has (seeds 97, 269 and 353 of the simulator)."""
+
+    async def case(host: SimHost) -> None:
+        store = open_store(host)
+        store.put([message(b"A" * 3000)])
+        end = store.end
+        machine.disk.set_fault(full=True)
+        with pytest.raises(OSError, match="no space"):
+            store.put([message(b"B" * 100)])
+        machine.disk.set_fault()
+        assert store.put([message(b"C" * 1500)])[0].physical_offset == FILE
+        assert len(store.read_range(end, FILE)) == FILE - end
+        await store.sync()
+
+    async def read(host: SimHost) -> None:
+        assert bodies(open_store(host)) == [b"A" * 3000, b"C" * 1500]
+
+    machine.world.run(machine, case)
+    machine.world.run(machine, read)
+
+
 # --- syncs ------------------------------------------------------------------------------------
 
 
