@@ -249,7 +249,7 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S14b",
         promise="A silent member leaves the SyncStateSet within catch-up limit, check period and "
-        "margin, while its master runs and controllers answer.",
+        "margin, while its master runs and controllers answer; 20 s later where nobody writes.",
         source=HA,
         profiles=ALL_ACK,
         checker="availability",

@@ -8,7 +8,10 @@ answer counts only if
 1. it began more than the bound after the *last* event of any fault, heal or change of membership;
 2. no fault is in effect but nodes that are down or paused: a cut may part master and controllers;
 3. by an answer of the bound before, the master led in this very epoch;
-4. the master said so itself in between.
+4. the master said so itself in between;
+5. its log was seen to grow, the bound before, while the member was silent. Where nothing is
+   written nothing lags: then it is noticed only when its connection is given up
+   (haHousekeepingInterval), so much later.
 
 A master that went silent is replaced within a bound, if another member of its set runs and was not
 cut off: of that the first two conditions hold as well, and such a member answered in between.
@@ -28,6 +31,7 @@ from checkers.story import QUESTIONS, UNDONE_BY, heals
 from histories.history import History
 from histories.observed import ReplicaView
 
+IDLE_NS = 20_000_000_000  # haHousekeepingInterval, which no timing changes
 SILENCING = frozenset(("kill", "terminate", "pause", "power-loss"))
 CUT = "start-partition"
 REVIVING = frozenset(("start", "resume"))  # heals of silence, and of nothing else
@@ -185,6 +189,11 @@ class Watch:
             alive = _first(self._leading.get(master, []), since[0], v.at)
             known_ns = self._led.get((v.view.master, v.view.master_epoch), v.begun_ns)
             for_ns = v.begun_ns - max(since[1], known_ns)
+            grown_ns = self._grown(silence, master, v.view.master_epoch, v.begun)
+            if grown_ns is not None:
+                for_ns = min(for_ns, max(v.begun_ns - grown_ns, for_ns - IDLE_NS))
+            else:
+                for_ns -= IDLE_NS
             if alive is None or for_ns <= shrink_ns:
                 continue
             judged += 1
@@ -192,6 +201,18 @@ class Watch:
             if silence.id in members and len(members) > 1:
                 return Stayed(silence, v, alive, for_ns), judged
         return None, judged
+
+    def _grown(self, silence: Silence, master: int, epoch: int, before: int) -> int | None:
+        """By when (ns) a master had more than when it was first asked after a silence began."""
+        first: int | None = None
+        for s in _after(self._leading.get(master, []), silence.since):
+            if s.at >= before:
+                break
+            if s.view.epochs and s.view.epochs[-1].epoch == epoch:
+                if first is not None and s.view.end > first:
+                    return s.at_ns
+                first = s.view.end if first is None else first
+        return None
 
     def judge_master(
         self, silence: Silence, quiet: Quiet, bound_ns: int
@@ -221,9 +242,14 @@ def _first(
     said: Sequence[Sighting[ReplicaView]], after: int, before: int
 ) -> Sighting[ReplicaView] | None:
     """The first of a broker's answers that lies between two indices."""
-    for s in said[bisect_left(said, after + 1, key=_begin) :]:
+    for s in _after(said, after):
         if s.at < before:
             return s
         if s.begun >= before:
             break
     return None
+
+
+def _after(said: Sequence[Sighting[ReplicaView]], index: int) -> Sequence[Sighting[ReplicaView]]:
+    """A broker's answers to what was asked after an index."""
+    return said[bisect_left(said, index + 1, key=_begin) :]

@@ -15,7 +15,6 @@ SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, che
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
-IDLE_HEARTBEAT_S = 5.0  # haSendHeartbeatInterval, which no timing changes
 NO_LOSS = ("S6", "S9", "S10", "S11")
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
@@ -95,7 +94,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
-            shrink_ns=round((SHRINK_S[self.timing] + self._slower_s() + self._idle_s()) * 1e9),
+            shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
             suspended=self.suspended(),
         )
 
@@ -110,11 +109,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         set_to = self.keys.get(HEARTBEAT)
         usual = HEARTBEAT_S[self.timing]
         return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
-
-    def _idle_s(self) -> float:
-        """How much later a silent replica is noticed where nobody writes for a while: a master that
-        has nothing to send speaks to it at its heartbeats only."""
-        return IDLE_HEARTBEAT_S if self.scripted or self.lull_ns else 0.0
 
     def suspended(self) -> tuple[str, ...]:
         """Claims that this run's faults suspend: nothing is promised of what no disk had synced.
