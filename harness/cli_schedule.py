@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from checkers import runner
-from harness.cli_types import Duration, Name, Percent
+from harness.cli_types import Duration, Name, Percent, Target
 from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.runs import Judged
@@ -40,6 +40,7 @@ STORE = click.option(
     default=None,
     help="where; by default where it was, or as the schedule says",
 )
+@click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
 @click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
 @click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
 @click.option("--base-image", default="", help="of the docker engine, to build on")
@@ -53,8 +54,9 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
     """
     script, before = script_of(run)
     more: dict[str, Any] = {}
-    if given["mutant"] is not None:
-        more["mutant"] = given["mutant"]
+    for name in ("mutant", "target"):
+        if given[name] is not None:
+            more[name] = given[name]
     where = environment or (before.environment if before is not None else "")
     options = options_for(script, where, **more)
     around = Around(base_image=given["base_image"])
