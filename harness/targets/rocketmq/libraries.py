@@ -21,7 +21,7 @@ FETCH_TIMEOUT_S = 600
 LIST = "jars.json"
 GROUP = "org.apache.rocketmq"
 POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>maxq</groupId><artifactId>libraries</artifactId><version>1</version>
   <dependencies><dependency>
