@@ -182,10 +182,14 @@ class Scheduler:
         for loop in self.loops:
             loop.alive = False
         self.closed = True
-        for loop in self.loops:
-            loop.bury()
-        self._later.clear()
-        self._ready.clear()
+        with warnings.catch_warnings():
+            # A process killed before a task's first step leaves coroutines that never ran, and
+            # whatever was to run still may be the last to hold one.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            for loop in self.loops:
+                loop.bury()
+            self._later.clear()
+            self._ready.clear()
 
 
 class SimLoop:
@@ -402,14 +406,11 @@ class SimLoop:
 
     def bury(self) -> None:
         """Close what is left, once the whole run is over and nothing can observe it."""
-        with warnings.catch_warnings():
-            # A process killed before a task's first step leaves coroutines that never ran.
-            warnings.simplefilter("ignore", RuntimeWarning)
-            for task in self._tasks:
-                if not task.done():
-                    _close(task)
-            self._tasks.clear()
-            self._never_run.clear()
+        for task in self._tasks:
+            if not task.done():
+                _close(task)
+        self._tasks.clear()
+        self._never_run.clear()
 
 
 class Kernel(SimLoop):

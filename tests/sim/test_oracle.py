@@ -209,8 +209,8 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str, Any], None]
 @pytest.mark.parametrize(
     ("owner", "name", "made", "seed", "seconds", "invariants"),
     [
-        (epochs, "truncation_point", no_cut, 3, 40, {"log-agreement"}),
-        (HaClient, "_settle", label_before_cut, 3, 40, {"log-agreement"}),
+        (epochs, "truncation_point", no_cut, 1, 40, {"log-agreement"}),
+        (HaClient, "_settle", label_before_cut, 1, 40, {"log-agreement"}),
         (epochs, "append", append_any, 3, 5, {"epochs-ascend"}),
         (election, "choose", elect_anybody, 8, 30, {"master-from-set", "promise-lost"}),
         (quorum, "majority", alone_is_enough, 1, 30, {"leader-complete"}),
