@@ -48,7 +48,7 @@ class Lull(NamedTuple):
     cuts: frozenset[Pair]
 
 
-class Calm(NamedTuple):
+class Span(NamedTuple):
     """A time after index `at`, and `since_ns`, and before index `until`."""
 
     at: int
@@ -152,7 +152,7 @@ def lulls(history: History) -> Iterator[Lull]:
 
 def calms(
     acts: Sequence[Fault], nodes: Collection[str], peers: Collection[str] = ()
-) -> Iterator[Calm]:
+) -> Iterator[Span]:
     """The times in which nothing is done to certain nodes and no cut parts them, as long as anybody
     can say. Anything may happen to others meanwhile.
 
@@ -172,7 +172,7 @@ def calms(
         now = force.lull(act, NEVER, NEVER)
         cut = any(a in concerned and b in concerned for a, b in now.cuts)
         if calm and (disturbs or cut or force.lost):
-            yield Calm(at, since_ns, act.begun)
+            yield Span(at, since_ns, act.begun)
             calm = False
         if force.lost:
             return
@@ -180,7 +180,7 @@ def calms(
         if not calm and sound and not cut and act.ended is not None:
             at, since_ns, calm = act.ended, act.ended_ns or 0, True
     if calm:
-        yield Calm(at, since_ns, NEVER)
+        yield Span(at, since_ns, NEVER)
 
 
 def connected(

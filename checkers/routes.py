@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from checkers.api import Context, Verdict
 from checkers.faults import HOLDS, Fault, faults
-from checkers.force import Calm, calms
+from checkers.force import Span, calms
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import (
     NEVER,
@@ -148,16 +148,16 @@ def _late(
         for death in deaths:
             for calm in calms(acts, [namesrv], [death.node]):
                 if calm.at <= death.at < calm.until and _settled(calm, death, context):
-                    due = Calm(death.at, death.since_ns + context.shrink_ns, calm.until)
+                    due = Span(death.at, death.since_ns + context.shrink_ns, calm.until)
                     inside = (s for s in told if _within(s, due) and s.at < death.until)
                     yield from ((death, s) for s in inside)
 
 
-def _settled(calm: Calm, death: Death, context: Context) -> bool:
+def _settled(calm: Span, death: Death, context: Context) -> bool:
     return calm.at < 0 or death.since_ns >= calm.since_ns + context.recovery_ns
 
 
-def _within(s: Sighting[RouteView], due: Calm) -> bool:
+def _within(s: Sighting[RouteView], due: Span) -> bool:
     return s.begun > due.at and s.begun_ns > due.since_ns and s.at < due.until
 
 
@@ -197,7 +197,7 @@ class Living(NamedTuple):
     broker: Sighting[ReplicaView]
     after: Sighting[ReplicaView]
     answer: Sighting[RouteView]
-    calm: Calm
+    calm: Span
     due: bool = False
 
     def lists(self, role: str = "") -> bool:
@@ -220,7 +220,7 @@ def _living(
 
 
 def _between(
-    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Calm
+    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Span
 ) -> Iterator[Living]:
     """The answers with an answer of the broker before and after, at one address."""
     at = 0
@@ -258,7 +258,7 @@ def _following(living: Sequence[Living], bound_ns: int) -> Iterator[Living]:
 
 def _not_listed(living: Sequence[Living]) -> Iterator[Found]:
     """One finding for each broker, name server and time in peace."""
-    told: set[tuple[str, str, Calm]] = set()
+    told: set[tuple[str, str, Span]] = set()
     for one in living:
         broker, s = one.broker.view, one.answer
         key = (s.view.node, broker.node, one.calm)

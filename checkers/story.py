@@ -32,7 +32,7 @@ UNDONE_BY = {
     "start-disk-fault": "stop-disk-fault",
     "start-delay": "stop-delay",
 }
-UNDONE_BY_ITSELF = frozenset(("restart",))
+UNDONE_BY_ITSELF = frozenset(("restart", "order-election"))
 STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partition or of bad packets
 
 _ALREADY = {

@@ -25,10 +25,11 @@ from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
 from harness.faults import THEN, fault_names
 from harness.judging import every_checker
-from harness.options import REFERENCE, TOGETHER, Options
+from harness.options import TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.shrink import NotRepeated
+from harness.targets.rocketmq.releases import REFERENCE
 from harness.worlds import Around
 from histories.op import HistoryError
 from reference import mutants

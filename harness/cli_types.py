@@ -9,8 +9,7 @@ from typing import Any
 
 import click
 
-from harness.options import REFERENCE
-from harness.targets.rocketmq.releases import parse
+from harness.targets.rocketmq.releases import REFERENCE, parse
 
 DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}

@@ -8,8 +8,8 @@ import msgspec
 from checkers.api import Context
 from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
+from harness.targets.rocketmq.releases import REFERENCE
 
-REFERENCE = "reference"
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything

@@ -14,11 +14,11 @@ import msgspec
 
 from harness.cli_types import nearest
 from harness.composition import MAKERS as WORKLOADS
-from harness.options import REFERENCE, Options
+from harness.options import Options
 from harness.runs import Judged, options_of, run_test
 from harness.schedule.items import SCHEDULE, Call, Load, Schedule, ScheduleError, ns, read
 from harness.schedule.smaller import with_options
-from harness.targets.rocketmq.releases import parse
+from harness.targets.rocketmq.releases import excluded
 from harness.worlds import Around
 from histories.store import CONFIG, open_run
 from reference import mutants
@@ -120,21 +120,14 @@ def _possible(script: Schedule, options: Options) -> None:
         raise ScheduleError(
             f"header: no mutant {options.mutant!r}{nearest(options.mutant, mutants.names())}"
         )
-    if options.target != REFERENCE:
-        _of_rocketmq(options)
+    try:
+        why = excluded(options.target, options.environment, options.mutant)
+    except ValueError as error:
+        why = str(error)
+    if why:
+        raise ScheduleError(f"header: {why}")
     if options.pinned > options.concurrency:
         raise ScheduleError("header: more threads are pinned than there are")
-
-
-def _of_rocketmq(options: Options) -> None:
-    """Whether the target is one, and can run there."""
-    try:
-        parse(options.target)
-    except ValueError as error:
-        raise ScheduleError(f"header: {error}") from None
-    if options.environment == "simulated" or options.mutant:
-        what = "seeded bugs" if options.mutant else "the simulator"
-        raise ScheduleError(f"header: {what} and target {options.target} exclude each other")
 
 
 def repeat(

@@ -30,12 +30,13 @@ from harness.composition import MAKERS as WORKLOADS
 from harness.faults import MAKERS as FAULTS
 from harness.faults import NO_FAULT, PARTITION_CLIENTS
 from harness.judging import judge
-from harness.options import REFERENCE, Options
+from harness.options import Options
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
 from harness.schedule.items import SCHEDULE, Schedule, encode
 from harness.schedule.past import as_performed, as_recorded
 from harness.targets.reference import PROFILES
+from harness.targets.rocketmq.releases import excluded
 from harness.worlds import Around, run_in_world
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
@@ -148,9 +149,9 @@ def options_from(given: Mapping[str, Any]) -> Options:
             "every message"
         )
     known["mutant"] = known["mutant"] or ""
-    if known["target"] != REFERENCE and (simulated or known["mutant"]):
-        what = "--env simulated" if simulated else "--mutant"
-        raise ValueError(f"{what} is for our reference, not for --target {known['target']}")
+    why = excluded(known["target"], known["environment"], known["mutant"])
+    if why:
+        raise ValueError(why)
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
     known["keys"] = dict(known.get("keys") or ())

@@ -21,14 +21,14 @@ from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.lifecycle import Surroundings, Telling, perform
-from harness.options import REFERENCE, Options
+from harness.options import Options
 from harness.schedule.items import Schedule
 from harness.simulation.oracle import Oracle
 from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
 from harness.targets.api import Target
 from harness.targets.reference import ReferenceTarget
-from harness.targets.rocketmq.releases import parse
+from harness.targets.rocketmq.releases import REFERENCE, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 from histories.store import ORACLE, Run, write_whole
 from reference.records import some

@@ -8,6 +8,7 @@ import re
 
 import msgspec
 
+REFERENCE = "reference"
 # In order. What is missing of each: nothing, of most.
 MISSING: dict[str, tuple[str, ...]] = {
     "5.0.0": (),
@@ -59,6 +60,21 @@ def parse(text: str) -> Version:
     if version.back_end == "jraft" and ordered(version.release) < ordered(JRAFT_SINCE):
         raise ValueError(f"controllers have jraft since {JRAFT_SINCE}, not in {version.release}")
     return version
+
+
+def excluded(target: str, environment: str, mutant: str) -> str:
+    """What was asked for beside a release of Apache RocketMQ that only our reference can do; empty:
+    nothing.
+
+    Raises:
+        ValueError: as `parse`.
+    """
+    if target == REFERENCE:
+        return ""
+    parse(target)
+    if environment == "simulated":
+        return f"the simulator is for our reference, not for target {target}"
+    return f"seeded bugs are for our reference, not for target {target}" if mutant else ""
 
 
 def ordered(release: str) -> tuple[int, ...]:

@@ -31,7 +31,7 @@ MEMORY = {
 # What a JVM of 2 cores starts fastest with, and what RocketMQ reaches into.
 JVM = (
     "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
-    "-Dsun.net.inetaddr.ttl=0", "-Dnetworkaddress.cache.ttl=0",
+    "-Dsun.net.inetaddr.ttl=0",
     "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
@@ -46,7 +46,7 @@ LOGBACK = """\
   <appender name="console" class="{package}.core.ConsoleAppender">
     <encoder><pattern>%d{{HH:mm:ss.SSS}} %-5level %logger{{0}} - %msg%n</pattern></encoder>
   </appender>
-  <root level="{level}"><appender-ref ref="console"/></root>
+  <root level="INFO"><appender-ref ref="console"/></root>
 </configuration>
 """
 SHADED, PLAIN = "org.apache.rocketmq.logging.ch.qos.logback", "ch.qos.logback"
@@ -124,7 +124,7 @@ class RocketMQTarget:
     async def install(self, machine: Machine) -> None:
         """The configuration of its log."""
         shaded = components(self.version.release)["broker"] != "5.0.0"
-        text = LOGBACK.format(package=SHADED if shaded else PLAIN, level="INFO")
+        text = LOGBACK.format(package=SHADED if shaded else PLAIN)
         await machine.put(f"{machine.data_dir}/logback.xml", text.encode())
         if not shaded:  # it looks nowhere else
             for role in Role:

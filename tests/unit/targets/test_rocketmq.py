@@ -12,7 +12,7 @@ from harness.environments.api import EnvironmentUnavailable, Role
 from harness.targets.api import Settings, Topology, plan
 from harness.targets.rocketmq import libraries as jars
 from harness.targets.rocketmq.libraries import LIST, libraries
-from harness.targets.rocketmq.releases import MISSING, Version, components, ordered, parse
+from harness.targets.rocketmq.releases import MISSING, Version, components, excluded, ordered, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 
 NODES = plan(Topology(controllers=3, broker_sets=1, replicas=3))
@@ -54,6 +54,15 @@ def test_a_target_is_spelled_as_it_is_told(text: str, version: Version) -> None:
 def test_what_is_no_target_is_refused_by_name(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse(text)
+
+
+def test_what_only_our_reference_can_do_is_refused_by_name() -> None:
+    assert excluded("reference", "simulated", "some_mutant") == ""
+    assert excluded("rocketmq:5.5.0", "local", "") == ""
+    assert "simulator is for our reference" in excluded("rocketmq:5.5.0", "simulated", "")
+    assert "seeded bugs are for our reference" in excluded("rocketmq:5.5.0", "docker", "a_mutant")
+    with pytest.raises(ValueError, match="no release 4"):
+        excluded("rocketmq:4", "local", "")
 
 
 def test_releases_are_in_order() -> None:
