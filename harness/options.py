@@ -1,5 +1,6 @@
 """What was asked of a run: stored with it, and enough to repeat it and to judge it."""
 
+from pathlib import Path
 from shlex import quote
 from typing import Literal
 
@@ -142,6 +143,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             for workload in self.workload
             for f, share in shares.get(workload, {}).items()
         }
+
+    def repeat(self, run: Path | str) -> str:
+        """The command line that repeats a run; of one that a schedule drove only its folder knows
+        what was done.
+
+        Args:
+            run: its folder.
+        """
+        return f"maxq replay {quote(str(run))}" if self.scripted else self.command()
 
     def command(self) -> str:
         """The command line that repeats the run."""

@@ -68,7 +68,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeat(self) -> str:
         """The command line that repeats the run."""
-        return repeat_of(self.options, self.stored.path)
+        return self.options.repeat(self.stored.path)
 
     @property
     def exit_code(self) -> int:
@@ -197,7 +197,7 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
             _save_failure(run, error)
             judged_early = _violation(run, error)
             if judged_early is None:
-                error.add_note(f"run:     {run.path}\nrepeat:  {repeat_of(options, run.path)}")
+                error.add_note(f"run:     {run.path}\nrepeat:  {options.repeat(run.path)}")
                 raise
             return judged_early
         try:
@@ -206,11 +206,6 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
         except OSError as error:
             return msgspec.structs.replace(judged, trouble=error)
         return judged.with_report()
-
-
-def repeat_of(options: Options, path: Path) -> str:
-    """The command line that repeats a run; of one that a schedule drove only its folder knows."""
-    return f"maxq replay {path}" if options.scripted else options.command()
 
 
 def performed(judged: Judged, script: Schedule | None) -> Schedule:

@@ -80,7 +80,7 @@ def summary(evidence: Evidence, groups: Sequence[Group]) -> str:
 def commands(evidence: Evidence) -> Html:
     """How to repeat the run, and how to judge it again."""
     lines = (
-        ("repeat the run", evidence.options.command()),
+        ("repeat the run", evidence.options.repeat(evidence.run)),
         ("judge it again", f"maxq check {shlex.quote(evidence.run)}"),
     )
     return el(

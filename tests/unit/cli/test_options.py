@@ -8,11 +8,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from report_evidence import evidence
 
 from harness.cli import SEED_MAX, cli
 from harness.cli_types import DURATION_NS_MAX
 from harness.faults import MAKERS
 from harness.options import FLUSH, HEARTBEAT, NO_LOSS, TOGETHER, Options, decimal
+from harness.report.findings import commands
 from harness.runs import options_from
 from reference import mutants
 
@@ -88,6 +90,17 @@ def test_what_is_not_as_ever_is_said() -> None:
         "--ending each-replica"
     )
     assert parsed(options.command()) == options
+
+
+def test_what_a_schedule_drove_is_repeated_from_its_folder() -> None:
+    usual = Options(environment="local", seed=1, target="rocketmq:5.5.0")
+    assert usual.repeat("runs/x") == usual.command()
+    assert parsed(usual.command()) == usual
+    driven = msgspec.structs.replace(usual, scripted=True)
+    assert driven.repeat("runs/x y") == "maxq replay 'runs/x y'"
+    page = "".join(map(str, commands(evidence([], options=driven, run="runs/x"))))
+    assert "maxq replay runs/x" in page
+    assert "maxq test" not in page
 
 
 def test_power_suspends_what_no_disk_had_synced() -> None:
