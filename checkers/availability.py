@@ -41,10 +41,9 @@ from checkers.sightings import (
 )
 from checkers.silence import Quiet, Stayed, Watch, silences
 from histories.history import History
-from histories.observed import ReplicaView
+from histories.observed import AWAIT_RECOVERY, ReplicaView
 from histories.op import HistoryError, Op
 
-AWAIT_RECOVERY = "await-recovery"
 NOT_ALL_ACK = frozenset(("P-NUM", "P-DEFAULT"))
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
 
@@ -98,7 +97,7 @@ class Availability:
         _taken(context, case, sends)
         case.counts |= _measured(found, cost)
         unpromised = ("S14b",) if context.profile in NOT_ALL_ACK else ()
-        return rule(self, history, context, case, unpromised=unpromised)
+        return rule(self, history, context, case, unpromised=unpromised, timed=self.claims)
 
 
 def _judge(history: History, context: Context) -> Case:

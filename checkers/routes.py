@@ -40,6 +40,7 @@ from histories.op import HistoryError
 
 KILLS, STARTS = frozenset(("kill", "terminate")), frozenset(("start", "restart"))
 
+TIMED = ("N5", "N6", "N10")
 MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
@@ -68,7 +69,7 @@ class Routes:
             case = _judge(history, context)
         except HistoryError as error:
             return unreadable(self, error)
-        return rule(self, history, context, case)
+        return rule(self, history, context, case, timed=TIMED)
 
 
 def _judge(history: History, context: Context) -> Case:

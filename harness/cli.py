@@ -176,6 +176,11 @@ LOAD = (
         help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
     ),
     click.option(
+        "--topic-attributes",
+        default="",
+        help="of the workloads' topics, such as +message.type=NORMAL",
+    ),
+    click.option(
         "--ending",
         type=Name(["current", "each-replica"]),
         default="current",

@@ -32,7 +32,7 @@ from harness.generators.lift import lift
 from harness.options import APPLICANTS, LOCKERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
-from histories.observed import ELECT_MASTER
+from histories.observed import AWAIT_RECOVERY, ELECT_MASTER
 from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
@@ -50,7 +50,7 @@ HEALS: dict[str, frozenset[str]] = {
     # A disk that takes nothing may have ended its node.
     "start": frozenset({"kill", "terminate", "power-loss", "start-disk-fault"}),
 }
-INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
+INSPECT = "inspect"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 

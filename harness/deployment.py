@@ -152,9 +152,9 @@ class Deployment:
         """Create topics on every broker, and wait until every name server routes to them.
 
         Raises:
-            SetupFailed: a broker refuses, or routes do not appear.
+            SetupFailed: a master refuses, or routes do not appear.
         """
-        await self._inquiry.create_topics(topics)
+        await self._inquiry.create_topics(topics, self.settings.topic_attributes)
 
     # What is done to nodes.
 

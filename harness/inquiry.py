@@ -242,40 +242,47 @@ class Inquiry:
 
     # Topics.
 
-    async def create_topics(self, topics: dict[str, int]) -> None:
-        """Create topics on every broker, and wait until every name server routes to them.
+    async def create_topics(self, topics: dict[str, int], attributes: str) -> None:
+        """Create topics on every broker, and wait until every name server routes to them. Slaves
+        may refuse, as they do up to 5.1.3: they copy their master's.
+
+        Args:
+            topics: how many queues each has.
+            attributes: of all of them, as ``+message.type=NORMAL``.
 
         Raises:
-            SetupFailed: a broker refuses, or routes do not appear.
+            SetupFailed: a master refuses, or routes do not appear.
         """
         async with probing(self._environment.observer_dial) as pool:
             for topic, queues in topics.items():
+                header = CreateTopicRequest(
+                    topic=topic,
+                    default_topic="TBW102",
+                    read_queue_nums=queues,
+                    write_queue_nums=queues,
+                    perm=6,
+                    topic_filter_type="SINGLE_TAG",
+                    attributes=attributes or None,
+                )
+                request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
                 for broker in self.by_role(Role.BROKER):
-                    await self._create_topic(pool, broker.name, topic, queues)
+                    await self._create_topic(pool, broker.name, request)
                 if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
                     raise SetupFailed(
                         f"topic {topic} is not routed to every broker set after "
                         f"{START_TIMEOUT_S:.0f} s"
                     )
 
-    async def _create_topic(self, pool: Pool, broker: str, topic: str, queues: int) -> None:
-        header = CreateTopicRequest(
-            topic=topic,
-            default_topic="TBW102",
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=6,
-            topic_filter_type="SINGLE_TAG",
-        )
-        request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
+    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> None:
         address = self._nodes.address(broker)
         try:
             answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
-        except OSError as error:
-            what = f"cannot make topic {topic}: {type(error).__name__} {error}"
+            refused = answer.code != ResponseCode.SUCCESS and await _leads(pool, address)
+        except (OSError, RemoteProtocolError) as error:
+            what = f"cannot make a topic: {type(error).__name__} {error}"
             raise SetupFailed(await self._nodes.told(broker, what)) from None
-        if answer.code != ResponseCode.SUCCESS:
-            what = f"refuses topic {topic}: {answer.code} {answer.remark}"
+        if refused:
+            what = f"refuses a topic: {answer.code} {answer.remark}"
             raise SetupFailed(await self._nodes.told(broker, what))
 
     async def _routed(self, pool: Pool, topic: str) -> bool:

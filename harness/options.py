@@ -56,6 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
+    topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
 
     @property
     def topology(self) -> Topology:
@@ -78,6 +79,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             by_name=bool({"readdress", "change-ip"} & set(self.nemesis)),
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
+            topic_attributes=self.topic_attributes,
         )
 
     def context(self) -> Context:
@@ -176,6 +178,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += ["--calm"] if self.calm else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
+        if self.topic_attributes:
+            words.append(f"--topic-attributes {quote(self.topic_attributes)}")
         if self.ending != "current":
             words.append(f"--ending {self.ending}")
         if self.mutant:

@@ -105,6 +105,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
                     stop=stop,
                     before_end=keep,
                     script=around.script,
+                    real=True,
                 ),
             )
 

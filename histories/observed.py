@@ -7,6 +7,9 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
     observe-controller   ControllerView   what a controller holds of every broker set
     observe-replica      ReplicaView      what a broker says of itself
     observe-route        RouteView        what a name server tells clients
+    await-recovery       of the nemesis: whether all was back; ext ``late-ms``: how late the harness
+                         itself was woken, by quantile (``p50``, ``p99``, ``max``), and how often
+                         it was (``wakes``)
     await-level          {"level": bool}  after heal and drain: whether all replicas of each set
                                           had the same and were in sync, or the bound was over
     replica-log          ReplicaLog       then: one epoch of one replica's log
@@ -39,6 +42,7 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-route",
 )
 AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
+AWAIT_RECOVERY, LATE_MS = "await-recovery", "late-ms"
 ELECT_MASTER = "elect-master"  # of the nemesis, once all faults are over: no fault itself
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
