@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import campaign, cli_schedule, cli_stored, doctor, runs
+from harness import campaign, cli_scenarios, cli_schedule, cli_stored, doctor, runs, scenario
 from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting, Target
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
@@ -48,6 +48,7 @@ LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "checkers": lambda: [c.name for c in every_checker()],
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
+    "scenarios": scenario.names,
     "environments": lambda: ENVIRONMENTS,
     "profiles": lambda: tuple(PROFILES),
 }
@@ -282,7 +283,7 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
 @cli.command("list")
 @click.argument("kind", type=Name(LISTED))
 def list_command(kind: str) -> int:
-    """List workloads, nemeses, checkers, claims, mutants, environments or profiles."""
+    """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
     for line in LISTED[kind]():
         click.echo(line)
     return 0
@@ -304,6 +305,8 @@ cli.add_command(cli_schedule.replay)
 cli.add_command(cli_schedule.simulate)
 cli.add_command(cli_schedule.shrink)
 cli.add_command(cli_schedule.explore)
+cli.add_command(cli_scenarios.scenario_command)
+cli.add_command(cli_scenarios.bisect_command)
 
 
 @cli.command("doctor")

@@ -247,7 +247,8 @@ def _reign(composed: Composed, replica: int) -> Iterator[Source]:
 
 def script_heals(script: Schedule) -> list[str]:
     """What ends every fault of a schedule, in order: first whoever runs hears the others again."""
-    asked = {act.f for act in script.acts}
+    # Who has moved for good is not moved back.
+    asked = {act.f for act in script.acts if not act.args.get("stays")}
     return [heal for heal, faults in HEALS.items() if asked & faults]
 
 

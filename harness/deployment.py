@@ -239,5 +239,8 @@ class Deployment:
     async def elect(self, node: str) -> Proof:
         return await self._inquiry.elect(node, await self.identity(node))
 
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        return await self._inquiry.apply_ids(name, count=count)
+
     async def order_election(self, node: str) -> Proof:
         return await self._inquiry.order_election(node, await self.identity(node))

@@ -22,6 +22,7 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 from reference.wire.node_headers import (
+    ApplyBrokerIdRequest,
     CreateTopicRequest,
     ElectMasterRequest,
     MetadataResponse,
@@ -208,6 +209,29 @@ class Inquiry:
                 except (OSError, RemoteProtocolError) as error:
                     return type(error).__name__
         return "no controller leads"
+
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        """Have the leading controller give out the first id of so many sets."""
+        answers: Counter[str] = Counter()
+        async with probing(self._environment.observer_dial) as pool:
+            for leader in await self._controller_leaders():
+                for number in range(count):
+                    header = ApplyBrokerIdRequest(
+                        cluster_name=self._cluster_name,
+                        broker_name=f"{name}-{number}",
+                        applied_broker_id=1,
+                        register_check_code=f"{name};{number}",
+                    )
+                    code = RequestCode.CONTROLLER_APPLY_BROKER_ID
+                    request = Frame(code=code, ext=to_ext(header))
+                    try:
+                        address = self._nodes.address(leader)
+                        answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                        answers[str(answer.code)] += 1
+                    except (OSError, RemoteProtocolError) as error:
+                        answers[type(error).__name__] += 1
+        granted = answers[str(int(ResponseCode.SUCCESS))]
+        return Proof(granted == count, {"answers": dict(sorted(answers.items()))})
 
     async def level(self) -> bool:
         """Whether all replicas of every set are there and have logs of the same length."""
