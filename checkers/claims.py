@@ -294,6 +294,15 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("state_version_ignored",),
     ),
     Claim(
+        id="O1",
+        promise="A consumer group keeps its place over a fail-over, once nothing has been wrong "
+        "for 30 s since it was committed. (Places are copied every ten seconds or so, not with the "
+        "log.)",
+        source="controller-ha 6.4, H17",
+        profiles=EVERY,
+        checker="offsets",
+    ),
+    Claim(
         id="L1",
         promise="Strict mode: grants of one queue's lock to different clients are a lease, less "
         "2 s, apart unless the lock was given back in between.",

@@ -29,7 +29,7 @@ from harness.generators import (
     time_limit,
 )
 from harness.generators.lift import lift
-from harness.options import APPLICANTS, LOCKERS, Options
+from harness.options import APPLICANTS, LOCKERS, MOVERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
 from histories.observed import AWAIT_RECOVERY, ELECT_MASTER
@@ -37,6 +37,7 @@ from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
 from workloads.observe import observe_workload
+from workloads.offsets import offsets_workload
 from workloads.queue import queue_keys, queue_workload
 from workloads.registration import registration_workload
 
@@ -95,11 +96,16 @@ def _registration(m: Making) -> Workload:
     )
 
 
+def _offsets(m: Making) -> Workload:
+    return offsets_workload(m.cluster, m.routes, m.group, clients=MOVERS)
+
+
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
 MAKERS: dict[str, Callable[[Making], Workload]] = {
     "queue": _queue,
     "lock": _lock,
     "registration": _registration,
+    "offsets": _offsets,
 }
 
 

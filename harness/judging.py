@@ -9,6 +9,7 @@ from checkers.durability import Durability
 from checkers.epochs import Epochs
 from checkers.faults import FaultProof
 from checkers.locks import Locks
+from checkers.offsets import Offsets
 from checkers.replicas import Replicas
 from checkers.routes import Routes
 from checkers.runner import Results, check_all
@@ -20,6 +21,7 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "queue": (Durability(),),
     "lock": (Locks(),),
     "registration": (BrokerIds(),),
+    "offsets": (Offsets(),),
 }
 REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability(), Routes())
 ALWAYS: Sequence[Checker] = (FaultProof(), Stats())

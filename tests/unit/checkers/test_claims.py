@@ -11,6 +11,7 @@ from checkers import (
     durability,
     epochs,
     locks,
+    offsets,
     replicas,
     routes,
 )
@@ -25,6 +26,7 @@ CHECKERS: tuple[Checker, ...] = (
     replicas.Replicas(),
     availability.Availability(),
     locks.Locks(),
+    offsets.Offsets(),
     routes.Routes(),
 )
 
