@@ -3,7 +3,8 @@
 A trial is one run of a scenario's schedule on a target, with its faults or without. Trials are kept
 in a journal, so that a command that was cut off goes on. A scenario is *shown* when it was bad on
 the bad target in at least three of at most ten trials, in none of as many on the good one, and in
-none on the bad one without its faults. A trial whose cluster did not come up says nothing.
+none on the bad one without its faults. A trial says nothing whose cluster did not come up, or whose
+harness was too late itself to see it.
 
 A bisection looks for the first release that is bad, by halving. One bad trial makes a release bad;
 how many clean ones make it good follows from how often the bad end is bad.
@@ -17,6 +18,7 @@ from typing import Literal
 
 import msgspec
 
+from checkers.ruling import late_harness
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost
 from harness.journal import resumed
@@ -117,7 +119,10 @@ def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
             return "failed", tuple(told)
         told.append(f"half of the sends took {middle / 1e6:.0f} ms or longer")
         wanted += ["slow"] if middle >= known.slower_ms * 1_000_000 else []
-    return ("bad" if wanted else "clean"), tuple(told)
+    if wanted:
+        return "bad", tuple(told)
+    late = late_harness(judged.stored.history)  # and so could not have seen it
+    return ("failed", (*told, late)) if late else ("clean", tuple(told))
 
 
 class Trials:
