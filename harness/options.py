@@ -9,7 +9,7 @@ import msgspec
 from checkers.api import Context
 from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
-from harness.targets.rocketmq.releases import REFERENCE
+from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -100,6 +100,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
             suspended=self.suspended(),
+            has_ids=not lacks_ids(self.target),
         )
 
     @property

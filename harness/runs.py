@@ -29,7 +29,7 @@ from harness import doctor, source, worlds
 from harness.composition import MAKERS as WORKLOADS
 from harness.faults import MAKERS as FAULTS
 from harness.faults import NO_FAULT, PARTITION_CLIENTS
-from harness.judging import judge
+from harness.judging import absent, judge
 from harness.options import Options
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
@@ -64,6 +64,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     def recoveries(self) -> Sequence[Recovery]:
         """How long it took after each fault until messages were taken again."""
         return recoveries(self.stored.history) if self.measured is None else self.measured
+
+    @property
+    def absent(self) -> Sequence[str]:
+        """The claims that nobody can judge on the run's target."""
+        return absent(self.options)
 
     @property
     def repeat(self) -> str:
