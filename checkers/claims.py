@@ -163,6 +163,15 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("epochs_not_reloaded",),
     ),
     Claim(
+        id="S9b",
+        promise="So it is while they run: a member of the SyncStateSet that answers holds what its "
+        "master had confirmed before, unless the set has changed in between.",
+        source=HA,
+        profiles=ALL_ACK,
+        checker="epochs",
+        mutants=("acks_by_local_set",),
+    ),
+    Claim(
         id="S10",
         promise="A consumer never reads a message that later disappears.",
         source=HA,

@@ -6,7 +6,7 @@ done to the name server and no cut parts it from the broker (`checkers.force.cal
 end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
-  routes once the bound for a silent member is over, until somebody is started again.
+  routes once the bound for a silent member is over, until it is started again.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
   the bound for recovery is over, whatever happens to others. Who was listed before anything was
   done stays so. Not who leads, or did so within the bound: a master that does not know of its
@@ -39,6 +39,7 @@ from histories.observed import OBSERVE_ROUTE, ReplicaView, RouteView
 from histories.op import HistoryError
 
 KILLS, STARTS = frozenset(("kill", "terminate")), frozenset(("start", "restart"))
+MOVES = frozenset(("change-ip", "restore-ip"))
 
 MASTER = "0"  # the role id of a master in routes
 
@@ -54,7 +55,7 @@ class Death(NamedTuple):
     address: str
     at: int
     since_ns: int
-    until: int  # index of the first operation that may have brought anybody back
+    until: int  # index of the first operation that may have brought it back
 
 
 class Routes:
@@ -130,13 +131,20 @@ def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
     for act in acts:
         if act.f not in KILLS or act.ended is None or act.ended_ns is None:
             continue
-        until = min((a.begun for a in acts if a.f in STARTS and a.begun > act.begun), default=NEVER)
         for node, done in sorted((act.result or {}).items()):
+            starts = (a.begun for a in acts if a.begun > act.begun and _may_start(a, node))
+            until = min(starts, default=NEVER)
             known = [s.view for s in replicas if s.view.node == node and s.at < act.begun]
             if known and done.get(HOLDS) is True and act.ended < until:
                 last = known[-1]
                 found.append(Death(node, last.set, last.address, act.ended, act.ended_ns, until))
     return found
+
+
+def _may_start(act: Fault, node: str) -> bool:
+    """Whether an act may have started a node. To change an address may be to start anew."""
+    named = act.ended is None or not isinstance(act.result, dict) or node in act.result
+    return named and act.f in (*STARTS, *MOVES)
 
 
 def _late(

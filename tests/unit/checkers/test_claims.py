@@ -65,6 +65,7 @@ def test_every_anomaly_is_explained() -> None:
         "S8": ("log-diverged",),
         "S8b": ("epochs-differ",),
         "S9": ("missing-in-replica",),
+        "S9b": ("member-behind-confirmed",),
         "S11b": ("written-by-nobody",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
