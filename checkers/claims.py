@@ -62,6 +62,15 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="S2b",
+        promise="A controller knows a broker at the address where it answers, once nothing was "
+        "done to it, and it could tell a controller, for the bound for recovery.",
+        source=HA,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("address_only_on_leader",),
+    ),
+    Claim(
         id="S3",
         promise="The master epoch of a set never goes back, and each election increases it.",
         source=HA,

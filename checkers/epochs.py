@@ -95,7 +95,7 @@ class Epochs(Alone):
         known: bool,
         results: Mapping[str, SetJudgement],
     ) -> Verdict:
-        unpromised = ("S7",) if context.profile == UNCLEAN else ()
+        unpromised: tuple[str, ...] = ("S7",) if context.profile == UNCLEAN else ()
         unpromised += ("S9b",) if context.profile in NOT_ALL_ACK else ()
         return rule(self, history, context, _case(results), unpromised=unpromised)
 

@@ -14,14 +14,16 @@ end of a connection back):
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
 
-An address is what the broker itself, asked at it, was last known by.
+An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
+well (S2b): see `addresses`.
 
-Claims: N1, N5, N6, N10 (container-acting-master 8.1).
+Claims: N1, N5, N6, N10 (container-acting-master 8.1), S2b (controller-ha 6.3).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from checkers.addresses import MOVES, elsewhere, known
 from checkers.api import Context, Verdict
 from checkers.faults import HOLDS, Fault, faults
 from checkers.force import Span, calms
@@ -35,11 +37,10 @@ from checkers.sightings import (
     sightings,
 )
 from histories.history import History
-from histories.observed import OBSERVE_ROUTE, ReplicaView, RouteView
+from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, ReplicaView, RouteView
 from histories.op import HistoryError
 
 KILLS, STARTS = frozenset(("kill", "terminate")), frozenset(("start", "restart"))
-MOVES = frozenset(("change-ip", "restore-ip"))
 
 MASTER = "0"  # the role id of a master in routes
 
@@ -62,7 +63,7 @@ class Routes:
     """The checker. See the module's text."""
 
     name = "routes"
-    claims = ("N1", "N5", "N6", "N10")
+    claims = ("N1", "N5", "N6", "N10", "S2b")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -79,13 +80,17 @@ def _judge(history: History, context: Context) -> Case:
     late = [*_late(deaths, answers, acts, context)]
     living = [*_living(replicas, answers, acts, context.recovery_ns)]
     due = [*_following(living, context.recovery_ns)]
-    leading = [*_leading(living, set_sightings(history), context.recovery_ns)]
+    sets = set_sightings(history)
+    leading = [*_leading(living, sets, context.recovery_ns)]
+    found = known(acts, replicas, sets, _controllers(history), context.recovery_ns)
     case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
+    case.judged["S2b"] = len(found)
     case.found = [
         *_twice(answers),
         *_listed_dead(late),
         *_not_listed(due),
         *_not_master(leading),
+        *elsewhere(found),
     ]
     case.counts = {
         "answers": len(answers),
@@ -93,10 +98,17 @@ def _judge(history: History, context: Context) -> Case:
         "answers-on-the-dead": len(late),
         "answers-on-the-living": len(due),
         "answers-on-masters": len(leading),
+        "answers-on-addresses": len(found),
     }
     if not answers:
         case.doubts.append("no name server told of routes")
     return case
+
+
+def _controllers(history: History) -> list[str]:
+    """All controllers that observers asked."""
+    asked = (op.value for op in history.of_f(OBSERVE_CONTROLLER) if op.type == "invoke")
+    return sorted({str(v["node"]) for v in asked if isinstance(v, dict) and "node" in v})
 
 
 # N1.

@@ -58,6 +58,7 @@ def test_every_anomaly_is_explained() -> None:
     names = {
         "S1": ("duplicate-id",),
         "S2": ("id-changed", "ghost-replica"),
+        "S2b": ("known-elsewhere",),
         "S3": ("epoch-went-back",),
         "S4": ("sync-state-set-went-back", "sync-state-set-forked"),
         "S5": ("two-masters",),
