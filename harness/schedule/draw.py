@@ -80,7 +80,6 @@ def options_of(row: Row) -> dict[str, Any]:
     keys = {
         "broker:flushDiskType": "SYNC_FLUSH" if row["flush"] == "sync" else "ASYNC_FLUSH",
         "broker:controllerHeartBeatTimeoutMills": row["heartbeat"],
-        "broker:registerNameServerPeriod": row["route-period"],
         **FILES[row["files"]],
     }
     options: dict[str, Any] = {

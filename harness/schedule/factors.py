@@ -19,7 +19,6 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "profile": ("P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"),
     "flush": ("sync", "async"),
     "heartbeat": ("3000", "1500", "6000"),
-    "route-period": ("10000", "60000"),
     "files": ("large", "small"),
     "topology": ("3c-3r", "3c-2r", "1c-3r", "3c-3r-2n", "3c-3r-2s"),
     "workload": ("queue+lock", "queue", "queue+registration", "queue+lock+registration"),

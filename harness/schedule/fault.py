@@ -215,8 +215,8 @@ class Fault:
             roles = ("brokers", "controllers", "namesrvs")
             args["from"] = self._draws.choice(roles, *self._key("role"))
         elif shape == "split":
-            near, far = self._halves()
-            who, args["from"] = Who(nodes=near), far
+            some, others = self._halves()
+            who, args["from"] = Who(nodes=some), others
         if ways != "both":
             args["ways"] = ways
         if self._row["cut-packets"] == "reset":

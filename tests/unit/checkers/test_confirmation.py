@@ -9,8 +9,8 @@ from checkers.epochs import Epochs
 ONE_SET = set_view(1, 5, 1, 1, 2)
 
 
-def judge(r: Cluster, profile: str = "P-SAFE", **context: tuple[str, ...]) -> Verdict:
-    return Epochs().check(r.history, Context(profile=profile, **context))
+def judge(r: Cluster, profile: str = "P-SAFE", suspended: tuple[str, ...] = ()) -> Verdict:
+    return Epochs().check(r.history, Context(profile=profile, suspended=suspended))
 
 
 def master(r: Cluster, confirmed: int | None, *, end: int = 100, leads: bool = True) -> int:
