@@ -164,6 +164,14 @@ CLAIMS: tuple[Claim, ...] = (
         checker="replicas",
     ),
     Claim(
+        id="S8c",
+        promise="An epoch of a set begins at one byte, on whoever holds it, whenever it is asked.",
+        source=HA,
+        profiles=EVERY,
+        checker="epochs",
+        mutants=("epochs_not_reloaded", "restarted_master_keeps_epoch"),
+    ),
+    Claim(
         id="S9",
         promise="A member of the SyncStateSet at rest holds every acknowledged message.",
         source=HA,

@@ -14,12 +14,12 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
 A broker that leads says so in the last epoch of its own list; slaves and deposed masters may lag
 and say nothing about who leads. The first election of a set chooses from no set: not S7.
 
-- **Confirmation** (S9b): see `confirmation`.
+- **Begins** (S8c): see `starts`. **Confirmation** (S9b): see `confirmation`.
 
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7, S9b (controller-ha 6.3). S7 is not promised under P-UNCLEAN, S9b not where
-fewer than all members need to acknowledge.
+Claims: S3, S4, S5, S7, S8c, S9b (controller-ha 6.3). S7 is not promised under P-UNCLEAN,
+S9b not where fewer than all members need to acknowledge.
 """
 
 from bisect import bisect_left
@@ -34,6 +34,7 @@ from checkers.confirmation import NOT_ALL_ACK, unconfirmed
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import SetSighting, Sighting, listed, of_sets, sighting
+from checkers.starts import moved_starts
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
 from histories.op import HistoryError
@@ -57,13 +58,14 @@ class SetJudgement(NamedTuple):
     answers: int
     leads: int  # answers of brokers that lead
     members: int  # answers of members, after one of their master
+    starts: int  # begins of epochs that had another one to be compared with
 
 
 class Epochs(Alone):
     """The checker. See the module's text."""
 
     name = "epochs"
-    claims = ("S3", "S4", "S5", "S7", "S9b")
+    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b")
     reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
 
     def check(self, history: History, context: Context) -> Verdict:
@@ -126,14 +128,16 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
     outside, elections = _outsiders(name, seen)
     leads = sum(r.view.leads for r in replicas)
     behind, members = unconfirmed(name, seen, replicas)
+    moved, starts = moved_starts(name, replicas)
     return SetJudgement(
-        [*found, *outside, *behind],
+        [*found, *outside, *behind, *moved],
         ordered,
         len(claimants),
         elections,
         len(seen),
         leads,
         members,
+        starts,
     )
 
 
@@ -342,9 +346,17 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
     masters = sum(j.masters for j in judged.values())
     elections = sum(j.elections for j in judged.values())
     members = sum(j.members for j in judged.values())
+    starts = sum(j.starts for j in judged.values())
     case = Case(
         found=[f for j in judged.values() for f in j.found],
-        judged={"S3": ordered, "S4": ordered, "S5": masters, "S7": elections, "S9b": members},
+        judged={
+            "S3": ordered,
+            "S4": ordered,
+            "S5": masters,
+            "S7": elections,
+            "S8c": starts,
+            "S9b": members,
+        },
         counts={
             "sets": len(judged),
             "answers": sum(j.answers for j in judged.values()),
@@ -352,6 +364,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
             "master-epochs": masters,
             "elections-judged": elections,
             "members-judged": members,
+            "begins-compared": starts,
             "leads-by-own-word": sum(j.leads for j in judged.values()),
         },
     )

@@ -65,6 +65,7 @@ def test_every_anomaly_is_explained() -> None:
         "S7": ("master-outside-set",),
         "S8": ("log-diverged",),
         "S8b": ("epochs-differ",),
+        "S8c": ("epoch-starts-differ",),
         "S9": ("missing-in-replica",),
         "S9b": ("member-behind-confirmed",),
         "S11b": ("written-by-nobody",),
