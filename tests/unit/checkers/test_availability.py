@@ -294,6 +294,20 @@ def test_a_cut_that_was_healed_excuses_no_more() -> None:
     assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"]
 
 
+@pytest.mark.parametrize("f", ["restart", "order-election", "bump-clock"])
+def test_what_leaves_nothing_in_effect_excuses_no_more(f: str) -> None:
+    """A restart and an order are over by themselves; a cluster does not go by a wall clock."""
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(1).fault(f, **{"b0-1": True})
+    r.at(10).fault("kill", **{"b0-2": True})
+    r.lives(0, leads=True)
+    r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
+    assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"]
+
+
 # S13b.
 
 
