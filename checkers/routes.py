@@ -42,7 +42,7 @@ from histories.op import HistoryError
 
 KILLS, STARTS = frozenset(("kill", "terminate")), frozenset(("start", "restart"))
 
-TIMED = ("N5", "N6", "N10")
+TIMED = ("S2b", "N5", "N6", "N10")
 MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
