@@ -23,9 +23,9 @@ from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.faults import THEN, fault_names
+from harness.faults import fault_names
 from harness.judging import every_checker
-from harness.options import TOGETHER, Options
+from harness.options import THEN, TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.shrink import NotRepeated

@@ -112,7 +112,10 @@ class Nodes:
         before = await self._condemned(node)
         if before is not None:
             return before
-        lost = await self.machine(node).power_loss()
+        try:
+            lost = await self.machine(node).power_loss()
+        except OSError as error:
+            return Proof(False, {"reason": str(error)})
         proof = await self._ended(node, -signal.SIGKILL)
         return Proof(proof.holds, {**proof.seen, **lost})
 
