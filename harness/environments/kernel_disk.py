@@ -25,11 +25,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 LOOP_MAJOR = 7
-LOOP_CTL_GET_FREE, LOOP_CONFIGURE, AUTOCLEAR = 0x4C82, 0x4C0A, 4
+LOOP_CTL_GET_FREE, LOOP_CONFIGURE, LOOP_CLR_FD, LOOP_GET_STATUS = 0x4C82, 0x4C0A, 0x4C01, 0x4C05
+AUTOCLEAR = 4
 # struct loop_config: descriptor and size of a block, struct loop_info64 (flags are its 9th field),
 # eight words that are reserved.
 LOOP_CONFIG = struct.Struct("=II QQQQQIIII 64s64s32s QQ 64x")
-LABEL = b"maxq"
+LOOP_INFO, NAME = struct.Struct("=QQQQQIIII 64s64s32s QQ"), 9  # index of the name's field
 EXT4_IOC_SHUTDOWN, NO_LOG_FLUSH = 0x8004587D, 2
 CLONE_FS, CLONE_NEWNS, MNT_DETACH = 0x200, 0x20000, 2
 MOVE_MOUNT, FSOPEN, FSCONFIG, FSMOUNT = 429, 430, 431, 432  # the same on all architectures but one
@@ -54,8 +55,12 @@ def lacks_programs() -> str:
     return ""
 
 
-def loop_on(image: int) -> int:
+def loop_on(image: int, label: str) -> int:
     """A loop device on an open file; its descriptor.
+
+    Args:
+        image: the file's descriptor.
+        label: by which `loops` knows it, up to 63 bytes.
 
     Raises:
         OSError: there is none, or none is free.
@@ -64,7 +69,9 @@ def loop_on(image: int) -> int:
         for _ in range(ATTEMPTS):
             device = _opened(fcntl.ioctl(control, LOOP_CTL_GET_FREE))
             zeros = (0,) * 5
-            config = LOOP_CONFIG.pack(image, 0, *zeros, 0, 0, 0, AUTOCLEAR, LABEL, b"", b"", 0, 0)
+            config = LOOP_CONFIG.pack(
+                image, 0, *zeros, 0, 0, 0, AUTOCLEAR, label.encode(), b"", b"", 0, 0
+            )
             try:
                 fcntl.ioctl(device, LOOP_CONFIGURE, bytearray(config))
             except OSError as error:
@@ -85,6 +92,32 @@ def _opened(number: int) -> int:
     with tempfile.TemporaryDirectory(dir="/dev") as folder:
         os.mknod(f"{folder}/loop", stat.S_IFBLK | 0o600, os.makedev(LOOP_MAJOR, number))
         return os.open(f"{folder}/loop", os.O_RDWR | os.O_CLOEXEC)
+
+
+def loops() -> dict[int, str]:
+    """The loop devices that are in use, by their numbers, and their labels. Needs root."""
+    found = {}
+    for entry in Path("/sys/block").glob("loop*/loop"):
+        number = int(entry.parent.name.removeprefix("loop"))
+        status = bytearray(LOOP_INFO.size)
+        with contextlib.suppress(OSError):  # it has gone meanwhile
+            device = _opened(number)
+            try:
+                fcntl.ioctl(device, LOOP_GET_STATUS, status)
+            finally:
+                os.close(device)
+            name: bytes = LOOP_INFO.unpack(status)[NAME]
+            found[number] = name.rstrip(b"\0").decode(errors="replace")
+    return found
+
+
+def loop_off(number: int) -> None:
+    """Free a loop device, now or when nobody uses it any more."""
+    device = _opened(number)
+    try:
+        fcntl.ioctl(device, LOOP_CLR_FD)
+    finally:
+        os.close(device)
 
 
 def formatted(device: int) -> None:

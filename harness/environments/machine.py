@@ -282,14 +282,13 @@ class LinkedMachine:
             return None
 
     async def files(self, folder: str) -> list[str]:
-        root = self._seen(folder)
-        found = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
-        point = self._folder / DISK
-        if self._disk is not None and point.is_relative_to(folder):
+        root = Path(folder)
+        found = [p for p in root.rglob("*") if p.is_file()]
+        if self._disk is not None:
             # The host sees the empty folder that the disk is mounted on inside.
-            below = point.relative_to(folder)
-            found = [*found, *(str(below / name) for name in self._disk.files())]
-        return sorted(dict.fromkeys(found))
+            on_disk = [self._folder / DISK / name for name in self._disk.files()]
+            found += [p for p in on_disk if p.is_relative_to(root)]
+        return sorted(str(p.relative_to(root)) for p in found)
 
 
 def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from harness.environments import kernel_disk
+from harness.environments import disk_remains, kernel_disk
 from harness.environments.disk_loss import PAGE, View, lost, pages_of
 from reference.records import some
 
@@ -50,7 +50,7 @@ class OwnDisk:
         self._written = {SYNCED: b"", UNSYNCED: b""}
         with tempfile.TemporaryFile(dir=folder) as image:
             os.truncate(image.fileno(), size)
-            self._device = kernel_disk.loop_on(image.fileno())
+            self._device = kernel_disk.loop_on(image.fileno(), disk_remains.label())
         try:
             kernel_disk.formatted(self._device)
             self._begin()
