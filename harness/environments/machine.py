@@ -142,10 +142,12 @@ class LinkedMachine:
             raise self._missing(Capability.POWER_LOSS, "its machines have no disks of their own")
         await self._link.ask("plug", name=self._name, up=False)
         try:
-            living = await self._all(signals.SIGSTOP, lambda s: s.stopped, FREEZE_TIMEOUT_S)
-            await self._link.ask("forget", name=self._name)
-            await asyncio.to_thread(disk.cut_off)
-            await self._all(signals.SIGKILL, lambda s: False, DEATH_TIMEOUT_S, living)
+            try:
+                await self._all(signals.SIGSTOP, lambda s: s.stopped, FREEZE_TIMEOUT_S)
+                await self._link.ask("forget", name=self._name)
+                await asyncio.to_thread(disk.cut_off)
+            finally:
+                await self._all(signals.SIGKILL, lambda s: False, DEATH_TIMEOUT_S)
             back = asyncio.get_running_loop().time() + AWAY_S
             lost = await asyncio.to_thread(disk.restart)
             await asyncio.sleep(max(0.0, back - asyncio.get_running_loop().time()))
@@ -154,16 +156,11 @@ class LinkedMachine:
             await self._link.ask("plug", name=self._name, up=True)
 
     async def _all(
-        self,
-        signal: int,
-        reached: Callable[[ProcessStatus], bool],
-        timeout_s: float,
-        among: Sequence[int] | None = None,
-    ) -> list[int]:
+        self, signal: int, reached: Callable[[ProcessStatus], bool], timeout_s: float
+    ) -> None:
         """Send a signal to all processes and what they started, and wait until each is where it
-        leads to, or dead. Returns those that lived."""
-        every = self._pids if among is None else among
-        living = [pid for pid in every if (await self.status(pid)).code is None]
+        leads to, or dead."""
+        living = [pid for pid in self._pids if (await self.status(pid)).code is None]
         for pid in living:
             await self._link.ask("signal", pid=pid, number=signal, family=True)
 
@@ -172,7 +169,6 @@ class LinkedMachine:
             return all(s.code is not None or reached(s) for s in now)
 
         await until(there, timeout_s)
-        return living
 
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         raise self._missing(Capability.CLOCK, "its machines share one clock")
