@@ -21,11 +21,11 @@ from harness import campaign, cli_scenarios, cli_schedule, cli_stored, doctor, r
 from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting, Target
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
-from harness.environments import docker_remains
+from harness.environments import disk_remains, docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.faults import THEN, fault_names
+from harness.faults import fault_names
 from harness.judging import every_checker
-from harness.options import TOGETHER, Options
+from harness.options import THEN, TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.shrink import NotRepeated
@@ -291,8 +291,8 @@ def list_command(kind: str) -> int:
 
 @cli.command()
 def clean() -> int:
-    """Remove what runs that died have left behind in the docker engine."""
-    removed = docker_remains.clean()
+    """Remove what runs that died have left behind: in the docker engine, and disks."""
+    removed = [*docker_remains.clean(), *disk_remains.clean()]
     for what in removed:
         click.echo(f"removed {what}")
     click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")

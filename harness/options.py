@@ -20,6 +20,7 @@ NO_LOSS = ("S6", "S9", "S9b", "S10", "S11")
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 MOVERS = 2  # of the workload offsets
+THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
 SPARES = 2  # brokers that the registration workload owns
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 
@@ -76,7 +77,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             timing=self.timing,
             seed=self.seed,
             mutant=self.mutant,
-            sync_flush="power" in self.nemesis,
+            sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
             by_name=bool({"readdress", "change-ip"} & set(self.nemesis)),
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
@@ -104,6 +105,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def loses_power(self) -> bool:
+        """Whether a machine may lose its power: by a fault, alone or in order with another, or by
+        an act of a schedule."""
+        return any({"power", "power-loss"} & set(n.split(THEN)) for n in self.nemesis)
+
+    @property
     def recovery_s(self) -> float:
         """How long a cluster may take after the last heal until everything is as promised."""
         return RECOVERY_S[self.timing] + self._slower_s()
@@ -126,9 +133,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         syncs slowly, may keep a node from promising, never from what it promised; a slow way is a
         slow network. What they take is liveness, while they last.
         """
-        power = {"power", "power-loss"} & set(self.nemesis)
         synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"
-        return NO_LOSS if power and not synced else ()
+        return NO_LOSS if self.loses_power and not synced else ()
 
     def busy(self, workload: str) -> bool:
         """Whether a workload's clients have anything to do. The schedule of a run may leave them

@@ -137,6 +137,8 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
+    # On real machines power is lost only where it is asked for by name: it takes root, and brokers
+    # that sync before they answer.
     left_out = {PARTITION_CLIENTS} if simulated else {PARTITION_CLIENTS, "power"}
     possible = sorted(FAULTS.keys() - left_out)
     asked = flat(known["nemesis"])

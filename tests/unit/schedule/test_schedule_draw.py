@@ -443,16 +443,17 @@ def test_every_second_seed_takes_a_row_of_the_array_in_turn() -> None:
 
 def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:
     every = frozenset(Capability)
+    rootless = SIMULATED_ONLY | {Capability.POWER_LOSS}
     rows = [*covering_array(), {**USUAL, "crash": "power-loss", "move": "live"}]
     for row in rows:
         assert possible(row, every) == row
-        left = possible(row, every - SIMULATED_ONLY)
+        left = possible(row, every - rootless)
         assert "power-loss" not in left.values()
         changed = {name for name in row if row[name] != left[name]}
         lacking = {factor for (factor, value), (need, _) in INSTEAD.items()
-                   if row[factor] == value and need in SIMULATED_ONLY}  # fmt: skip
+                   if row[factor] == value and need in rootless}  # fmt: skip
         assert changed == lacking
         still = possible(row, every - {Capability.READDRESS})
         assert still["move"] == "off"
         needs = [NEEDS[a.f] for a in draw(1, left, length_ms=SHORT_MS).acts]
-        assert all(need <= every - SIMULATED_ONLY for need in needs)
+        assert all(need <= every - rootless for need in needs)
