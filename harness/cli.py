@@ -17,8 +17,28 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import campaign, cli_scenarios, cli_schedule, cli_stored, doctor, runs, scenario
-from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting, Target
+from harness import (
+    campaign,
+    cli_scenarios,
+    cli_schedule,
+    cli_scorecard,
+    cli_stored,
+    doctor,
+    runs,
+    scenario,
+)
+from harness.cli_types import (
+    PROFILES,
+    Alias,
+    Commands,
+    Duration,
+    Faults,
+    Name,
+    Names,
+    Rate,
+    Setting,
+    Target,
+)
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
 from harness.environments import disk_remains, docker_remains
@@ -37,10 +57,6 @@ from reference import mutants
 EXIT_USAGE, EXIT_CRASH = 254, 255
 MUTANTS = Path("mutants")
 SEED_MAX = 2**63 - 1
-PROFILES = {
-    "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
-    "unclean": "P-UNCLEAN",
-}  # fmt: skip
 ENVIRONMENTS = ("auto", "docker", "local", "simulated")
 LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "workloads": lambda: tuple(WORKLOADS),
@@ -307,6 +323,7 @@ cli.add_command(cli_schedule.shrink)
 cli.add_command(cli_schedule.explore)
 cli.add_command(cli_scenarios.scenario_command)
 cli.add_command(cli_scenarios.bisect_command)
+cli.add_command(cli_scorecard.scorecard)
 
 
 @cli.command("doctor")

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from checkers import runner
-from harness.cli_types import Duration, Name, Percent, Target
+from harness.cli_types import PROFILES, Alias, Duration, Name, Percent, Target
 from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.runs import Judged
@@ -41,6 +41,7 @@ STORE = click.option(
     help="where; by default where it was, or as the schedule says",
 )
 @click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
+@click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
 @click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
 @click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
 @click.option("--base-image", default="", help="of the docker engine, to build on")
@@ -54,7 +55,7 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
     """
     script, before = script_of(run)
     more: dict[str, Any] = {}
-    for name in ("mutant", "target"):
+    for name in ("mutant", "target", "profile"):
         if given[name] is not None:
             more[name] = given[name]
     where = environment or (before.environment if before is not None else "")

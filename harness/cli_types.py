@@ -16,6 +16,11 @@ _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _SETTING = re.compile(r"((?:namesrv|controller|broker):[A-Za-z][A-Za-z0-9._]*)=(.*)")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
+PROFILES = {
+    "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
+    "unclean": "P-UNCLEAN",
+}  # fmt: skip
+
 
 class Duration(click.ParamType[int]):
     """A duration with its unit, such as ``60s``; in ns."""

@@ -1,0 +1,143 @@
+"""Scorecards: what is run in which order, what a cell says, and the pages."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness import scorecard
+from harness.replay import Rate
+from harness.scorecard import (
+    Entry,
+    Job,
+    Scorecard,
+    battery,
+    cell,
+    digest_of,
+    middle,
+    script_of,
+)
+from harness.scorecard_page import markdown, page, word
+
+OLD, NEW = "rocketmq:5.1.0", "rocketmq:5.5.0"
+
+
+def entry(name: str = "kill_master", target: str = NEW, **given: Any) -> Entry:
+    profile = given.pop("profile", "P-SAFE")
+    job = Job(name=name, target=target, profile=profile, environment="local")
+    digest = digest_of(script_of(name, "local"))
+    return Entry(job=job, digest=digest, date="2026-11-22", run="/runs/x", **given)
+
+
+def card(folder: Path, *entries: Entry, **given: Any) -> Scorecard:
+    folder.mkdir(exist_ok=True)
+    lines = b"".join(msgspec.json.encode(e) + b"\n" for e in entries)
+    (folder / scorecard.JOURNAL).write_bytes(lines)
+    more = {"targets": (OLD, NEW), "profiles": ("P-SAFE", "P-DEFAULT"), "environment": "local"}
+    return Scorecard(folder, **{**more, **given})
+
+
+def test_the_battery_has_a_schedule_for_each_class_of_faults() -> None:
+    acts = {act.f for name in battery() for act in script_of(name, "local").acts}
+    assert len(battery()) >= 8
+    assert acts >= {"kill", "pause", "start-partition", "change-ip", "order-election", "restart"}
+    assert scorecard.LATENCY.keys() <= set(battery())
+    for name in battery():
+        assert script_of(name, "local").header.known is None
+
+
+def test_all_cells_fill_at_one_pace(tmp_path: Path) -> None:
+    empty = card(tmp_path, rounds=2)
+    jobs = empty.missing()
+    assert len(jobs) == len(battery()) * 4 * 2
+    first = jobs[:4]
+    assert {j.name for j in first} == {battery()[0]}
+    assert {(j.target, j.profile) for j in first} == {
+        (t, p) for t in (OLD, NEW) for p in ("P-SAFE", "P-DEFAULT")
+    }
+
+
+def test_what_is_done_is_not_missing(tmp_path: Path) -> None:
+    done = entry(claims={"S6": "kept"})
+    assert done.job not in card(tmp_path, done).missing()
+    assert card(tmp_path, done, rounds=2).missing().count(done.job) == 1
+    changed = msgspec.structs.replace(done, digest="of another schedule")
+    assert done.job in card(tmp_path, changed).missing()
+    failed = entry(error="SetupFailed: no")
+    assert failed.job in card(tmp_path, failed).missing()
+    assert failed.job not in card(tmp_path, failed, failed).missing()
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "said"),
+    [
+        ([], "empty", "-"),
+        ([{"error": "SetupFailed"}], "empty", "-"),
+        ([{"claims": {"S6": "unknown"}}, {}], "unknown", "?"),
+        ([{"claims": {"S6": "kept"}}] * 3, "kept", "3"),
+        ([{"claims": {"S6": "kept"}}, {"claims": {"S6": "unknown"}}], "kept", "1"),
+        ([{"absent": ("S6",)}], "n/a", "n/a"),
+        ([{"claims": {"S6": "kept"}}, {"claims": {"S6": "broken"}}], "broken", "1 of 2"),
+    ],
+)
+def test_what_a_cell_says(given: list[dict[str, Any]], state: str, said: str) -> None:
+    entries = [entry(**one) for one in given]
+    found = cell(entries, "S6", NEW, "P-SAFE")
+    assert (found.state, word(found)) == (state, said)
+    assert cell(entries, "S6", OLD, "P-SAFE").state == "empty"
+
+
+def test_what_the_profile_does_not_promise_is_in_parentheses() -> None:
+    lost = entry(claims={"S6": "broken"}, found=("S6/lost-tail", "S9/x"), profile="P-DEFAULT")
+    found = cell([lost], "S6", NEW, "P-DEFAULT")
+    assert word(found) == "(1 of 1)"
+    assert (found.found, found.rate, found.shown_by) == (("S6/lost-tail",), Rate(1, 1), lost.job)
+
+
+def test_the_middle_of_recoveries_counts_those_that_never_came() -> None:
+    name = "kill of the master"
+    some = [entry(recovery_ms={name: [1000.0, 3000.0]}), entry(recovery_ms={name: [None]})]
+    assert middle(some, name) == (3000.0, 3)
+    assert middle([entry(recovery_ms={name: [None, None, 5.0]})], name) == (None, 3)
+    assert middle([], name) == (None, 0)
+
+
+def whole(folder: Path) -> Scorecard:
+    return card(
+        folder,
+        entry(
+            claims={"S6": "broken", "S13": "kept"},
+            found=("S6/lost-tail",),
+            acknowledged=700,
+            recovery_ms={"kill of the master": [4200.0]},
+            components={"broker": "5.5.0 (abc)", "namesrv": "5.3.3 (abc)"},
+        ),
+        entry("one_sender", p50_ms=2.04, p99_ms=9.96, claims={"S13": "kept"}),
+        entry(target=OLD, absent=("S1",), claims={"S6": "kept"}, late="woken late"),
+        entry("pause_master", target=OLD, error="SetupFailed: <script>"),
+    )
+
+
+def test_the_table_as_markdown(tmp_path: Path) -> None:
+    text = markdown(whole(tmp_path))
+    assert "3 runs, 2026-11-22, in local" in text
+    assert "1 runs did not come up." in text
+    assert "Not finished: " in text
+    assert "5.5.0 is run with namesrv 5.3.3." in text
+    assert "| S1 | n/a | ? |" in text
+    assert "| S6 | 1 | **1 of 1** |" in text
+    assert "| S13 | ? | 2 |" in text
+    assert "| 5.5.0 | P-SAFE | 700 | 2.0, 10.0 | - | 4.2, 1 | - | - |" in text
+    assert (
+        "`maxq replay harness/schedule/battery/kill_master.jsonl --env local --target "
+        "rocketmq:5.5.0 --profile safe --times 10`"
+    ) in text
+
+
+def test_the_page_loads_nothing_and_shows_the_same(tmp_path: Path) -> None:
+    text = page(whole(tmp_path))
+    assert '<td class="broken">1 of 1</td>' in text
+    assert "default-src &#x27;none&#x27;" in text
+    assert "http:" not in text
+    assert "<script>" not in text
