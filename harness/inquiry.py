@@ -31,6 +31,7 @@ from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
 
 TOPIC_TIMEOUT_S = 30.0
 ELECT_TIMEOUT_S = 20.0
+FROM_SLAVE = "from slave broker"  # how a slave of 5.1 refuses to make a topic
 ANSWERS_MAX = 3  # of an order to elect, that are told
 
 
@@ -250,15 +251,24 @@ class Inquiry:
         """
         async with probing(self._environment.observer_dial) as pool:
             for topic, queues in topics.items():
-                for broker in self.by_role(Role.BROKER):
-                    await self._create_topic(pool, broker.name, topic, queues)
+                brokers = [broker.name for broker in self.by_role(Role.BROKER)]
+                left = [b for b in brokers if not await self._create_topic(pool, b, topic, queues)]
+                if left and not await until(
+                    partial(self._known, pool, left, topic), START_TIMEOUT_S
+                ):
+                    raise SetupFailed(
+                        f"topic {topic} is not known to {', '.join(left)}, which take topics from "
+                        f"their master only, after {START_TIMEOUT_S:.0f} s"
+                    )
                 if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
                     raise SetupFailed(
                         f"topic {topic} is not routed to every broker set after "
                         f"{START_TIMEOUT_S:.0f} s"
                     )
 
-    async def _create_topic(self, pool: Pool, broker: str, topic: str, queues: int) -> None:
+    async def _create_topic(self, pool: Pool, broker: str, topic: str, queues: int) -> bool:
+        """Create a topic on one broker; false where that is a slave that leaves it to its master,
+        as those of 5.1 do."""
         header = CreateTopicRequest(
             topic=topic,
             default_topic="TBW102",
@@ -274,9 +284,26 @@ class Inquiry:
         except OSError as error:
             what = f"cannot make topic {topic}: {type(error).__name__} {error}"
             raise SetupFailed(await self._nodes.told(broker, what)) from None
+        if answer.code == ResponseCode.SYSTEM_ERROR and FROM_SLAVE in (answer.remark or ""):
+            return False
         if answer.code != ResponseCode.SUCCESS:
             what = f"refuses topic {topic}: {answer.code} {answer.remark}"
             raise SetupFailed(await self._nodes.told(broker, what))
+        return True
+
+    async def _known(self, pool: Pool, brokers: list[str], topic: str) -> bool:
+        """Whether brokers have a topic."""
+        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=topic)))
+        try:
+            for broker in brokers:
+                answer = await pool.call(
+                    self._nodes.address(broker), request, timeout_s=PROBE_TIMEOUT_S
+                )
+                if answer.code != ResponseCode.SUCCESS:
+                    return False
+        except OSError:
+            return False
+        return True
 
     async def _routed(self, pool: Pool, topic: str) -> bool:
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}

@@ -186,7 +186,7 @@ def by_queue(messages: list[Got]) -> dict[tuple[str, int], list[int]]:
     return queues
 
 
-@pytest.mark.java
+@pytest.mark.rocketmq
 @pytest.mark.timeout(FETCH_S + COMPILE_S + READY_S + EXCHANGE_S + 60)
 def test_java_client_exchanges_messages(
     class_path: tuple[str, str], namesrv: str, tmp_path: Path

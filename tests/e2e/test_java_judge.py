@@ -22,7 +22,7 @@ QUEUES, TRIES_MAX = 4, 2
 ARRIVE_S = 30
 BEFORE, AFTER = 150, 250  # messages of the stream before the master is killed, and after
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(FETCH_S + COMPILE_S + 180)]
+pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + COMPILE_S + 180)]
 World = tuple[Cluster, Judge]
 
 

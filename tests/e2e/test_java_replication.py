@@ -439,7 +439,7 @@ def ask_as_operator(w: World) -> None:
     assert "null" not in said, said
 
 
-@pytest.mark.java
+@pytest.mark.rocketmq
 @pytest.mark.campaign
 @pytest.mark.timeout(FETCH_S + 240)
 def test_a_java_broker_and_ours_take_turns(jars: Path, tmp_path: Path) -> None:
