@@ -353,7 +353,7 @@ class Requests:
     def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
         first, end = self._store.bounds(h.topic, h.queue_id)
         code, next_offset = found.code, found.next_offset
-        if code != ResponseCode.SUCCESS and not self._knows_the_end():
+        if code != ResponseCode.SUCCESS and not self.knows_the_end():
             # Who is not master never says that nothing is there: the master may know more. Nor
             # does a master that does not know yet what of its log was confirmed before its term.
             code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
@@ -367,7 +367,8 @@ class Requests:
         self._store.figures.on_pull(len(found.units))
         return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)
 
-    def _knows_the_end(self) -> bool:
+    def knows_the_end(self) -> bool:
+        """Whether this is a master that knows what was confirmed before its term."""
         replication = self._membership.replication
         if self._membership.role != "master" or replication is None:
             return self._membership.role == "master"
