@@ -232,6 +232,10 @@ class Requests:
             body_bytes_max=self._config.max_message_size,
         )
 
+    def enough_in_sync(self) -> bool:
+        """Whether the SyncStateSet has as many members as ``minInSyncReplicas`` asks for."""
+        return self._in_sync_count() >= self._config.min_in_sync_replicas
+
     def _in_sync_count(self) -> int:
         """Members of the SyncStateSet, as its master knows it; alone a master is in sync."""
         replication = self._membership.replication

@@ -109,7 +109,7 @@ class Broker:
         schedule = Schedule(host, store, tables, membership, config.delay_levels())
         transactions = Transactions(
             config, host, store, tables, membership, requests.clients,
-            knows_the_end=requests.knows_the_end,
+            enough_in_sync=requests.enough_in_sync, knows_the_end=requests.knows_the_end,
         )  # fmt: skip
         parts = (
             requests,

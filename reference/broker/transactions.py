@@ -1,10 +1,11 @@
 """Ends transactions, and asks producers about those that stay open, on a master.
 
-A commit is an append to this broker's own log, and answered so, as in RocketMQ: nobody waits for
-replicas. What a fail-over takes away of it, it takes away with the op record behind it; then the
-half message is still open at the new master, which asks about it, and the producer commits again.
-(Java writes op records some seconds later, together, and so commits twice more often.) An end that
-came before is not done again, as long as this broker has been master since.
+A commit is answered as in RocketMQ: when disk and replicas have the message as its sender wanted,
+or when that takes too long; the answer is the same, and most producers want none. What a fail-over
+takes away of a commit, it takes away with the op record behind it; then the half message is still
+open at the new master, which asks about it, and the producer commits again. (Java writes op records
+some seconds later, together, and so commits twice more often.) An end that came before is not done
+again, as long as this broker has been master since; Java does it again.
 
 How far both topics are behind us is remembered as consumer offsets of a group of RocketMQ's own,
 which slaves copy, of either kind: they count only what replicas and disk have.
@@ -22,6 +23,7 @@ from reference.broker import transaction
 from reference.broker.clients import Clients
 from reference.broker.half_queue import HalfQueue
 from reference.broker.membership import Membership
+from reference.broker.reached import reached
 from reference.broker.reading import record_at
 from reference.broker.refusal import Refusal
 from reference.broker.store import Store, Stored
@@ -44,6 +46,7 @@ from reference.wire.message import (
     host,
 )
 
+UNKNOWN = "UNKNOWN_ERROR DEFAULT"  # Java's word for whatever its store did not do
 AT_ONCE_MAX = 200  # records read, or half messages asked about, before requests have their turn
 
 
@@ -57,6 +60,7 @@ class Transactions:
         tables: remembers how far they are done with.
         membership: role and address.
         clients: the producers.
+        enough_in_sync: whether there are as many replicas as ``minInSyncReplicas`` asks for.
         knows_the_end: whether this master knows what was confirmed before its term.
     """
 
@@ -69,6 +73,7 @@ class Transactions:
         membership: Membership,
         clients: Clients,
         *,
+        enough_in_sync: Callable[[], bool],
         knows_the_end: Callable[[], bool],
     ) -> None:
         self._config = config
@@ -77,6 +82,7 @@ class Transactions:
         self._tables = tables
         self._membership = membership
         self._clients = clients
+        self._enough_in_sync = enough_in_sync
         self._knows_the_end = knows_the_end
         self._term: int | None = None  # the master epoch that the rest is of
         self._core = HalfQueue(QueueOffset(0), QueueOffset(0))
@@ -86,7 +92,7 @@ class Transactions:
 
     # Ends.
 
-    def _end(self, request: Frame, connection: Connection) -> Reply:
+    async def _end(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(EndTransactionRequest, request.ext)
         refusal = self._role_fault()
         if refusal is not None:
@@ -103,7 +109,10 @@ class Transactions:
         end = self._core.to_end(waiting.queue_offset, transaction.facts(waiting).key)
         if end is None:  # it has ended
             return request.answer(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
-        why = self._write_end(waiting, end, commit=h.commit_or_rollback == TRANSACTION_COMMIT)
+        if h.commit_or_rollback == TRANSACTION_COMMIT:
+            why = await self._commit(waiting, end)
+        else:
+            why = None if self._write_op(end) else UNKNOWN
         return request.answer(ResponseCode.SYSTEM_ERROR if why else ResponseCode.SUCCESS, why)
 
     def _role_fault(self) -> Refusal | None:
@@ -115,16 +124,21 @@ class Transactions:
             return Refusal(code=ResponseCode.SERVICE_NOT_AVAILABLE, remark=why)
         return None
 
-    def _write_end(self, waiting: Message, end: QueueOffset, *, commit: bool) -> str | None:
-        """Store the message, if it is to be, then what says so; why not."""
-        if commit:
-            message = transaction.committed(waiting, self._here())
-            if message is None:
-                return NOT_FOUND
-            if self._put(message) is None:
-                return "UNKNOWN_ERROR"
-        told = self._write_op(end)
-        return None if told or commit else "UNKNOWN_ERROR"  # a commit stands, and may come again
+    async def _commit(self, waiting: Message, end: QueueOffset) -> str | None:
+        """Store the message and, in the same step, what says so; why not."""
+        message = transaction.committed(waiting, self._here())
+        if message is None:
+            return NOT_FOUND
+        waits = message.property_map().get(props.WAIT) != "false"
+        if waits and not self._enough_in_sync():
+            return "in-sync replicas not enough"
+        stored = self._put(message)
+        if stored is None:
+            return UNKNOWN
+        self._write_op(end)  # if it fails the commit stands, and may come again
+        if waits:
+            await reached(self._config, self._store, self._membership, stored.end)
+        return None
 
     def _write_op(self, end: QueueOffset, copy: QueueOffset | None = None) -> bool:
         op = transaction.ended(end, self._node.wall_ms(), self._here())

@@ -24,12 +24,27 @@ from harness.targets.rocketmq.target import RocketMQTarget
 from reference import rpc
 from reference.records import RemoteProtocolError
 from reference.wire import property as props
-from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, HaRuntimeInfo
+from reference.wire.bodies import (
+    BrokerReplicasInfo,
+    ConsumerOffsets,
+    EpochEntryCache,
+    HaRuntimeInfo,
+    SubscriptionGroupConfig,
+    SubscriptionGroups,
+)
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
-from reference.wire.headers import SendRequest, to_short_ext
+from reference.wire.headers import (
+    SendRequest,
+    UpdateConsumerOffsetRequest,
+    to_ext,
+    to_short_ext,
+)
+from reference.wire.node_headers import CreateTopicRequest
+from reference.wire.route import TopicConfigSerializeWrapper
 
 TOPIC, QUEUES = "mixed", 4
+TABLED = "tabled"  # a topic, and a group, that only slaves' copies of tables have
 CALL_S, JOIN_S = 6, 40
 FETCH_S = 300  # what the jars may take, where nothing is cached
 
@@ -146,6 +161,35 @@ class World(Deployment):
     async def ha_status(self, broker: str) -> HaRuntimeInfo:
         answer = await self.call(broker, Frame(code=RequestCode.GET_BROKER_HA_STATUS))
         return HaRuntimeInfo.from_json(answer.body)
+
+    async def make_tables(self, broker: str) -> None:
+        """A topic, a group and a committed offset of it."""
+        topic = CreateTopicRequest(
+            topic=TABLED, default_topic="TBW102", read_queue_nums=QUEUES, write_queue_nums=QUEUES,
+            perm=6, topic_filter_type="SINGLE_TAG",
+        )  # fmt: skip
+        make = RequestCode.UPDATE_AND_CREATE_TOPIC
+        await self.call(broker, Frame(code=make, ext=to_ext(topic)))
+        group = SubscriptionGroupConfig(group_name=TABLED).to_json()
+        make = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self.call(broker, Frame(code=make, body=group))
+        offset = UpdateConsumerOffsetRequest(
+            topic=TABLED, consumer_group=TABLED, queue_id=0, commit_offset=3
+        )
+        commit = RequestCode.UPDATE_CONSUMER_OFFSET
+        await self.call(broker, Frame(code=commit, ext=to_ext(offset)))
+
+    async def has_tables(self, broker: str) -> bool:
+        """Whether a slave has copied them."""
+        topics = await self.call(broker, Frame(code=RequestCode.GET_ALL_TOPIC_CONFIG))
+        groups = await self.call(broker, Frame(code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+        offsets = await self.call(broker, Frame(code=RequestCode.GET_ALL_CONSUMER_OFFSET))
+        table = ConsumerOffsets.from_json(offsets.body).offset_table
+        return (
+            TABLED in TopicConfigSerializeWrapper.from_json(topics.body).topic_config_table
+            and TABLED in SubscriptionGroups.from_json(groups.body).subscription_group_table
+            and table.get(f"{TABLED}@{TABLED}") == {0: 3}
+        )
 
     async def log(self, broker: str, end: int) -> bytes:
         """A replica's log from its disk, up to `end`."""

@@ -73,6 +73,9 @@ def test_java_broker_and_ours_take_turns_under_our_controllers(
                 assert (seen.master, bool(seen.ha_client_runtime_info.master_addr)) == (False, True)
                 [link] = (await w.ha_status(master)).ha_connection_info
                 assert (link.in_sync, link.diff) == (True, 0)
+                if master == ours:
+                    await w.make_tables(ours)
+                    await w.until("tables in Java", lambda: w.has_tables(java))
                 await die_with_tail(w, master, slave)
 
     asyncio.run(run())

@@ -12,6 +12,7 @@ from reference_world import (
     JOINED,
     NAMESRV_CONF,
     Cluster,
+    Process,
     bodies,
     broker_up,
     create_topic,
@@ -58,6 +59,21 @@ def end(cluster: Cluster, h: EndTransactionRequest, decision: int, *, at: str = 
     ext = {**to_ext(h), "commitOrRollback": str(decision)}
     answer = cluster.ask(at, RequestCode.END_TRANSACTION, ext)
     return answer.code, answer.remark or ""
+
+
+def pair(cluster: Cluster, **settings: str) -> tuple[Process, Process]:
+    """A master and a slave that is in sync and knows the topic."""
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    settings = {**JOINED, **TIMES, "allAckInSyncStateSet": "true", **settings}
+    process = cluster.up("b1", "broker", settings)
+    cluster.until(lambda: process.node.membership.role == "master")
+    create_topic(cluster)
+    slave = cluster.up("b2", "broker", settings)
+    replication = process.node.membership.replication
+    cluster.until(lambda: replication.server.core.in_sync_count == 2)
+    cluster.until(lambda: "T" in slave.node._tables.topics)
+    return process, slave
 
 
 def there(cluster: Cluster, at: str = BROKER) -> list[bytes]:
@@ -175,16 +191,7 @@ def test_open_transactions_survive_a_kill(cluster: Cluster) -> None:
 
 def test_open_transactions_survive_a_fail_over(cluster: Cluster) -> None:
     """The slave that is elected knows from its log what is open, and asks."""
-    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
-    cluster.up("controller", "controller", CONTROLLER_CONF)
-    settings = {**JOINED, **TIMES, "allAckInSyncStateSet": "true"}
-    process = cluster.up("b1", "broker", settings)
-    cluster.until(lambda: process.node.membership.role == "master")
-    create_topic(cluster)
-    slave = cluster.up("b2", "broker", settings)
-    replication = process.node.membership.replication
-    cluster.until(lambda: replication.server.core.in_sync_count == 2)
-    cluster.until(lambda: "T" in slave.node._tables.topics)
+    process, slave = pair(cluster)
     done, open_ = half(cluster, b"1"), half(cluster, b"2")
     end(cluster, done, COMMIT)
     assert end(cluster, open_, COMMIT, at=SLAVE) == (11, "")
@@ -194,3 +201,24 @@ def test_open_transactions_survive_a_fail_over(cluster: Cluster) -> None:
     assert [a.transaction_id for a in producing(cluster, 6, COMMIT, at=SLAVE)] == ["KEY-2"]
     assert there(cluster, SLAVE) == [b"1", b"2"]
     assert end(cluster, open_, COMMIT, at=SLAVE) == (1, NOT_FOUND)
+
+
+def test_a_commit_waits_for_replicas_and_is_answered_all_the_same(cluster: Cluster) -> None:
+    """As 5.5.0 does: 0 after slaveTimeout as well, unless the half message says WAIT=false; and a
+    master with too few replicas in sync leaves the transaction open."""
+    process, slave = pair(cluster, minInSyncReplicas="2")
+    first, second, third = (half(cluster, body) for body in (b"1", b"2", b"3"))
+    began = cluster.now_ns
+    assert end(cluster, first, COMMIT) == (0, "")
+    assert cluster.now_ns - began < 1_000_000_000
+    slave.loop.kill()
+    began = cluster.now_ns
+    assert end(cluster, second, COMMIT) == (0, "")
+    assert cluster.now_ns - began > 2_000_000_000
+    replication = process.node.membership.replication
+    cluster.until(lambda: replication.server.core.in_sync_count == 1)
+    assert end(cluster, third, COMMIT) == (1, "in-sync replicas not enough")
+    cluster.up("b2", "broker", {**JOINED, **TIMES, "allAckInSyncStateSet": "true"})
+    cluster.until(lambda: replication.server.core.in_sync_count == 2)
+    producing(cluster, 4, COMMIT)
+    assert there(cluster) == [b"1", b"2", b"3"]
