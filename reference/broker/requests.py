@@ -132,8 +132,8 @@ class Requests:
         answer = self._store_sent(request, connection, dead, topic, situation)
         return answer if isinstance(answer, Frame | None) else await answer
 
-    async def known_topic(self, name: str, *, queues: int) -> TopicConfig:
-        """A topic that belongs to a group, made where there is none yet."""
+    async def known_topic(self, name: str, *, queues: int = 1) -> TopicConfig:
+        """A topic that belongs to a group, or to this broker, made where there is none yet."""
         if name not in self._tables.topics:
             await self._tables.put_topic(
                 TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)

@@ -110,6 +110,7 @@ class Broker:
         transactions = Transactions(
             config, host, store, tables, membership, requests.clients,
             enough_in_sync=requests.enough_in_sync, knows_the_end=requests.knows_the_end,
+            known_topic=requests.known_topic,
         )  # fmt: skip
         parts = (
             requests,

@@ -15,7 +15,7 @@ Source: RocketMQ ``EndTransactionProcessor``, ``TransactionalMessageServiceImpl.
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import msgspec
 
@@ -27,11 +27,11 @@ from reference.broker.reached import reached
 from reference.broker.reading import record_at
 from reference.broker.refusal import Refusal
 from reference.broker.store import Store, Stored
-from reference.broker.topics import HALF_TOPIC, OP_TOPIC, Tables
+from reference.broker.topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, Tables
 from reference.broker.transaction import GROUP, NOT_FOUND, QUEUE, Half
 from reference.config import BrokerConfig
 from reference.host import Host
-from reference.records import PhyOffset, QueueOffset, some
+from reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
 from reference.rpc import Connection, Handler, NotSent, Reply, split_address
 from reference.wire import property as props
 from reference.wire.codes import RequestCode, ResponseCode
@@ -62,6 +62,7 @@ class Transactions:
         clients: the producers.
         enough_in_sync: whether there are as many replicas as ``minInSyncReplicas`` asks for.
         knows_the_end: whether this master knows what was confirmed before its term.
+        known_topic: makes a topic where there is none of its name.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Transactions:
         *,
         enough_in_sync: Callable[[], bool],
         knows_the_end: Callable[[], bool],
+        known_topic: Callable[[str], Awaitable[object]],
     ) -> None:
         self._config = config
         self._node = node
@@ -84,6 +86,7 @@ class Transactions:
         self._clients = clients
         self._enough_in_sync = enough_in_sync
         self._knows_the_end = knows_the_end
+        self._known_topic = known_topic
         self._term: int | None = None  # the master epoch that the rest is of
         self._core = HalfQueue(QueueOffset(0), QueueOffset(0))
 
@@ -126,7 +129,10 @@ class Transactions:
 
     async def _commit(self, waiting: Message, end: QueueOffset) -> str | None:
         """Store the message and, in the same step, what says so; why not."""
-        message = transaction.committed(waiting, self._here())
+        try:
+            message = transaction.committed(waiting, self._here())
+        except LocalProtocolError:  # a record of another broker's, that we would not write
+            return UNKNOWN
         if message is None:
             return NOT_FOUND
         waits = message.property_map().get(props.WAIT) != "false"
@@ -176,7 +182,10 @@ class Transactions:
                 await asyncio.sleep(0)
             if self._term != term or not self._leads():
                 return
-            self._ask_about(due)
+            if due.times >= self._config.transaction_check_max:
+                await self._give_up(due)
+            else:
+                self._ask_about(due)
 
     def _leads(self) -> bool:
         """Whether this broker is still master of the term that it has read for."""
@@ -228,17 +237,28 @@ class Transactions:
             if offset != (self._tables.offset(topic, GROUP, QUEUE) or 0):
                 self._tables.commit_offset(topic, GROUP, QUEUE, offset)
 
-    def _ask_about(self, due: Half) -> None:
-        """Write the half message anew, or give it up; then ask a producer of its group."""
-        units = self._store.units(HALF_TOPIC, QUEUE, due.offset)
-        _, unit = next(units)
-        waiting, _ = decode(self._store.record(unit))
-        if due.times >= self._config.transaction_check_max:
-            if self._put(transaction.given_up(waiting, self._here())) is not None:
-                self._write_op(due.offset)
-                self._node.log("broker.transaction.given-up", at=waiting.physical_offset)
+    async def _give_up(self, due: Half) -> None:
+        """Put the half message where an operator may find it, and end it."""
+        await self._known_topic(GIVEN_UP_TOPIC)
+        if not self._leads():
             return
-        copy = transaction.renewed(waiting, self._here())
+        waiting = self._waiting(due)
+        if self._put(transaction.given_up(waiting, self._here())) is not None:
+            self._write_op(due.offset)
+            self._node.log("broker.transaction.given-up", at=waiting.physical_offset)
+
+    def _waiting(self, due: Half) -> Message:
+        _, unit = next(self._store.units(HALF_TOPIC, QUEUE, due.offset))
+        return decode(self._store.record(unit))[0]
+
+    def _ask_about(self, due: Half) -> None:
+        """Write the half message anew, then ask a producer of its group."""
+        try:
+            copy = transaction.renewed(self._waiting(due), self._here())
+        except LocalProtocolError as error:  # no room for the count
+            self._node.log("broker.transaction.lost", offset=due.offset, why=str(error))
+            self._write_op(due.offset)
+            return
         stored = self._put(copy)
         if stored is not None and self._write_op(due.offset, stored.queue_offset):
             self._ask(
