@@ -126,4 +126,5 @@ def test_mixed_set_survives_kills(release: str, tmp_path: Path) -> None:
         if seen["holds"]
     }
     print(f"killed: {sorted(killed)}")
+    assert any(node.startswith("b0") for node in killed), killed
     assert judged.results.valid is True, judged.results
