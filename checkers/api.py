@@ -52,7 +52,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     how long a broker keeps a lock for a client that is silent, `client_lease_ns` how long the
     client relies on it. `recovery_ns` bounds what liveness claims promise, from the last heal on;
     `shrink_ns` how long a silent replica may stay in a SyncStateSet. `suspended` are claims that
-    the run's own faults suspend: they are measured, as those that a profile does not make.
+    the run's own faults suspend: they are measured, as those that a profile does not make. Where
+    brokers have no ids (`has_ids`) nothing is judged of who is a member of what.
     """
 
     profile: str = "P-ALL"
@@ -65,6 +66,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     recovery_ns: int = 20_000_000_000
     shrink_ns: int = 8_000_000_000
     suspended: tuple[str, ...] = ()
+    has_ids: bool = True
 
 
 class Checker(Protocol):

@@ -41,10 +41,9 @@ from checkers.sightings import (
 )
 from checkers.silence import Quiet, Stayed, Watch, silences
 from histories.history import History
-from histories.observed import ReplicaView
+from histories.observed import AWAIT_RECOVERY, ReplicaView
 from histories.op import HistoryError, Op
 
-AWAIT_RECOVERY = "await-recovery"
 NOT_ALL_ACK = frozenset(("P-NUM", "P-DEFAULT"))
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
 
@@ -64,6 +63,7 @@ class Availability:
 
     name = "availability"
     claims = ("S13", "S13b", "S13d", "S14", "S14b")
+    by_ids = ("S13b", "S13d", "S14", "S14b")
 
     def check(self, history: History, context: Context) -> Verdict:
         found = recoveries(history)
@@ -95,10 +95,13 @@ class Availability:
             case = _judge(history, context)
         except HistoryError as error:
             return unreadable(self, error)
-        _taken(context, case, sends)
+        if context.has_ids:
+            _taken(context, case, sends)
         case.counts |= _measured(found, cost)
-        unpromised = ("S14b",) if context.profile in NOT_ALL_ACK else ()
-        return rule(self, history, context, case, unpromised=unpromised)
+        unpromised: tuple[str, ...] = ("S14b",) if context.profile in NOT_ALL_ACK else ()
+        if not context.has_ids:
+            unpromised = self.by_ids
+        return rule(self, history, context, case, unpromised=unpromised, timed=self.claims)
 
 
 def _judge(history: History, context: Context) -> Case:
@@ -106,6 +109,8 @@ def _judge(history: History, context: Context) -> Case:
     answers = set_sightings(history)
     replicas = replica_sightings(history)
     crashed = _writable(history, context, case)
+    if not context.has_ids:
+        return case
     _rejoined(history, context, case, answers, replicas, crashed)
     _dropped(history, context, case, answers, replicas)
     return case

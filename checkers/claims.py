@@ -62,6 +62,15 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="S2b",
+        promise="A controller knows a broker at the address where it answers, once nothing was "
+        "done to it, and it could tell a controller, for the bound for recovery.",
+        source=HA,
+        profiles=EVERY,
+        checker="routes",
+        mutants=("address_only_on_leader",),
+    ),
+    Claim(
         id="S3",
         promise="The master epoch of a set never goes back, and each election increases it.",
         source=HA,
@@ -155,12 +164,29 @@ CLAIMS: tuple[Claim, ...] = (
         checker="replicas",
     ),
     Claim(
+        id="S8c",
+        promise="An epoch of a set begins at one byte, on whoever holds it, whenever it is asked.",
+        source=HA,
+        profiles=EVERY,
+        checker="epochs",
+        mutants=("epochs_not_reloaded", "restarted_master_keeps_epoch"),
+    ),
+    Claim(
         id="S9",
         promise="A member of the SyncStateSet at rest holds every acknowledged message.",
         source=HA,
         profiles=SAFE,
         checker="replicas",
         mutants=("epochs_not_reloaded",),
+    ),
+    Claim(
+        id="S9b",
+        promise="So it is while they run: a member of the SyncStateSet that answers holds what its "
+        "master had confirmed before, unless the set has changed in between.",
+        source=HA,
+        profiles=ALL_ACK,
+        checker="epochs",
+        mutants=("acks_by_local_set",),
     ),
     Claim(
         id="S10",
@@ -292,6 +318,15 @@ CLAIMS: tuple[Claim, ...] = (
         profiles=EVERY,
         checker="routes",
         mutants=("state_version_ignored",),
+    ),
+    Claim(
+        id="O1",
+        promise="A consumer group keeps its place over a fail-over, once nothing has been wrong "
+        "for 30 s since it was committed. (Places are copied every ten seconds or so, not with the "
+        "log.)",
+        source="controller-ha 6.4, H17",
+        profiles=EVERY,
+        checker="offsets",
     ),
     Claim(
         id="L1",

@@ -14,9 +14,12 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
 A broker that leads says so in the last epoch of its own list; slaves and deposed masters may lag
 and say nothing about who leads. The first election of a set chooses from no set: not S7.
 
+- **Begins** (S8c): see `starts`. **Confirmation** (S9b): see `confirmation`.
+
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7 (controller-ha 6.3). S7 is not promised under P-UNCLEAN.
+Claims: S3, S4, S5, S7, S8c, S9b (controller-ha 6.3). S7 is not promised under P-UNCLEAN,
+S9b not where fewer than all members need to acknowledge.
 """
 
 from bisect import bisect_left
@@ -27,9 +30,11 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
+from checkers.confirmation import NOT_ALL_ACK, unconfirmed
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import SetSighting, Sighting, listed, of_sets, sighting
+from checkers.starts import moved_starts
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
 from histories.op import HistoryError
@@ -52,13 +57,15 @@ class SetJudgement(NamedTuple):
     elections: int  # of which the SyncStateSet before was seen too
     answers: int
     leads: int  # answers of brokers that lead
+    members: int  # answers of members, after one of their master
+    starts: int  # begins of epochs that had another one to be compared with
 
 
 class Epochs(Alone):
     """The checker. See the module's text."""
 
     name = "epochs"
-    claims = ("S3", "S4", "S5", "S7")
+    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b")
     reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
 
     def check(self, history: History, context: Context) -> Verdict:
@@ -90,7 +97,8 @@ class Epochs(Alone):
         known: bool,
         results: Mapping[str, SetJudgement],
     ) -> Verdict:
-        unpromised = ("S7",) if context.profile == UNCLEAN else ()
+        unpromised: tuple[str, ...] = ("S7",) if context.profile == UNCLEAN else ()
+        unpromised += ("S9b",) if context.profile in NOT_ALL_ACK else ()
         return rule(self, history, context, _case(results), unpromised=unpromised)
 
     def unreadable(self, error: HistoryError) -> Verdict:
@@ -119,7 +127,18 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
         found += _two_masters(name, epoch_number, claimants[epoch_number])
     outside, elections = _outsiders(name, seen)
     leads = sum(r.view.leads for r in replicas)
-    return SetJudgement(found + outside, ordered, len(claimants), elections, len(seen), leads)
+    behind, members = unconfirmed(name, seen, replicas)
+    moved, starts = moved_starts(name, replicas)
+    return SetJudgement(
+        [*found, *outside, *behind, *moved],
+        ordered,
+        len(claimants),
+        elections,
+        len(seen),
+        leads,
+        members,
+        starts,
+    )
 
 
 def _comparable(seen: Seen, *, linearizable: bool) -> list[list[SetSighting]]:
@@ -326,15 +345,26 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
     ordered = sum(j.ordered for j in judged.values())
     masters = sum(j.masters for j in judged.values())
     elections = sum(j.elections for j in judged.values())
+    members = sum(j.members for j in judged.values())
+    starts = sum(j.starts for j in judged.values())
     case = Case(
         found=[f for j in judged.values() for f in j.found],
-        judged={"S3": ordered, "S4": ordered, "S5": masters, "S7": elections},
+        judged={
+            "S3": ordered,
+            "S4": ordered,
+            "S5": masters,
+            "S7": elections,
+            "S8c": starts,
+            "S9b": members,
+        },
         counts={
             "sets": len(judged),
             "answers": sum(j.answers for j in judged.values()),
             "answers-ordered": ordered,
             "master-epochs": masters,
             "elections-judged": elections,
+            "members-judged": members,
+            "begins-compared": starts,
             "leads-by-own-word": sum(j.leads for j in judged.values()),
         },
     )

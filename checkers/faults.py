@@ -42,6 +42,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         who = self.asked.get("who")
         return str(who.get("of", "")) if isinstance(who, dict) else ""
 
+    @property
+    def args(self) -> dict[str, Any]:
+        """What a schedule gave the action; empty otherwise."""
+        args = self.asked.get("args")
+        return args if isinstance(args, dict) else {}
+
 
 def faults(history: History) -> list[Fault]:
     """Every action of the nemesis, in order."""

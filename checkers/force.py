@@ -27,7 +27,7 @@ DOUBTED_BY = {"start-disk-fault": "disk", "start-delay": "delay", "change-ip": "
 DOUBT_ENDS_BY = {"stop-disk-fault": "disk", "stop-delay": "delay", "restore-ip": "address"}
 ENDING = ("full", "frozen")  # what a disk may do that ends its node: nobody tells whether it did
 MOMENTARY = ("restart",)
-HARMLESS = frozenset(("bump-clock", "reset-clock", "order-election", *QUESTIONS))
+HARMLESS = frozenset(("bump-clock", "reset-clock", "order-election", "apply-ids", *QUESTIONS))
 CUTTING = frozenset(("start-partition", "stop-partition"))
 # What leaves the ways between all others as they are.
 APART = frozenset((*GONE_BY, *BACK_BY, *MOMENTARY, *HARMLESS, *CUTTING))
@@ -109,9 +109,9 @@ class InForce:
             doubts -= {*GONE_BY, *BACK_BY, *MOMENTARY}
             if f == "start":
                 doubts.discard("ended")
-        elif f in DOUBTED_BY:
+        elif f in DOUBTED_BY and not fault.args.get("stays"):
             doubts.add(DOUBTED_BY[f])
-            if any(fault.asked.get("args", {}).get(kind) for kind in ENDING):
+            if any(fault.args.get(kind) for kind in ENDING):
                 doubts.add("ended")  # until somebody starts it, or nobody knows
         elif f in DOUBT_ENDS_BY:
             ends = DOUBT_ENDS_BY[f]

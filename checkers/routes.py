@@ -6,7 +6,7 @@ done to the name server and no cut parts it from the broker (`checkers.force.cal
 end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
-  routes once the bound for a silent member is over, until somebody is started again.
+  routes once the bound for a silent member is over, until it is started again.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
   the bound for recovery is over, whatever happens to others. Who was listed before anything was
   done stays so. Not who leads, or did so within the bound: a master that does not know of its
@@ -14,14 +14,16 @@ end of a connection back):
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
 
-An address is what the broker itself, asked at it, was last known by.
+An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
+well (S2b): see `addresses`.
 
-Claims: N1, N5, N6, N10 (container-acting-master 8.1).
+Claims: N1, N5, N6, N10 (container-acting-master 8.1), S2b (controller-ha 6.3).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from checkers.addresses import MOVES, elsewhere, known
 from checkers.api import Context, Verdict
 from checkers.faults import HOLDS, Fault, faults
 from checkers.force import Span, calms
@@ -35,11 +37,12 @@ from checkers.sightings import (
     sightings,
 )
 from histories.history import History
-from histories.observed import OBSERVE_ROUTE, ReplicaView, RouteView
+from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, ReplicaView, RouteView
 from histories.op import HistoryError
 
 KILLS, STARTS = frozenset(("kill", "terminate")), frozenset(("start", "restart"))
 
+TIMED = ("S2b", "N5", "N6", "N10")
 MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
@@ -54,21 +57,21 @@ class Death(NamedTuple):
     address: str
     at: int
     since_ns: int
-    until: int  # index of the first operation that may have brought anybody back
+    until: int  # index of the first operation that may have brought it back
 
 
 class Routes:
     """The checker. See the module's text."""
 
     name = "routes"
-    claims = ("N1", "N5", "N6", "N10")
+    claims = ("N1", "N5", "N6", "N10", "S2b")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
             case = _judge(history, context)
         except HistoryError as error:
             return unreadable(self, error)
-        return rule(self, history, context, case)
+        return rule(self, history, context, case, timed=TIMED)
 
 
 def _judge(history: History, context: Context) -> Case:
@@ -78,13 +81,17 @@ def _judge(history: History, context: Context) -> Case:
     late = [*_late(deaths, answers, acts, context)]
     living = [*_living(replicas, answers, acts, context.recovery_ns)]
     due = [*_following(living, context.recovery_ns)]
-    leading = [*_leading(living, set_sightings(history), context.recovery_ns)]
+    sets = set_sightings(history)
+    leading = [*_leading(living, sets, context.recovery_ns)]
+    found = known(acts, replicas, sets, _controllers(history), context.recovery_ns)
     case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
+    case.judged["S2b"] = len(found)
     case.found = [
         *_twice(answers),
         *_listed_dead(late),
         *_not_listed(due),
         *_not_master(leading),
+        *elsewhere(found),
     ]
     case.counts = {
         "answers": len(answers),
@@ -92,10 +99,17 @@ def _judge(history: History, context: Context) -> Case:
         "answers-on-the-dead": len(late),
         "answers-on-the-living": len(due),
         "answers-on-masters": len(leading),
+        "answers-on-addresses": len(found),
     }
     if not answers:
         case.doubts.append("no name server told of routes")
     return case
+
+
+def _controllers(history: History) -> list[str]:
+    """All controllers that observers asked."""
+    asked = (op.value for op in history.of_f(OBSERVE_CONTROLLER) if op.type == "invoke")
+    return sorted({str(v["node"]) for v in asked if isinstance(v, dict) and "node" in v})
 
 
 # N1.
@@ -130,13 +144,20 @@ def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
     for act in acts:
         if act.f not in KILLS or act.ended is None or act.ended_ns is None:
             continue
-        until = min((a.begun for a in acts if a.f in STARTS and a.begun > act.begun), default=NEVER)
         for node, done in sorted((act.result or {}).items()):
+            starts = (a.begun for a in acts if a.begun > act.begun and _may_start(a, node))
+            until = min(starts, default=NEVER)
             known = [s.view for s in replicas if s.view.node == node and s.at < act.begun]
             if known and done.get(HOLDS) is True and act.ended < until:
                 last = known[-1]
                 found.append(Death(node, last.set, last.address, act.ended, act.ended_ns, until))
     return found
+
+
+def _may_start(act: Fault, node: str) -> bool:
+    """Whether an act may have started a node. To change an address may be to start anew."""
+    named = act.ended is None or not isinstance(act.result, dict) or node in act.result
+    return named and act.f in (*STARTS, *MOVES)
 
 
 def _late(

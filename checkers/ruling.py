@@ -14,9 +14,12 @@ import msgspec
 
 from checkers.api import Anomaly, Checker, Context, Valid, Verdict
 from checkers.log import MalformedError
+from checkers.sightings import listed
 from checkers.story import Storyteller
 from histories.history import History
+from histories.observed import AWAIT_RECOVERY, LATE_MS
 
+LATE_MS_MAX = 250
 LISTED_MAX = 100  # anomalies of one name that are told; all are counted
 
 
@@ -50,6 +53,7 @@ def rule(
     case: Case,
     *,
     unpromised: Collection[str] = (),
+    timed: Collection[str] = (),
 ) -> Verdict:
     """Compose the verdict.
 
@@ -59,9 +63,14 @@ def rule(
         context: how the run was set up.
         case: what was found out.
         unpromised: claims that the profile does not make.
+        timed: claims that count time: a harness that was late itself cannot judge them.
     """
     unpromised = (*unpromised, *context.suspended)
     broken = [f for f in case.found if f.claim not in unpromised]
+    late = late_harness(history) if timed else ""
+    if late and (case.judged or broken):
+        case.doubts.append(f"{listed(sorted(timed))}: {late}")
+        broken = [f for f in broken if f.claim not in timed]
     accused = {f.claim for f in broken}
     promised = tuple(c for c in checker.claims if c not in unpromised)
     claims = tuple(c for c in promised if case.judged.get(c) or c in accused)
@@ -85,6 +94,22 @@ def rule(
         counts={**case.counts, **dict(sorted(names.items()))},
         reason=reason,
     )
+
+
+def late_harness(history: History) -> str:
+    """Why this history's times say little; empty where they do."""
+    for op in reversed(history.of_f(AWAIT_RECOVERY)):
+        found = (op.ext or {}).get(LATE_MS)
+        if not isinstance(found, dict):
+            continue
+        p99 = found.get("p99")
+        if isinstance(p99, int | float) and p99 > LATE_MS_MAX:
+            return (
+                f"the harness itself was woken more than {LATE_MS_MAX} ms late in one of a hundred "
+                f"times ({p99:g} ms)"
+            )
+        return ""
+    return ""
 
 
 def settings_of(context: Context) -> str:

@@ -6,7 +6,8 @@ runs, controllers answer it, and nothing else happens meanwhile that would make 
 answer counts only if
 
 1. it began more than the bound after the *last* event of any fault, heal or change of membership;
-2. no fault is in effect but nodes that are down or paused: a cut may part master and controllers;
+2. no fault is in effect but nodes that are down or paused, and wall clocks that are wrong: a cut
+   may part master and controllers;
 3. by an answer of the bound before, the master led in this very epoch;
 4. the master said so itself in between;
 5. its log was seen to grow, the bound before, while the member was silent. Where nothing is
@@ -26,8 +27,9 @@ from typing import NamedTuple
 
 from checkers.calm import MEMBERSHIP
 from checkers.faults import HOLDS, Fault, faults
+from checkers.force import HARMLESS
 from checkers.sightings import NEVER, SetSighting, Sighting
-from checkers.story import QUESTIONS, UNDONE_BY, heals
+from checkers.story import QUESTIONS, UNDONE_BY, UNDONE_BY_ITSELF, heals
 from histories.history import History
 from histories.observed import ReplicaView
 
@@ -107,7 +109,7 @@ class Quiet:
         events = [(a.begun, a.begun_ns) for a in acts]
         events += [(a.ended, a.ended_ns or 0) for a in acts if a.ended is not None]
         busy = [(a.begun, NEVER if a.ended is None else a.ended) for a in acts]
-        busy += [(a.begun, _undone(a, acts)) for a in acts if not _is_silence(a)]
+        busy += [(a.begun, _undone(a, acts)) for a in acts if not _leaves_nothing(a)]
         for op in history.of_f(*sorted(MEMBERSHIP)):
             if op.is_client:
                 events.append((op.index, op.time))
@@ -126,8 +128,11 @@ class Quiet:
         return self._events[last] if last >= 0 else None
 
 
-def _is_silence(act: Fault) -> bool:
-    return act.f in SILENCING or heals(act.f)
+def _leaves_nothing(act: Fault) -> bool:
+    """Whether an act leaves nothing in effect, once it is over, but nodes that are silent. A wall
+    clock that is wrong is nothing: nothing of a cluster goes by it."""
+    over = act.f in UNDONE_BY_ITSELF and act.ended is not None and act.holds
+    return act.f in SILENCING or heals(act.f) or act.f in HARMLESS or over
 
 
 def _undone(act: Fault, acts: Sequence[Fault]) -> int:

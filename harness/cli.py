@@ -17,15 +17,15 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness import campaign, cli_schedule, cli_stored, doctor, runs
+from harness import campaign, cli_scenarios, cli_schedule, cli_stored, doctor, runs, scenario
 from harness.cli_types import Alias, Commands, Duration, Faults, Name, Names, Rate, Setting, Target
 from harness.composition import MAKERS as WORKLOADS
 from harness.deployment import SetupFailed
-from harness.environments import docker_remains
+from harness.environments import disk_remains, docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.faults import THEN, fault_names
+from harness.faults import fault_names
 from harness.judging import every_checker
-from harness.options import TOGETHER, Options
+from harness.options import THEN, TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.shrink import NotRepeated
@@ -48,6 +48,7 @@ LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "checkers": lambda: [c.name for c in every_checker()],
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
+    "scenarios": scenario.names,
     "environments": lambda: ENVIRONMENTS,
     "profiles": lambda: tuple(PROFILES),
 }
@@ -176,6 +177,11 @@ LOAD = (
         help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
     ),
     click.option(
+        "--topic-attributes",
+        default="",
+        help="of the workloads' topics, such as +message.type=NORMAL",
+    ),
+    click.option(
         "--ending",
         type=Name(["current", "each-replica"]),
         default="current",
@@ -277,7 +283,7 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
 @cli.command("list")
 @click.argument("kind", type=Name(LISTED))
 def list_command(kind: str) -> int:
-    """List workloads, nemeses, checkers, claims, mutants, environments or profiles."""
+    """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
     for line in LISTED[kind]():
         click.echo(line)
     return 0
@@ -285,8 +291,8 @@ def list_command(kind: str) -> int:
 
 @cli.command()
 def clean() -> int:
-    """Remove what runs that died have left behind in the docker engine."""
-    removed = docker_remains.clean()
+    """Remove what runs that died have left behind: in the docker engine, and disks."""
+    removed = [*docker_remains.clean(), *disk_remains.clean()]
     for what in removed:
         click.echo(f"removed {what}")
     click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")
@@ -299,6 +305,8 @@ cli.add_command(cli_schedule.replay)
 cli.add_command(cli_schedule.simulate)
 cli.add_command(cli_schedule.shrink)
 cli.add_command(cli_schedule.explore)
+cli.add_command(cli_scenarios.scenario_command)
+cli.add_command(cli_scenarios.bisect_command)
 
 
 @cli.command("doctor")

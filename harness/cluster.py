@@ -212,6 +212,11 @@ class ClusterView(Protocol):
         answered: they may refuse, or have no leader."""
         ...
 
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        """Have controllers give out ids, one to each of so many broker sets that do not exist,
+        named after `name`; prove it: each was answered. So their log grows."""
+        ...
+
     async def wipe(self, node: str) -> Proof:
         """Remove the store of a node that is down, its identity with it."""
         ...

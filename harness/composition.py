@@ -29,14 +29,15 @@ from harness.generators import (
     time_limit,
 )
 from harness.generators.lift import lift
-from harness.options import APPLICANTS, LOCKERS, Options
+from harness.options import APPLICANTS, LOCKERS, MOVERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
-from histories.observed import ELECT_MASTER
+from histories.observed import AWAIT_RECOVERY, ELECT_MASTER
 from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
 from workloads.observe import observe_workload
+from workloads.offsets import offsets_workload
 from workloads.queue import queue_keys, queue_workload
 from workloads.registration import registration_workload
 
@@ -50,7 +51,7 @@ HEALS: dict[str, frozenset[str]] = {
     # A disk that takes nothing may have ended its node.
     "start": frozenset({"kill", "terminate", "power-loss", "start-disk-fault"}),
 }
-INSPECT, AWAIT_RECOVERY = "inspect", "await-recovery"
+INSPECT = "inspect"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 
@@ -95,11 +96,16 @@ def _registration(m: Making) -> Workload:
     )
 
 
+def _offsets(m: Making) -> Workload:
+    return offsets_workload(m.cluster, m.routes, m.group, clients=MOVERS)
+
+
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
 MAKERS: dict[str, Callable[[Making], Workload]] = {
     "queue": _queue,
     "lock": _lock,
     "registration": _registration,
+    "offsets": _offsets,
 }
 
 
@@ -247,7 +253,8 @@ def _reign(composed: Composed, replica: int) -> Iterator[Source]:
 
 def script_heals(script: Schedule) -> list[str]:
     """What ends every fault of a schedule, in order: first whoever runs hears the others again."""
-    asked = {act.f for act in script.acts}
+    # Who has moved for good is not moved back.
+    asked = {act.f for act in script.acts if not act.args.get("stays")}
     return [heal for heal, faults in HEALS.items() if asked & faults]
 
 

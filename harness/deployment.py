@@ -152,9 +152,9 @@ class Deployment:
         """Create topics on every broker, and wait until every name server routes to them.
 
         Raises:
-            SetupFailed: a broker refuses, or routes do not appear.
+            SetupFailed: a master refuses, or routes do not appear.
         """
-        await self._inquiry.create_topics(topics)
+        await self._inquiry.create_topics(topics, self.settings.topic_attributes)
 
     # What is done to nodes.
 
@@ -238,6 +238,9 @@ class Deployment:
 
     async def elect(self, node: str) -> Proof:
         return await self._inquiry.elect(node, await self.identity(node))
+
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        return await self._inquiry.apply_ids(name, count=count)
 
     async def order_election(self, node: str) -> Proof:
         return await self._inquiry.order_election(node, await self.identity(node))

@@ -1,10 +1,11 @@
 """What this machine can host, found out by trying."""
 
+from collections.abc import Mapping
+
 import msgspec
 
-from harness.environments import docker_image, local
+from harness.environments import docker, docker_image, local
 from harness.environments.api import Capability, Cut, EnvironmentUnavailable
-from harness.environments.docker import DockerEnvironment
 from harness.environments.docker_engine import Engine, EngineFailed, connect
 from harness.environments.docker_remains import this_process
 from harness.environments.packet_filter import ruleset
@@ -24,12 +25,15 @@ class Finding(msgspec.Struct, frozen=True):
 
 def examine() -> list[Finding]:
     """Try every environment."""
-    able = _able(SimulatedEnvironment.capabilities)
+    able = _able(SimulatedEnvironment.capabilities, {})
     return [_local(), _docker(), Finding("simulated", True, f"needs nothing; {able}")]
 
 
-def _able(capabilities: frozenset[Capability]) -> str:
-    return f"can {', '.join(sorted(c.value for c in capabilities))}"
+def _able(could: frozenset[Capability], lacking: Mapping[Capability, str]) -> str:
+    text = f"can {', '.join(sorted(c.value for c in could - lacking.keys()))}"
+    for capability, why in lacking.items():
+        text += f"; cannot {capability.value}: {why}"
+    return text
 
 
 def _local() -> Finding:
@@ -37,9 +41,7 @@ def _local() -> Finding:
         local.check()
     except EnvironmentUnavailable as error:
         return Finding("local", False, str(error))
-    text = f"namespaces can be made; {_able(local.COULD - local.lacking().keys())}"
-    for capability, why in local.lacking().items():
-        text += f"; cannot {capability.value}: {why}"
+    text = f"namespaces can be made; {_able(local.COULD, local.lacking())}"
     return Finding("local", True, text)
 
 
@@ -59,6 +61,7 @@ def _docker() -> Finding:
 def _engine(engine: Engine) -> Finding:
     """What an engine that answers lacks."""
     text = f"engine {engine.version} answers"
+    able = _able(docker.COULD, docker.lacking())
     image = docker_image.present(engine)
     if image is None:
         base = docker_image.default_base(engine)
@@ -66,12 +69,10 @@ def _engine(engine: Engine) -> Finding:
             f"no image for this source yet: the first run builds it from {base} (half a minute; "
             "where that cannot be pulled: --base-image, or as root docker/debootstrap-base)"
         )
-        return Finding("docker", True, f"{text}; {how}; {_able(DockerEnvironment.capabilities)}")
+        return Finding("docker", True, f"{text}; {how}; {able}")
     why = engine.try_command(image, ("nft", RULES), this_process().labels(TRIAL))
     if why:
         return Finding(
             "docker", False, f"docker: no packet rules can be made in containers ({why})"
         )
-    return Finding(
-        "docker", True, f"{text}; {image} is there; {_able(DockerEnvironment.capabilities)}"
-    )
+    return Finding("docker", True, f"{text}; {image} is there; {able}")

@@ -7,6 +7,7 @@ from harness.cluster import ClusterView, FaultPackage, Part
 from harness.deployment import Deployment
 from harness.environments.api import Capability, Environment, MissingCapability
 from harness.generators import EMPTY
+from harness.options import THEN
 from harness.schedule.items import Schedule, ScheduleError
 from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
@@ -51,7 +52,6 @@ MAKERS: dict[str, Maker] = {
     "power": lambda cluster, rng: power_fault(cluster, rng, STRUCK),
 }
 NO_FAULT = "none"
-THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
 
 
 def fault_names() -> tuple[str, ...]:

@@ -37,6 +37,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     results: Results
     recoveries: Sequence[Recovery]
     repeat: str
+    absent: Sequence[str] = ()
     commit: str = "unknown"
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None

@@ -22,6 +22,7 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 from reference.wire.node_headers import (
+    ApplyBrokerIdRequest,
     CreateTopicRequest,
     ElectMasterRequest,
     MetadataResponse,
@@ -30,8 +31,8 @@ from reference.wire.node_headers import (
 from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
 
 TOPIC_TIMEOUT_S = 30.0
+COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
 ELECT_TIMEOUT_S = 20.0
-FROM_SLAVE = "from slave broker"  # how a slave of 5.1 refuses to make a topic
 ANSWERS_MAX = 3  # of an order to elect, that are told
 
 
@@ -210,6 +211,29 @@ class Inquiry:
                     return type(error).__name__
         return "no controller leads"
 
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        """Have the leading controller give out the first id of so many sets."""
+        answers: Counter[str] = Counter()
+        async with probing(self._environment.observer_dial) as pool:
+            for leader in await self._controller_leaders():
+                for number in range(count):
+                    header = ApplyBrokerIdRequest(
+                        cluster_name=self._cluster_name,
+                        broker_name=f"{name}-{number}",
+                        applied_broker_id=1,
+                        register_check_code=f"{name};{number}",
+                    )
+                    code = RequestCode.CONTROLLER_APPLY_BROKER_ID
+                    request = Frame(code=code, ext=to_ext(header))
+                    try:
+                        address = self._nodes.address(leader)
+                        answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                        answers[str(answer.code)] += 1
+                    except (OSError, RemoteProtocolError) as error:
+                        answers[type(error).__name__] += 1
+        granted = answers[str(int(ResponseCode.SUCCESS))]
+        return Proof(granted == count, {"answers": dict(sorted(answers.items()))})
+
     async def level(self) -> bool:
         """Whether all replicas of every set are there and have logs of the same length."""
         ends: dict[str, set[str]] = {}
@@ -243,65 +267,64 @@ class Inquiry:
 
     # Topics.
 
-    async def create_topics(self, topics: dict[str, int]) -> None:
-        """Create topics on every broker, and wait until every name server routes to them.
+    async def create_topics(self, topics: dict[str, int], attributes: str) -> None:
+        """Create topics on every broker, and wait until every name server routes to them. Slaves
+        may refuse, as they do up to 5.1.3: they copy their master's.
+
+        Args:
+            topics: how many queues each has.
+            attributes: of all of them, as ``+message.type=NORMAL``.
 
         Raises:
-            SetupFailed: a broker refuses, or routes do not appear.
+            SetupFailed: a master refuses, or routes do not appear.
         """
         async with probing(self._environment.observer_dial) as pool:
             for topic, queues in topics.items():
+                header = CreateTopicRequest(
+                    topic=topic,
+                    default_topic="TBW102",
+                    read_queue_nums=queues,
+                    write_queue_nums=queues,
+                    perm=6,
+                    topic_filter_type="SINGLE_TAG",
+                    attributes=attributes or None,
+                )
+                request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
                 brokers = [broker.name for broker in self.by_role(Role.BROKER)]
-                left = [b for b in brokers if not await self._create_topic(pool, b, topic, queues)]
-                if left and not await until(
-                    partial(self._known, pool, left, topic), START_TIMEOUT_S
-                ):
-                    raise SetupFailed(
-                        f"topic {topic} is not known to {', '.join(left)}, which take topics from "
-                        f"their master only, after {START_TIMEOUT_S:.0f} s"
-                    )
+                left = [b for b in brokers if not await self._create_topic(pool, b, request)]
+                # A set whose master dies before its slaves have copied the topic has lost it.
+                await until(partial(self._known, pool, left, topic), COPY_TIMEOUT_S)
                 if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
                     raise SetupFailed(
                         f"topic {topic} is not routed to every broker set after "
                         f"{START_TIMEOUT_S:.0f} s"
                     )
 
-    async def _create_topic(self, pool: Pool, broker: str, topic: str, queues: int) -> bool:
-        """Create a topic on one broker; false where that is a slave that leaves it to its master,
-        as those of 5.1 do."""
-        header = CreateTopicRequest(
-            topic=topic,
-            default_topic="TBW102",
-            read_queue_nums=queues,
-            write_queue_nums=queues,
-            perm=6,
-            topic_filter_type="SINGLE_TAG",
-        )
-        request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
+    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> bool:
+        """Create a topic on one broker; false where a slave leaves that to its master."""
         address = self._nodes.address(broker)
         try:
             answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
-        except OSError as error:
-            what = f"cannot make topic {topic}: {type(error).__name__} {error}"
+            made = answer.code == ResponseCode.SUCCESS
+            refused = not made and await _leads(pool, address)
+        except (OSError, RemoteProtocolError) as error:
+            what = f"cannot make a topic: {type(error).__name__} {error}"
             raise SetupFailed(await self._nodes.told(broker, what)) from None
-        if answer.code == ResponseCode.SYSTEM_ERROR and FROM_SLAVE in (answer.remark or ""):
-            return False
-        if answer.code != ResponseCode.SUCCESS:
-            what = f"refuses topic {topic}: {answer.code} {answer.remark}"
+        if refused:
+            what = f"refuses a topic: {answer.code} {answer.remark}"
             raise SetupFailed(await self._nodes.told(broker, what))
-        return True
+        return made
 
     async def _known(self, pool: Pool, brokers: list[str], topic: str) -> bool:
         """Whether brokers have a topic."""
         request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=topic)))
         try:
             for broker in brokers:
-                answer = await pool.call(
-                    self._nodes.address(broker), request, timeout_s=PROBE_TIMEOUT_S
-                )
+                address = self._nodes.address(broker)
+                answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
                 if answer.code != ResponseCode.SUCCESS:
                     return False
-        except OSError:
+        except (OSError, RemoteProtocolError):
             return False
         return True
 

@@ -18,7 +18,6 @@ from harness.client.outcome import Fail, Ok, Outcome
 from harness.client.session import RouteBook
 from harness.cluster import FaultPackage
 from harness.composition import (
-    AWAIT_RECOVERY,
     INSPECT,
     Composed,
     Making,
@@ -30,11 +29,13 @@ from harness.deployment import Deployment, until
 from harness.environments.api import Capability, Environment
 from harness.faults import fault_packages, scripted_package
 from harness.generators import Source
+from harness.lateness import Lateness
 from harness.options import Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import First
 from harness.targets.api import Target
 from histories.jsonl import JournalWriter
+from histories.observed import AWAIT_RECOVERY, LATE_MS
 from histories.op import Op
 from histories.store import Run
 
@@ -80,7 +81,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
     come to an end is seen; `before_end` is called with the cluster still up and the history whole.
     With a `script` the run does what that says, and the options' faults and rates mean nothing.
-    `collect`: whether logs and stores of the nodes are kept.
+    `collect`: whether logs and stores of the nodes are kept. `real`: time passes by itself, so that
+    the harness can be late.
     """
 
     telling: Telling
@@ -89,6 +91,7 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     before_end: Callable[[Deployment], Awaitable[None]] = just_end
     script: Schedule | None = None
     collect: bool = True
+    real: bool = False
 
 
 class JournalRecorder:
@@ -113,8 +116,13 @@ class Nemeses:
     """All fault packages of a run, and what else is asked of the whole cluster, as one nemesis."""
 
     def __init__(
-        self, packages: Sequence[FaultPackage], cluster: Deployment, options: Options
+        self,
+        packages: Sequence[FaultPackage],
+        cluster: Deployment,
+        options: Options,
+        lateness: Lateness,
     ) -> None:
+        self._lateness = lateness
         self._by_f = {f: p.nemesis for p in packages for f in p.fs}
         self._cluster = cluster
         self._recovery_s = options.recovery_s
@@ -154,7 +162,8 @@ class Nemeses:
             "after_ms": round((loop.time() - begun) * 1000),
             "crashed": dict(sorted(crashed.items())),
         }
-        return Ok({"cluster": seen})
+        late = self._lateness.told()
+        return Ok({"cluster": seen}, ext={LATE_MS: late} if late else None)
 
     async def close(self) -> None:
         for client in dict.fromkeys(self._by_f.values()):
@@ -249,7 +258,10 @@ async def _drive(
         routes.watch(composed.topics)
         await cluster.create_topics(composed.topics)
         await routes.refresh()
-        keeping = group.create_task(routes.run())
+        lateness = Lateness()
+        tasks = [group.create_task(routes.run())]
+        if around.real:
+            tasks.append(group.create_task(lateness.watch()))
         around.telling.say(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
@@ -259,7 +271,7 @@ async def _drive(
                 _source(options, composed, packages, around),
                 concurrency=composed.concurrency,
                 client=composed.client,
-                nemesis=Nemeses(packages, cluster, options),
+                nemesis=Nemeses(packages, cluster, options, lateness),
                 recorder=recorder,
                 rng=First() if around.script else Random(f"{options.seed}/generator"),
                 now_ns=lambda: round((loop.time() - zero) * 1e9),
@@ -268,7 +280,8 @@ async def _drive(
             )
         finally:
             around.stop.possible = False
-            keeping.cancel()
+            for task in tasks:
+                task.cancel()
             routes.close()
 
 

@@ -112,7 +112,10 @@ class Nodes:
         before = await self._condemned(node)
         if before is not None:
             return before
-        lost = await self.machine(node).power_loss()
+        try:
+            lost = await self.machine(node).power_loss()
+        except OSError as error:
+            return Proof(False, {"reason": str(error)})
         proof = await self._ended(node, -signal.SIGKILL)
         return Proof(proof.holds, {**proof.seen, **lost})
 
@@ -247,12 +250,12 @@ class Nodes:
 
     async def living(self) -> list[str]:
         """Nodes whose process lives."""
-        return [name for name in self._pids if (await self.status(name)).code is None]
+        return [name for name in self.spawned() if (await self.status(name)).code is None]
 
     async def crashed(self) -> dict[str, int]:
         """Nodes that should run and have ended by themselves, with their exit codes."""
         ended = {}
-        for name in self._pids:
+        for name in self.spawned():  # a workload may start a spare meanwhile
             code = (await self.status(name)).code
             if self._wanted[name] and code is not None:
                 ended[name] = code

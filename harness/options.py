@@ -9,16 +9,18 @@ import msgspec
 from checkers.api import Context
 from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
-from harness.targets.rocketmq.releases import REFERENCE
+from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
-NO_LOSS = ("S6", "S9", "S10", "S11")
+NO_LOSS = ("S6", "S9", "S9b", "S10", "S11")
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
+MOVERS = 2  # of the workload offsets
+THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
 SPARES = 2  # brokers that the registration workload owns
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 
@@ -56,6 +58,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
+    topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
 
     @property
     def topology(self) -> Topology:
@@ -74,10 +77,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             timing=self.timing,
             seed=self.seed,
             mutant=self.mutant,
-            sync_flush="power" in self.nemesis,
+            sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
             by_name=bool({"readdress", "change-ip"} & set(self.nemesis)),
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
+            topic_attributes=self.topic_attributes,
         )
 
     def context(self) -> Context:
@@ -97,7 +101,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
             suspended=self.suspended(),
+            has_ids=not lacks_ids(self.target),
         )
+
+    @property
+    def loses_power(self) -> bool:
+        """Whether a machine may lose its power: by a fault, alone or in order with another, or by
+        an act of a schedule."""
+        return any({"power", "power-loss"} & set(n.split(THEN)) for n in self.nemesis)
 
     @property
     def recovery_s(self) -> float:
@@ -122,9 +133,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         syncs slowly, may keep a node from promising, never from what it promised; a slow way is a
         slow network. What they take is liveness, while they last.
         """
-        power = {"power", "power-loss"} & set(self.nemesis)
         synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"
-        return NO_LOSS if power and not synced else ()
+        return NO_LOSS if self.loses_power and not synced else ()
 
     def busy(self, workload: str) -> bool:
         """Whether a workload's clients have anything to do. The schedule of a run may leave them
@@ -176,6 +186,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += ["--calm"] if self.calm else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
+        if self.topic_attributes:
+            words.append(f"--topic-attributes {quote(self.topic_attributes)}")
         if self.ending != "current":
             words.append(f"--ending {self.ending}")
         if self.mutant:

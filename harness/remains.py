@@ -1,14 +1,15 @@
 """What a harness has outside itself while it runs, and whether that is still there.
 
-Processes below it, wherever they were reparented to since, and what carries its labels in the
-docker engine. Network namespaces and packet rules live exactly as long as the processes in them.
+Processes below it, wherever they were reparented to since, what carries its labels in the docker
+engine, and disks of its machines. Network namespaces and packet rules live exactly as long as the
+processes in them.
 """
 
 from pathlib import Path
 
 import msgspec
 
-from harness.environments import docker_remains
+from harness.environments import disk_remains, docker_remains
 from harness.environments.api import EnvironmentUnavailable
 from harness.environments.docker_engine import EngineFailed, connect
 
@@ -26,7 +27,7 @@ class Left(msgspec.Struct, frozen=True):
             for pid, start in self.processes
             if docker_remains.started(pid) == start
         ]
-        return living + _in_engine(self.harness)
+        return living + _in_engine(self.harness) + disk_remains.of(self.harness)
 
 
 def left_of(harness: int) -> Left:

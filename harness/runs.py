@@ -29,7 +29,7 @@ from harness import doctor, source, worlds
 from harness.composition import MAKERS as WORKLOADS
 from harness.faults import MAKERS as FAULTS
 from harness.faults import NO_FAULT, PARTITION_CLIENTS
-from harness.judging import judge
+from harness.judging import absent, judge
 from harness.options import Options
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
@@ -64,6 +64,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     def recoveries(self) -> Sequence[Recovery]:
         """How long it took after each fault until messages were taken again."""
         return recoveries(self.stored.history) if self.measured is None else self.measured
+
+    @property
+    def absent(self) -> Sequence[str]:
+        """The claims that nobody can judge on the run's target."""
+        return absent(self.options)
 
     @property
     def repeat(self) -> str:
@@ -132,6 +137,8 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
+    # On real machines power is lost only where it is asked for by name: it takes root, and brokers
+    # that sync before they answer.
     left_out = {PARTITION_CLIENTS} if simulated else {PARTITION_CLIENTS, "power"}
     possible = sorted(FAULTS.keys() - left_out)
     asked = flat(known["nemesis"])

@@ -29,6 +29,9 @@ class Shown(Protocol):
     def recoveries(self) -> Sequence[Recovery]: ...
 
     @property
+    def absent(self) -> Sequence[str]: ...
+
+    @property
     def repeat(self) -> str: ...
 
     @property
@@ -55,6 +58,8 @@ def show(judged: Shown, *, as_json: bool) -> None:
         click.echo(f"{verdict.checker}: {word(verdict.valid)}  {counts}".rstrip())
         if verdict.reason:
             click.echo(f"  {verdict.reason}")
+    if judged.absent:
+        click.echo(f"n/a on this target: {', '.join(judged.absent)}")
     show_recoveries(judged.recoveries)
     show_anomalies(anomalies)
     click.echo(f"\nverdict: {word(results.valid)}")
@@ -72,6 +77,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "run": str(judged.stored.path),
         "valid": judged.results.valid,
         "claims": [{"claim": claim, "valid": valid} for claim, valid in plain["claims"].items()],
+        "absent": list(judged.absent),
         "verdicts": plain["verdicts"],
         "anomalies": [a for v in plain["verdicts"] for a in v["anomalies"]],
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),

@@ -16,6 +16,7 @@ from typing import Protocol
 import msgspec
 
 from harness.deployment import Deployment
+from harness.environments import own_disk
 from harness.environments.api import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
 from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
@@ -105,6 +106,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
                     stop=stop,
                     before_end=keep,
                     script=around.script,
+                    real=True,
                 ),
             )
 
@@ -131,15 +133,20 @@ def make_environment(
             base_image=around.base_image or None,
             layer=target.layer,
             shown=target.folders(),
+            disks=options.loses_power,
             say=say,
         )
-    return LocalEnvironment(folder)
+    return LocalEnvironment(folder, disks=options.loses_power)
 
 
 def capabilities_of(environment: str) -> frozenset[Capability]:
-    """What an environment can do where nothing is missing on its machine."""
+    """What an environment can do where nothing is missing on its machine; of loss of power, which
+    needs root, whether it can here."""
     every = frozenset(Capability)
-    return every if environment == "simulated" else every - SIMULATED_ONLY
+    if environment == "simulated":
+        return every
+    here = frozenset({Capability.POWER_LOSS}) if own_disk.lacking() else frozenset()
+    return every - SIMULATED_ONLY - here
 
 
 def make_target(options: Options) -> Target:

@@ -7,15 +7,21 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
     observe-controller   ControllerView   what a controller holds of every broker set
     observe-replica      ReplicaView      what a broker says of itself
     observe-route        RouteView        what a name server tells clients
+    await-recovery       of the nemesis: whether all was back; ext ``late-ms``: how late the harness
+                         itself was woken, by quantile (``p50``, ``p99``, ``max``), and how often
+                         it was (``wakes``)
     await-level          {"level": bool}  after heal and drain: whether all replicas of each set
                                           had the same and were in sync, or the bound was over
     replica-log          ReplicaLog       then: one epoch of one replica's log
 
-Two workloads have operations whose shapes are not a log's:
+Three workloads have operations whose shapes are not a log's:
 
     acquire, renew, release   value: the key (int), a queue. `ok`: granted, prolonged, given back.
         `fail`: certainly not held by this process because of this operation. A process is one
         client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered).
+    commit-place   [key, place]: the consumer group of process `key` has read so far. `ok`: its
+        master has taken note. ext: ``broker``.
+    fetch-place    key; ok: [key, place], 0 for none. ext: ``broker``.
     apply-id   {"set", "code"}; ok adds "id": an applicant with a register code of its own was
         registered under an id.
     join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
@@ -39,7 +45,9 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-route",
 )
 AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
+AWAIT_RECOVERY, LATE_MS = "await-recovery", "late-ms"
 ELECT_MASTER = "elect-master"  # of the nemesis, once all faults are over: no fault itself
+COMMIT_PLACE, FETCH_PLACE = "commit-place", "fetch-place"
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`

@@ -4,6 +4,7 @@ Several faults may run at once, and strike one after another: each asks who runs
 when it strikes, so a node that another fault has taken away is not struck twice.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
@@ -86,15 +87,23 @@ class NodeNemesis:
         f: the name of the strike; every other operation is its end.
         strike: takes a node's name; gives the proof.
         end: brings back all nodes that this or another fault has taken away.
+        together: several are struck at the same moment, not one after the other.
     """
 
     def __init__(
-        self, choice: Choice, *, f: str, strike: Strike, end: Callable[[], Awaitable[Outcome]]
+        self,
+        choice: Choice,
+        *,
+        f: str,
+        strike: Strike,
+        end: Callable[[], Awaitable[Outcome]],
+        together: bool = False,
     ) -> None:
         self._choice = choice
         self._f = f
         self._strike = strike
         self._end = end
+        self._together = together
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -106,10 +115,19 @@ class NodeNemesis:
         if chosen is None:
             return Fail([f"nobody-to-{self._f}", *self._choice.parts])
         part, victims = chosen
-        return Ok({v: told(await self._strike(v), role=part) for v in victims})
+        if not self._together:
+            return Ok({v: told(await self._strike(v), role=part) for v in victims})
+        async with asyncio.TaskGroup() as group:
+            tasks = {v: group.create_task(proof(self._strike, v)) for v in victims}
+        return Ok({v: told(task.result(), role=part) for v, task in tasks.items()})
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+async def proof(strike: Strike, node: str) -> Proof:
+    """Strike; a task begins with a coroutine."""
+    return await strike(node)
 
 
 async def each(nodes: Sequence[str], do: Strike, otherwise: str) -> Outcome:

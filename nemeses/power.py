@@ -43,6 +43,7 @@ def power_fault(
             f="power-loss",
             strike=cluster.power_loss,
             end=partial(start_dead, cluster),
+            together=True,  # one power supply
         ),
         color=band("power-loss"),
     )

@@ -12,7 +12,7 @@ acts are those of the other faults; what each takes in `args`:
                       heard); reset: answer packets by a reset; clients: ``with`` the victims,
                       ``against`` them, or ``both`` (the default: clients hear everybody)
     stop-partition    of the acts that it names, of all otherwise
-    change-ip         restart: stop before and start after
+    change-ip         restart: stop before and start after; stays: for good, nobody moves it back
     restore-ip        restart
     bump-clock        offset_ms, drift_ppm (microseconds more each second)
     reset-clock
@@ -22,6 +22,7 @@ acts are those of the other faults; what each takes in `args`:
     stop-delay
     elect-master      replica: the set's replica of this number shall lead; refusable: to be
                       refused is no failure
+    apply-ids         count: controllers are asked for so many broker ids, each of a set of its own
     order-election    of each victim, whether it can lead or not; nobody waits for what comes of it
 
 A full or frozen disk may end its node: that is the fault's doing, so ``start`` starts it again, and
@@ -69,6 +70,7 @@ NEEDS: dict[str, frozenset[Capability]] = {
     "stop-delay": frozenset({Capability.DELAY}),
     "elect-master": frozenset(),
     "order-election": frozenset(),
+    "apply-ids": frozenset(),
 }
 ORDERS = frozenset(("elect-master", "order-election"))
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
@@ -123,10 +125,12 @@ class Scripted:
         self._struck: dict[str, list[str]] = {}  # by act
         self._last: dict[str, list[str]] = {LAST_VICTIM: [], LAST_REJOINED: []}
         self._cuts: dict[str, None] = {}  # acts whose cuts are in force
+        self._settled: set[str] = set()  # who has moved for good
         self._do: dict[str, Callable[[str, Sequence[str], dict[str, Any]], Awaitable[Told]]] = {
             "start-partition": self._cut,
             "stop-partition": self._heal,
             "elect-master": self._elect,
+            "apply-ids": self._apply_ids,
         }
 
     async def open(self) -> None:
@@ -147,6 +151,8 @@ class Scripted:
         else:
             done = await self._each(self._verb(op.f, args), list(parts))
         self._remember(op.f, list(parts))
+        if args.get("stays"):
+            self._settled |= parts.keys()
         if not done:
             return Ok({"nobody": {"holds": True, "reason": f"nobody to {op.f}"}})
         return Ok({n: {**what, "role": parts.get(n, self._role(n))} for n, what in done.items()})
@@ -202,6 +208,8 @@ class Scripted:
                 return lambda n: up(n) and writable(n)
             case "kill" | "power-loss":
                 return up
+            case "restore-ip" if self._settled:
+                return lambda n: n not in self._settled | ended
             case "change-ip" | "restore-ip":
                 # A node that is down and should be is moved; of one that should run it is proven
                 # that it answers.
@@ -343,6 +351,12 @@ class Scripted:
         return {
             node: {**what, "elected": what["holds"], "holds": True} for node, what in done.items()
         }
+
+    # What is asked of controllers beside.
+
+    async def _apply_ids(self, act: str, nodes: Sequence[str], args: dict[str, Any]) -> "Told":
+        proof = await self._cluster.apply_ids(act, count=int(args.get("count", 1)))
+        return {"controllers": told(proof)}
 
     async def close(self) -> None:
         """Nothing is held."""

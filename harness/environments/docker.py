@@ -12,6 +12,10 @@ The harness has no address on that network. Clients and observers dial from a co
 own, which makes their sockets and hands them out, so no root and no route is needed. Files are
 folders of the run, at the same paths inside; nodes run as the user of the harness, who can read
 and remove what they leave.
+
+Where power is to be lost, each machine has a disk of its own, which the harness, as root, mounts in
+the container's namespace from outside. The container gets no right and no device for that, and the
+mount goes with it.
 """
 
 import asyncio
@@ -20,14 +24,16 @@ import os
 import secrets
 import shutil
 import socket
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from harness.environments import docker_image, docker_remains
+from harness.environments import docker_image, docker_remains, own_disk
 from harness.environments.api import (
     BLOCK,
     CLIENT,
+    DISK,
     SIMULATED_ONLY,
     Capability,
     Cut,
@@ -61,8 +67,16 @@ INSIDE = "/maxq/harness"  # where a container finds the folder of the socket
 RESOLVER = "# no name servers: names of machines are in /etc/hosts, and no question leaves\n"
 PATH = "/opt/maxq/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 ENV = {"PATH": PATH, "PYTHONPATH": "/opt/maxq/lib"}  # as the image has it
+COULD = frozenset(Capability) - SIMULATED_ONLY  # where this user may, and the kernel can
+CREDENTIALS = struct.Struct("3i")  # of a peer: process, user, group
 LOST = "a container of the docker environment ended, and the cluster with it: "
 PYTHON = "python3"  # what a node's command begins with inside
+
+
+def lacking() -> dict[Capability, str]:
+    """What `docker` could do and cannot on this machine, and why."""
+    why = own_disk.lacking()
+    return {Capability.POWER_LOSS: why} if why else {}
 
 
 def subnet_prefix(machine_count: int) -> int:
@@ -86,11 +100,11 @@ class DockerEnvironment:
         base_image: what the image is built from if it is not there; None: see `docker_image`.
         layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
         shown: folders that machines may read, at the same paths.
+        disks: machines have disks of their own, so that they can lose their power.
         say: told what `up` does that takes long.
     """
 
     name = "docker"
-    capabilities = frozenset(Capability) - SIMULATED_ONLY
 
     def __init__(
         self,
@@ -99,6 +113,7 @@ class DockerEnvironment:
         base_image: str | None = None,
         layer: str = "",
         shown: Sequence[Path] = (),
+        disks: bool = False,
         say: Callable[[str], None] = docker_image.quiet,
     ) -> None:
         self._folder = folder.resolve()
@@ -106,6 +121,8 @@ class DockerEnvironment:
         self._layer = layer
         self._shown = tuple(map(str, shown))
         self._say = say
+        self._with_disks = disks
+        self._disks: list[own_disk.OwnDisk] = []
         self.run = f"maxq-{secrets.token_hex(4)}"
         self._socket_folder = self._folder / f".{self.run}"
         self._engine: Engine | None = None
@@ -113,12 +130,17 @@ class DockerEnvironment:
         self._listener: socket.socket | None = None
         self._network = POOL
         self._links: dict[str, Link] = {}
+        self._pids: dict[str, int] = {}  # of processes 1, as this machine numbers them
         self._machines: dict[str, LinkedMachine] = {}
         self._whole = False  # nothing that `up` asked for is still on its way
         self._first_lost: asyncio.Future[str] | None = None
 
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        return COULD - lacking().keys()
+
     def lacking(self) -> Mapping[Capability, str]:
-        return {}
+        return lacking()
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         if len(machines) > MACHINES_MAX:
@@ -238,6 +260,8 @@ class DockerEnvironment:
             if self._first_lost is not None and not self._first_lost.done():
                 self._first_lost.set_result(name)
 
+        peer = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
+        self._pids[name] = CREDENTIALS.unpack(peer)[0]
         self._links[name] = Link(sock, lost=f"{LOST}{name}", on_close=ended)
 
     async def _equip(self, names: Sequence[str]) -> None:
@@ -251,6 +275,7 @@ class DockerEnvironment:
             await client.ask("cut", name=CLIENT, ruleset=ruleset(cuts))
         place = self._place()
         for number, name in enumerate(names, start=1):
+            disk = await asyncio.to_thread(self._disk, name) if self._with_disks else None
             self._machines[name] = LinkedMachine(
                 self._links[name],
                 place,
@@ -258,7 +283,20 @@ class DockerEnvironment:
                 block=IPv4Network((self._network[number * BLOCK], 33 - BLOCK.bit_length())),
                 folder=self._folder / name,
                 hosts=self._hosts(name),
+                disk=disk,
             )
+
+    def _disk(self, name: str) -> own_disk.OwnDisk:
+        """Make a machine's disk.
+
+        Raises:
+            OSError: it cannot be made, or not be reached.
+        """
+        pid = self._pids[name]
+        if not pid:
+            raise OSError("this process sees those of containers not, and cannot give them disks")
+        space = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        return own_disk.make(self._folder / name / DISK, space, self._disks)
 
     def _place(self) -> Place:
         mapped = self._engine is not None and self._engine.rootless
@@ -306,6 +344,7 @@ class DockerEnvironment:
         if engine is None:
             return
         left = await asyncio.to_thread(self._remove, engine, watchdog)
+        await asyncio.to_thread(own_disk.close_all, self._disks)
         shutil.rmtree(self._socket_folder, ignore_errors=True)
         if left:
             self._say(f"left behind: {', '.join(left)}; `maxq clean` removes it later")

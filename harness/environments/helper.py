@@ -22,6 +22,7 @@ from typing import Any
 
 from harness.environments.station import (
     CLONE_NEWNET,
+    CLONE_NEWNS,
     DEVICE,
     Action,
     Here,
@@ -50,13 +51,16 @@ def make_bridge() -> dict[str, Any]:
     return {}
 
 
-def make_machine(station: Station, name: str, addresses: list[str]) -> dict[str, Any]:
-    """Make a machine: a namespace, a cable to the bridge, its addresses (``address/prefix``)."""
+def make_machine(
+    station: Station, name: str, addresses: list[str], space: bool = False
+) -> dict[str, Any]:
+    """Make a machine: a namespace, a cable to the bridge, its addresses (``address/prefix``); with
+    `space` mounts of its own, too."""
     outside = f"v{len(station.nets)}"
     ready, go = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:  # lives only until the parent holds the new namespace
-        failed = _libc.unshare(CLONE_NEWNET) != 0
+        failed = _libc.unshare(CLONE_NEWNET | (CLONE_NEWNS if space else 0)) != 0
         os.write(ready[1], b"n" if failed else b"y")
         os.read(go[0], 1)
         os._exit(0)
@@ -65,6 +69,8 @@ def make_machine(station: Station, name: str, addresses: list[str]) -> dict[str,
             raise OSError("cannot make a network namespace")
         ip("link", "add", outside, "type", "veth", "peer", "name", DEVICE, "netns", str(pid))
         net = Namespace(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
+        if space:
+            station.spaces[name] = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.write(go[1], b"x")
         os.waitpid(pid, 0)

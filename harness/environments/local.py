@@ -1,7 +1,8 @@
 """Environment local: one Linux network namespace a machine, no Docker, no root.
 
 Everything lives under one helper process (`harness.environments.helper`), which ends with the
-harness. Files are shared with the host: a machine's data are a folder of the run.
+harness. Files are shared with the host: a machine's data are a folder of the run. Where power is to
+be lost each machine has a namespace of mounts, too, and a disk in it; that needs root.
 """
 
 import asyncio
@@ -12,14 +13,16 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from ipaddress import IPv4Network
 from pathlib import Path
 
+from harness.environments import own_disk
 from harness.environments.api import (
     BLOCK,
     CLIENT,
     CLIENT_ADDRESS,
+    DISK,
     NETWORK,
     OBSERVER_ADDRESS,
     SIMULATED_ONLY,
@@ -33,6 +36,7 @@ from harness.environments.api import (
 from harness.environments.link import Link
 from harness.environments.machine import LinkedMachine, Place, dial_from
 from harness.environments.packet_filter import ruleset
+from reference.records import some
 from reference.rpc import Dial
 
 PREFIX = 20  # the run's network is a /20; a machine owns a block of 16 addresses of it
@@ -98,12 +102,15 @@ class LocalEnvironment:
 
     Args:
         folder: the machines' folders are made in it, and beside them their files of names.
+        disks: machines have disks of their own, so that they can lose their power.
     """
 
     name = "local"
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, disks: bool = False) -> None:
         self._folder = folder.resolve()
+        self._with_disks = disks
+        self._disks: list[own_disk.OwnDisk] = []
         self._helper: HelperProcess | None = None
         self._machines: dict[str, LinkedMachine] = {}
 
@@ -134,12 +141,19 @@ class LocalEnvironment:
             raise EnvironmentUnavailable(f"local: {why}; {HINT}") from None
 
     async def _make(self, link: Link, number: int, name: str) -> LinkedMachine:
-        address = machine_address(number)
-        await link.ask("machine", name=name, addresses=[f"{address}/{PREFIX}"])
+        address, disks = machine_address(number), self._with_disks
+        await link.ask("machine", name=name, addresses=[f"{address}/{PREFIX}"], space=disks)
         folder, hosts = self._folder / name, self._folder / f"{name}.hosts"
         folder.mkdir(parents=True, exist_ok=True)
         block = IPv4Network(f"{address}/{BLOCK_PREFIX}")
-        return LinkedMachine(link, _place(), name, block=block, folder=folder, hosts=hosts)
+        disk = None
+        if disks:
+            _, space = await link.ask("space", name=name)
+            made = partial(own_disk.make, folder / DISK, some(space, "it sends one"), self._disks)
+            disk = await asyncio.to_thread(made)
+        return LinkedMachine(
+            link, _place(), name, block=block, folder=folder, hosts=hosts, disk=disk
+        )
 
     async def lost(self) -> None:
         await asyncio.shield(self._link().gone)
@@ -175,6 +189,7 @@ class LocalEnvironment:
         helper, self._helper = self._helper, None
         if helper is not None:
             await helper.end()
+        await asyncio.to_thread(own_disk.close_all, self._disks)
 
 
 def _place() -> Place:
@@ -237,6 +252,9 @@ def lacking() -> dict[Capability, str]:
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
         found[Capability.READDRESS] = f"/etc/hosts cannot be replaced ({why})"
+    why = own_disk.lacking()
+    if why:
+        found[Capability.POWER_LOSS] = why
     return found
 
 

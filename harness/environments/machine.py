@@ -1,7 +1,8 @@
-"""A machine behind a helper: a network, a folder shared with the host, a file of names.
+"""A machine behind a helper: a network, a folder shared with the host, a file of names; maybe a
+disk of its own.
 
 Serves local and docker alike. Files are read and written on the host, at the paths that they have
-inside. Units: seconds, bytes.
+inside; what is on the machine's own disk is seen there by nobody else. Units: seconds, bytes.
 """
 
 import asyncio
@@ -9,6 +10,7 @@ import errno
 import os
 import re
 import shutil
+import signal as signals
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
@@ -18,6 +20,7 @@ import msgspec
 
 from harness.environments.api import (
     CLIENT,
+    DISK,
     Capability,
     Cut,
     MissingCapability,
@@ -26,13 +29,17 @@ from harness.environments.api import (
     Written,
 )
 from harness.environments.link import Link
+from harness.environments.own_disk import OwnDisk
 from harness.environments.packet_filter import ruleset
+from harness.probes import until
 from reference.rpc import Dial, Wired
 
 ANY_ADDRESS = "0.0.0.0"
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 # What a dial meets that nobody answers: no host has the address, or no way leads there.
 NOBODY = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
+FREEZE_TIMEOUT_S, DEATH_TIMEOUT_S = 5.0, 10.0
+AWAY_S = 1.0  # least time without power: peers meet silence, as of a machine that starts
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,10 +66,19 @@ class LinkedMachine:
     Args:
         folder: its data; made by the caller.
         hosts: its file of names; made here.
+        disk: what it has at `DISK` in its folder; None: a part of the host's disk, as all else.
     """
 
     def __init__(
-        self, link: Link, place: Place, name: str, *, block: IPv4Network, folder: Path, hosts: Path
+        self,
+        link: Link,
+        place: Place,
+        name: str,
+        *,
+        block: IPv4Network,
+        folder: Path,
+        hosts: Path,
+        disk: OwnDisk | None = None,
     ) -> None:
         self._link = link
         self._place = place
@@ -72,6 +88,8 @@ class LinkedMachine:
         self._folder = folder
         self._hosts = hosts
         self._own_name = place.hostname or name
+        self._disk = disk
+        self._pids: list[int] = []
         write_hosts(hosts, {}, own_name=self._own_name)
 
     @property
@@ -103,7 +121,9 @@ class LinkedMachine:
             hosts=str(self._hosts) if self._place.mount_hosts else None,
             user=self._place.user,
         )
-        return ProcessStatus(pid=answer["pid"], code=None)
+        pid: int = answer["pid"]
+        self._pids.append(pid)
+        return ProcessStatus(pid=pid, code=None)
 
     async def signal(self, pid: int, signal: int) -> None:
         await self._link.ask("signal", pid=pid, number=signal)
@@ -113,7 +133,42 @@ class LinkedMachine:
         return ProcessStatus(pid=pid, code=answer["code"], stopped=answer["stopped"])
 
     async def power_loss(self) -> dict[str, int]:
-        raise self._missing(Capability.POWER_LOSS, "its machines share one disk")
+        """As the contract says. The order matters: a kill first would tell peers by resets and
+        leave the kernel time to write back. Held processes see nothing of the end of their disk,
+        and their connections end while no packet can leave, so that the kernel of a machine that is
+        back has none to say goodbye to."""
+        disk = self._disk
+        if disk is None:
+            raise self._missing(Capability.POWER_LOSS, "its machines have no disks of their own")
+        await self._link.ask("plug", name=self._name, up=False)
+        try:
+            try:
+                await self._all(signals.SIGSTOP, lambda s: s.stopped, FREEZE_TIMEOUT_S)
+                await self._link.ask("forget", name=self._name)
+                await asyncio.to_thread(disk.cut_off)
+            finally:
+                await self._all(signals.SIGKILL, lambda s: False, DEATH_TIMEOUT_S)
+            back = asyncio.get_running_loop().time() + AWAY_S
+            lost = await asyncio.to_thread(disk.restart)
+            await asyncio.sleep(max(0.0, back - asyncio.get_running_loop().time()))
+            return lost
+        finally:
+            await self._link.ask("plug", name=self._name, up=True)
+
+    async def _all(
+        self, signal: int, reached: Callable[[ProcessStatus], bool], timeout_s: float
+    ) -> None:
+        """Send a signal to all processes and what they started, and wait until each is where it
+        leads to, or dead."""
+        living = [pid for pid in self._pids if (await self.status(pid)).code is None]
+        for pid in living:
+            await self._link.ask("signal", pid=pid, number=signal, family=True)
+
+        async def there() -> bool:
+            now = [await self.status(pid) for pid in living]
+            return all(s.code is not None or reached(s) for s in now)
+
+        await until(there, timeout_s)
 
     async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
         raise self._missing(Capability.CLOCK, "its machines share one clock")
@@ -188,27 +243,48 @@ class LinkedMachine:
                 raise
         return "open"
 
+    def _seen(self, path: str) -> Path:
+        """Where this process finds what the machine has at a path."""
+        disk, point = self._disk, self._folder / DISK
+        if disk is None or not Path(path).is_relative_to(point):
+            return Path(path)
+        return disk.root / Path(path).relative_to(point)
+
+    def _settle(self) -> None:
+        """What the harness does to a machine's files is no part of what its disk may lose."""
+        if self._disk is not None:
+            self._disk.settle()
+
     async def remove(self, path: str) -> None:
-        target = Path(path)
-        if target.is_dir() and not target.is_symlink():
+        target = self._seen(path)
+        if self._disk is not None and target == self._disk.root:
+            self._disk.empty()
+        elif target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         else:
             target.unlink(missing_ok=True)
+        self._settle()
 
     async def put(self, path: str, data: bytes) -> None:
-        target = Path(path)
+        target = self._seen(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
+        self._settle()
 
     async def get(self, path: str) -> bytes | None:
         try:
-            return Path(path).read_bytes()
+            return self._seen(path).read_bytes()
         except FileNotFoundError:
             return None
 
     async def files(self, folder: str) -> list[str]:
         root = Path(folder)
-        return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+        found = [p for p in root.rglob("*") if p.is_file()]
+        if self._disk is not None:
+            # The host sees the empty folder that the disk is mounted on inside.
+            on_disk = [self._folder / DISK / name for name in self._disk.files()]
+            found += [p for p in on_disk if p.is_relative_to(root)]
+        return sorted(str(p.relative_to(root)) for p in found)
 
 
 def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:

@@ -9,6 +9,7 @@ Rules for those who edit it: this module also runs inside containers, so it impo
 standard library and what stands beside it.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,6 +71,7 @@ class Station:
     def __init__(self, home: Net) -> None:
         self._home = home
         self.nets: dict[str, Net] = {}
+        self.spaces: dict[str, int] = {}  # namespaces of mounts, of machines that have their own
         self._ended: dict[int, int] = {}
         self._children: set[int] = set()
 
@@ -82,6 +85,9 @@ class Station:
             "address": self.address,
             "cut": self.cut,
             "caught": self.caught,
+            "space": self.space,
+            "plug": self.plug,
+            "forget": self.forget,
         }
 
     def spawn(
@@ -106,6 +112,8 @@ class Station:
             try:
                 _redirect(log)  # first, so that a failure of the rest can be read there
                 net.enter()
+                if name in self.spaces:
+                    _enter_space(self.spaces[name])
                 os.setsid()
                 # Or the node would inherit what this program ignores, or who started the harness:
                 # nohup ignores SIGHUP.
@@ -127,10 +135,13 @@ class Station:
         self._ended.pop(pid, None)  # numbers come again
         return {"pid": pid}
 
-    def signal(self, pid: int, number: int) -> dict[str, Any]:
-        """Send a signal to a process that `spawn` started."""
+    def signal(self, pid: int, number: int, family: bool = False) -> dict[str, Any]:
+        """Send a signal to a process that `spawn` started; to all of its session with `family`."""
         if pid in self._children and pid not in self._ended:
             os.kill(pid, number)
+            if family:
+                with contextlib.suppress(ProcessLookupError):  # it has not begun its session yet
+                    os.killpg(pid, number)
         return {}
 
     def status(self, pid: int) -> dict[str, Any]:
@@ -175,6 +186,24 @@ class Station:
         listing = run("nft", "-j", "list", "ruleset", "inet", inside=self.nets[name])
         return {"packets": packet_filter.caught(listing)}
 
+    def space(self, name: str) -> tuple[dict[str, Any], FileIO]:
+        """Hand out a machine's namespace of mounts."""
+        return {}, FileIO(os.dup(self.spaces[name]))
+
+    def plug(self, name: str, up: bool) -> dict[str, Any]:
+        """Take a machine's cable out, or put it in: without it nothing comes and nothing leaves."""
+        run("ip", "link", "set", DEVICE, "up" if up else "down", inside=self.nets[name])
+        return {}
+
+    def forget(self, name: str) -> dict[str, Any]:
+        """End all TCP connections of a machine. Their resets go where its cable leads."""
+        run("ss", "--kill", "--tcp", "--all", inside=self.nets[name])
+        left = run("ss", "--no-header", "--numeric", "--tcp", "--all", inside=self.nets[name])
+        if left.strip():
+            first = left.splitlines()[0]
+            raise OSError(f"connections stay (no CONFIG_INET_DIAG_DESTROY?): {first}")
+        return {}
+
     def reap(self) -> None:
         """Collect every ended child; PID 1 also inherits the children of its children."""
         while True:
@@ -193,6 +222,11 @@ def _redirect(log: str) -> None:
     null = os.open("/dev/null", os.O_RDONLY)
     for source, target in ((null, 0), (out, 1), (out, 2)):
         os.dup2(source, target)
+
+
+def _enter_space(fd: int) -> None:
+    if _libc.setns(fd, CLONE_NEWNS) != 0:
+        raise OSError(ctypes.get_errno(), "setns of mounts")
 
 
 def _show_as_hosts(path: str) -> None:
@@ -231,7 +265,7 @@ def serve(peer: socket.socket, station: Station, actions: Mapping[str, Action]) 
     """Answer requests until the harness is gone."""
     while packet := peer.recv(PACKET_MAX):
         fds: list[int] = []
-        made: socket.socket | None = None
+        made: socket.socket | FileIO | None = None
         station.reap()
         try:
             request = json.loads(packet)

@@ -25,16 +25,18 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "first-load": ("normal", "none", "trickle", "saturating"),
     "load": ("changing", "steady"),
     "payload": ("small", "mixed", "large"),
-    "clients": ("routed", "pinned"),
+    "clients": ("routed", "pinned", "all-pinned"),
     "crash": ("kill", "off", "terminate", "restart", "power-loss"),
     "hang": ("off", "pause"),
     "cut": ("both", "off", "in", "out"),
-    "cut-shape": ("isolate", "link", "role"),
+    "cut-shape": ("isolate", "split", "link", "role"),
     "cut-packets": ("silent", "reset"),
     "cut-clients": ("both", "with", "against"),
     "move": ("off", "live", "restart"),
     "order": ("off", "on"),
+    "aim": ("any", "brokers", "controllers"),
     "victims": ("role", "last", "several"),
+    "pace": ("mixed", "apart", "dense"),
     "trigger": ("time", "event"),
     "heal": ("whole", "parts"),
     "whole-stop": ("off", "kill", "power-loss"),
@@ -43,6 +45,11 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "disk": ("off", "slow", "frozen", "full"),
     "link-delay": ("off", "on"),
 }
+# Kinds of faults: some are felt alone, the others change what those come to.
+FELT = ("crash", "hang", "cut", "whole-stop")
+KINDS = (*FELT, "move", "order", "clock", "disk", "link-delay")
+FEW = 60  # of a hundred rows that are not of the array
+FEW_MORE = 3  # kinds beside the first, fewer than that
 CANDIDATES = 24  # of which the best becomes the next row
 
 Row = dict[str, str]
@@ -148,7 +155,9 @@ def array_row(number: int) -> Row:
 
 
 def row_of(seed: int) -> Row:
-    """The values of a seed's run: every second seed takes a row of the covering array in turn."""
+    """The values of a seed's run: every second seed takes a row of the covering array in turn, and
+    of the others more than half have few kinds of faults: where all are on at once they hide one
+    another's consequences. Source: Groce et al., "Swarm Testing" (2012)."""
     if seed % 2 == 0:
         return array_row(seed // 2)
     draws = Keyed(seed)
@@ -156,4 +165,16 @@ def row_of(seed: int) -> Row:
     for name, values in FACTORS.items():
         usual = draws.below(2, "factor", name, "usual") == 0
         row[name] = values[0] if usual else values[draws.below(len(values), "factor", name)]
-    return row
+    return _few(draws, row) if draws.chance(FEW, "few") else row
+
+
+def _few(draws: Keyed, row: Row) -> Row:
+    """The same with one kind of fault that is felt, and few others."""
+    first = draws.choice(FELT, "felt")
+    others = draws.shuffled([kind for kind in KINDS if kind != first], "kinds")
+    on = {first, *others[: draws.below(FEW_MORE, "how many")]}
+    few = {}
+    for kind in KINDS:
+        values = [v for v in FACTORS[kind] if v != "off"]
+        few[kind] = draws.choice(values, "on", kind) if kind in on else "off"
+    return {**row, **few}

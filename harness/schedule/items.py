@@ -133,6 +133,19 @@ class Load(
     workload: str = "queue"
 
 
+class Known(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a schedule is known to show: on the target `bad`, no more or not yet on `good`. It is
+    one of the signatures of `shows` (``S13/not-writable``), or a count of a checker that is not
+    zero (``durability:truncation``), or that half of the sends took `slower_ms` or longer. `report`
+    is upstream's number of it, if there is one."""
+
+    bad: str
+    good: str
+    shows: tuple[str, ...] = ()
+    slower_ms: int = 0
+    report: str = ""
+
+
 class Header(
     msgspec.Struct,
     frozen=True,
@@ -144,7 +157,8 @@ class Header(
 ):
     """The first line. `options` are those of `harness.options.Options` that differ from a default;
     `length` is how long the main part lasts, in seconds; `seed` keys every draw but the schedule's
-    own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was drawn from."""
+    own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was drawn from;
+    `known` is what one that was written for it is known to show."""
 
     name: str = ""
     version: int = VERSION
@@ -152,6 +166,7 @@ class Header(
     seed: int = 0
     options: dict[str, Any] = {}
     factors: dict[str, str] = {}
+    known: Known | None = None
 
 
 Item = Header | Load | Call | Act

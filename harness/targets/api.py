@@ -51,7 +51,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     controllers and name servers are configured by the names of their machines, which every machine
     resolves by its hosts file, so that their addresses can change. `lock_lease_ms` is how long a
     broker keeps a queue's lock for a silent client. `keys` are more settings: role and
-    RocketMQ's name for it, ``broker:flushDiskType``, to value.
+    RocketMQ's name for it, ``broker:flushDiskType``, to value. `topic_attributes` are those that
+    each topic is made with, as ``+message.type=NORMAL``.
     """
 
     topology: Topology
@@ -64,6 +65,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     by_name: bool = False
     lock_lease_ms: int = 60_000
     keys: dict[str, str] = {}
+    topic_attributes: str = ""
 
 
 class Target(Protocol):

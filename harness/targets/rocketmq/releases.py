@@ -26,6 +26,7 @@ MISSING: dict[str, tuple[str, ...]] = {
 }
 COMPONENTS = ("namesrv", "controller", "broker", "tools")
 JRAFT_SINCE = "5.2.0"
+IDS_SINCE = "5.1.1"
 BACK_ENDS = ("dledger", "jraft")
 _SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*)(:(?P<back_end>[a-z]+))?")
 
@@ -75,6 +76,12 @@ def excluded(target: str, environment: str, mutant: str) -> str:
     if environment == "simulated":
         return f"the simulator is for our reference, not for target {target}"
     return f"seeded bugs are for our reference, not for target {target}" if mutant else ""
+
+
+def lacks_ids(target: str) -> bool:
+    """Whether brokers of a target have no ids of their own: whoever asks controllers about them is
+    told addresses."""
+    return target != REFERENCE and ordered(parse(target).release) < ordered(IDS_SINCE)
 
 
 def ordered(release: str) -> tuple[int, ...]:

@@ -33,6 +33,7 @@ def broker(
     broker_id: int | None,
     *epochs: tuple[int, int, int],
     leads: bool = False,
+    confirmed: int | None = None,
     of: str = "b0",
 ) -> dict[str, Any]:
     """What a broker answers; epochs are (epoch, start, end)."""
@@ -45,7 +46,7 @@ def broker(
             leads=leads,
             epochs=tuple(EpochView(*e) for e in epochs),
             end=epochs[-1][2] if epochs else 0,
-            confirmed=None,
+            confirmed=confirmed,
         )
     )
 

@@ -42,10 +42,11 @@ class Timed(Cluster):
             first = at if first < 0 else first
         return first
 
-    def recovered(self, holds: bool, after_ms: int, **crashed: int) -> int:
+    def recovered(self, holds: bool, after_ms: int, *, late: Any = None, **crashed: int) -> int:
         found = {"holds": holds, "after_ms": after_ms, "crashed": crashed}
         self.begin(NEMESIS, "await-recovery", None)
-        return self.end("info", NEMESIS, "await-recovery", {"cluster": found})
+        ext = {} if late is None else {"late-ms": late}
+        return self.end("info", NEMESIS, "await-recovery", {"cluster": found}, **ext)
 
 
 def judge(r: Timed, context: Context = CONTEXT) -> Verdict:
@@ -106,6 +107,21 @@ def test_no_recovery_within_the_bound(holds: bool, after_ms: int) -> None:
     assert done in found.ops
     assert found.detail == {"after-ms": after_ms, "bound-ms": 20_000}
     assert "start of b0-2" in found.story
+
+
+def test_a_harness_that_was_late_itself_judges_no_liveness() -> None:
+    r = struck()
+    r.at(52).recovered(False, 20_000, late={"p50": 1.0, "p99": 250.5, "max": 900.0, "wakes": 1000})
+    verdict = judge(r)
+    assert verdict.valid == "unknown"
+    assert "woken more than 250 ms late in one of a hundred times (250.5 ms)" in verdict.reason
+    assert not verdict.anomalies
+
+
+def test_a_harness_in_time_accuses() -> None:
+    r = struck()
+    r.at(52).recovered(False, 20_000, late={"p50": 1.0, "p99": 250.0, "max": 900.0, "wakes": 1000})
+    assert only(r).claim == "S13"
 
 
 @pytest.mark.parametrize("why", ["crashed", "no proof", "too short", "open", "never"])
@@ -272,6 +288,20 @@ def test_a_cut_that_was_healed_excuses_no_more() -> None:
     r.at(1).fault("cut", **{"b0-0": True})
     r.at(2).fault("start", **{"b0-0": True})
     r.at(3).fault("heal", **{"b0-0": True})
+    r.at(10).fault("kill", **{"b0-2": True})
+    r.lives(0, leads=True)
+    r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
+    assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"]
+
+
+@pytest.mark.parametrize("f", ["restart", "order-election", "bump-clock"])
+def test_what_leaves_nothing_in_effect_excuses_no_more(f: str) -> None:
+    """A restart and an order are over by themselves; a cluster does not go by a wall clock."""
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(1).fault(f, **{"b0-1": True})
     r.at(10).fault("kill", **{"b0-2": True})
     r.lives(0, leads=True)
     r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))

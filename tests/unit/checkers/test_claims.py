@@ -11,6 +11,7 @@ from checkers import (
     durability,
     epochs,
     locks,
+    offsets,
     replicas,
     routes,
 )
@@ -25,6 +26,7 @@ CHECKERS: tuple[Checker, ...] = (
     replicas.Replicas(),
     availability.Availability(),
     locks.Locks(),
+    offsets.Offsets(),
     routes.Routes(),
 )
 
@@ -58,13 +60,16 @@ def test_every_anomaly_is_explained() -> None:
     names = {
         "S1": ("duplicate-id",),
         "S2": ("id-changed", "ghost-replica"),
+        "S2b": ("known-elsewhere",),
         "S3": ("epoch-went-back",),
         "S4": ("sync-state-set-went-back", "sync-state-set-forked"),
         "S5": ("two-masters",),
         "S7": ("master-outside-set",),
         "S8": ("log-diverged",),
         "S8b": ("epochs-differ",),
+        "S8c": ("epoch-starts-differ",),
         "S9": ("missing-in-replica",),
+        "S9b": ("member-behind-confirmed",),
         "S11b": ("written-by-nobody",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),

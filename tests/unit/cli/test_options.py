@@ -39,6 +39,7 @@ OPTIONS = st.builds(
     mutant=st.sampled_from(["", *mutants.names()]),
     pinned=st.integers(0, 2),
     calm=st.booleans(),
+    topic_attributes=st.sampled_from(["", "+message.type=NORMAL"]),
     ending=st.sampled_from(["current", "each-replica"]),
     keys=st.dictionaries(
         st.builds(

@@ -24,7 +24,6 @@ from harness.simulation.world import WALL_MS, World
 
 Verb = Callable[[Machine], Awaitable[Any]]
 VERBS: dict[Capability, list[Verb]] = {
-    Capability.POWER_LOSS: [lambda m: m.power_loss()],
     Capability.CLOCK: [lambda m: m.set_clock(5, 0), lambda m: m.wall_ms()],
     Capability.DISK: [
         lambda m: m.set_disk(full=True),
@@ -66,9 +65,11 @@ def test_every_capability_of_the_simulator_alone_is_refused_by_name(tmp_path: Pa
         for verb in verbs:
             with pytest.raises(MissingCapability, match=f"local cannot do {capability.value}: "):
                 asyncio.run(verb(machine))  # type: ignore[arg-type]
-    assert not SIMULATED_ONLY & DockerEnvironment.capabilities
+    assert not SIMULATED_ONLY & DockerEnvironment(tmp_path).capabilities
     assert not SIMULATED_ONLY & LocalEnvironment(tmp_path).capabilities
     assert SimulatedEnvironment.capabilities > SIMULATED_ONLY
+    with pytest.raises(MissingCapability, match=r"local cannot do power-loss: .* no disks of"):
+        asyncio.run(machine.power_loss())
 
 
 def test_a_clock_is_off_and_drifts_from_when_it_was_set() -> None:

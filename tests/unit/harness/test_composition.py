@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from harness.cluster import FaultPackage, Workload
-from harness.composition import AWAIT_RECOVERY, INSPECT, Composed, steps
+from harness.composition import INSPECT, Composed, steps
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
 from harness.options import Options
+from histories.observed import AWAIT_RECOVERY
 from histories.op import NEMESIS
 
 SECOND_NS = 1_000_000_000

@@ -311,3 +311,20 @@ def test_observers_have_an_address_of_their_own() -> None:
             transport.close()
 
     with_cluster(main)
+
+
+def test_a_spare_may_start_while_it_is_asked_who_has_ended() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine: Any = environment.machine("c0")
+        status: Any = machine.status
+
+        async def slow(pid: int) -> Any:
+            machine.status = status
+            assert (await cluster.start("r0")).holds
+            return await status(pid)
+
+        machine.status = slow
+        assert await cluster.crashed() == {}
+        assert cluster.running("r0")
+
+    with_cluster(main, spares=1)

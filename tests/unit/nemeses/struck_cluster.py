@@ -174,6 +174,9 @@ class FakeCluster:
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)
 
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        return self._proof("apply_ids", name)
+
     async def order_election(self, node: str) -> Proof:
         return self._proof("order_election", node)
 

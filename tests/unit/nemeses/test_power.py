@@ -1,5 +1,6 @@
 """Fault power: who is struck, and what is told of it."""
 
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -7,12 +8,16 @@ from struck_cluster import TRIO, FakeCluster, invoke, values
 
 from harness.client.outcome import Ok
 from harness.deployment import Deployment
-from harness.environments.api import Capability, MissingCapability
+from harness.environments import docker, local
+from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
+from harness.environments.docker import DockerEnvironment
 from harness.environments.local import LocalEnvironment
+from harness.environments.own_disk import NEEDS_ROOT
 from harness.faults import fault_packages
 from harness.options import Options
 from harness.targets.api import plan
 from harness.targets.reference import ReferenceTarget
+from harness.worlds import capabilities_of
 from nemeses.nodes import ALL
 from nemeses.power import power_fault
 
@@ -31,12 +36,32 @@ def test_all_brokers_are_struck_together_and_all_come_back() -> None:
     assert not cluster.dead
 
 
-def test_an_environment_that_cannot_refuses_by_name() -> None:
-    options = Options(environment="local", seed=1, nemesis=("power",))
-    environment = LocalEnvironment.__new__(LocalEnvironment)
+@pytest.mark.parametrize("made", [LocalEnvironment, DockerEnvironment])
+def test_an_environment_that_cannot_refuses_by_name(
+    made: type[LocalEnvironment | DockerEnvironment],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As without root."""
+    for module in (local, docker):
+        monkeypatch.setattr(module, "lacking", lambda: {Capability.POWER_LOSS: NEEDS_ROOT})
+    environment = made(tmp_path)
+    options = Options(environment=environment.name, seed=1, nemesis=("power",))
     cluster = Deployment(environment, ReferenceTarget(), options.settings())
-    with pytest.raises(MissingCapability, match=r"local cannot do power-loss.*--nemesis power"):
+    why = rf"{environment.name} cannot do power-loss, which --nemesis power needs: needs root"
+    with pytest.raises(MissingCapability, match=why):
         fault_packages(("power",), cluster, environment, 1)
+    assert not capabilities_of("local") & SIMULATED_ONLY
+
+
+def test_machines_have_disks_of_their_own_only_where_power_may_be_lost() -> None:
+    for nemesis in (("power",), ("kill", "power"), ("kill-then-power",), ("power-loss", "start")):
+        assert Options(environment="local", seed=1, nemesis=nemesis).loses_power
+    for nemesis in (("none",), ("kill", "partition"), ("partition-then-kill",)):
+        assert not Options(environment="local", seed=1, nemesis=nemesis).loses_power
+    ordered = Options(environment="local", seed=1, nemesis=("power-then-kill",))
+    assert ordered.settings().sync_flush
+    assert not ordered.suspended()
 
 
 def test_the_package_needs_power_loss_and_brokers_sync_then() -> None:

@@ -9,6 +9,8 @@ import msgspec
 import pytest
 
 from harness.environments.api import EnvironmentUnavailable, Role
+from harness.judging import absent, checkers_of
+from harness.options import Options
 from harness.targets.api import Settings, Topology, plan
 from harness.targets.rocketmq import libraries as jars
 from harness.targets.rocketmq.libraries import LIST, libraries
@@ -206,3 +208,15 @@ def test_their_logs_go_to_the_nodes_log(release: str, package: str) -> None:
     asyncio.run(RocketMQTarget(Version(release)).install(Machine()))  # type: ignore[arg-type]
     assert f'class="{package}'.encode() in put["/d/logback.xml"]
     assert ("/d/conf/logback_broker.xml" in put) == (release == "5.0.0")
+
+
+def test_what_a_release_without_ids_cannot_show_is_not_judged() -> None:
+    old = Options(environment="local", seed=1, target="rocketmq:5.1.0")
+    new = Options(environment="local", seed=1, target="rocketmq:5.1.1")
+    assert {"S1", "S2", "S4", "S7", "S9", "S14", "N1"} <= set(absent(old))
+    assert not {"S6", "S10", "S11", "S13", "L1"} & set(absent(old))
+    assert absent(new) == []
+    judged = {claim for checker in checkers_of(old) for claim in checker.claims}
+    assert judged - set(absent(old)) == {"S6", "S10", "S11", "S12", "S13", "L1", "L2"}
+    assert not old.context().has_ids
+    assert new.context().has_ids

@@ -1,0 +1,171 @@
+"""Scenarios: when one is shown, how many clean trials call a release good, where a bug begins."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import scenario
+from harness.cli_types import Target
+from harness.scenario import (
+    Scenario,
+    Tally,
+    Trial,
+    Trials,
+    between,
+    bisect,
+    clean_needed,
+    scenario_of,
+    show_scenario,
+)
+from harness.schedule.items import Act, Header, Known, Schedule, ScheduleError, When, Who, decode
+
+KNOWN = Known(bad="rocketmq:5.5.0", good="rocketmq:5.3.1", shows=("S6/lost-tail",))
+SCRIPT = Schedule(
+    header=Header(name="test", known=KNOWN),
+    acts=(Act(id="k", f="kill", when=When(at=1), who=Who(part="master")),),
+)
+A = scenario.Scenario("test", SCRIPT, KNOWN)
+
+
+class Canned(Trials):
+    """Trials whose outcomes are given: target to what its trials come to, the last one for ever."""
+
+    def __init__(self, folder: Path, outcomes: Mapping[str, str], script: Scenario = A) -> None:
+        super().__init__(script, folder, environment="local", say=lambda _: None)
+        self.outcomes = outcomes
+        self.ran: list[str] = []
+
+    def _run(self, target: str, *, faults: bool) -> None:
+        letters = self.outcomes[target if faults else "calm"]
+        count = len(self.of(target, faults=faults))
+        letter = letters[min(count, len(letters) - 1)]
+        came: Any = {"b": "bad", "c": "clean", "f": "failed"}[letter]
+        digest = self._digest(faults=faults)
+        self.ran.append(target)
+        self._keep(
+            Trial(target=target, environment="local", faults=faults, came=came, digest=digest)
+        )
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "calm", "shown", "counts"),
+    [
+        ("b", "c", "c", True, (3, 3, 1)),
+        ("cbcbcb", "c", "c", True, (6, 6, 2)),
+        ("cccccccbbc", "c", "c", False, (10, 10, 3)),
+        ("b", "ccb", "c", False, (3, 3, 1)),
+        ("b", "c", "b", False, (3, 3, 1)),
+        ("fbfbb", "fc", "c", True, (3, 3, 1)),
+        ("f", "c", "c", False, (0, 0, 1)),
+    ],
+)
+def test_when_it_is_shown(
+    tmp_path: Path, bad: str, good: str, calm: str, shown: bool, counts: tuple[int, ...]
+) -> None:
+    outcomes = {"rocketmq:5.5.0": bad, "rocketmq:5.3.1": good, "calm": calm}
+    found = show_scenario(Canned(tmp_path, outcomes), times=10)
+    assert found.control is not None
+    assert found.holds is shown
+    assert (found.bad.trials, found.good.trials, found.control.trials) == counts
+
+
+def test_what_was_done_is_not_done_again(tmp_path: Path) -> None:
+    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "calm": "c"}
+    first = Canned(tmp_path, outcomes)
+    show_scenario(first, times=10)
+    again = Canned(tmp_path, outcomes)
+    assert show_scenario(again, times=10).holds
+    assert (len(first.ran), again.ran) == (7, [])
+
+
+def test_another_schedule_is_another_trial(tmp_path: Path) -> None:
+    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "calm": "c"}
+    show_scenario(Canned(tmp_path, outcomes), times=10)
+    longer = Schedule(header=Header(known=KNOWN, length=61), acts=SCRIPT.acts)
+    again = Canned(tmp_path, outcomes, Scenario("test", longer, KNOWN))
+    show_scenario(again, times=10)
+    assert len(again.ran) == 7
+
+
+def test_one_without_faults_needs_no_trial_without_them(tmp_path: Path) -> None:
+    calm = Scenario("test", Schedule(header=SCRIPT.header), KNOWN)
+    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c"}
+    found = show_scenario(Canned(tmp_path, outcomes, calm), times=10)
+    assert found.control is None
+    assert found.holds
+
+
+@pytest.mark.parametrize(
+    ("bad", "trials", "needed"), [(3, 3, 2), (3, 10, 8), (3, 6, 5), (10, 10, 1), (1, 10, 21)]
+)
+def test_how_many_clean_trials_call_a_release_good(bad: int, trials: int, needed: int) -> None:
+    rate = (bad + 0.5) / (trials + 1)
+    assert clean_needed(Tally(bad, trials)) == needed
+    assert (1 - rate) ** needed < 0.05 <= (1 - rate) ** (needed - 1)
+
+
+def test_the_releases_between_two() -> None:
+    assert between("rocketmq:5.2.0", "rocketmq:5.3.1") == [
+        "rocketmq:5.2.0", "rocketmq:5.3.0", "rocketmq:5.3.1"
+    ]  # fmt: skip
+    assert between("rocketmq:5.4.0:jraft", "rocketmq:5.3.3:jraft") == [
+        "rocketmq:5.4.0:jraft", "rocketmq:5.3.3:jraft"
+    ]  # fmt: skip
+    for good, bad in (("rocketmq:5.2.0", "rocketmq:5.2.0"),
+                      ("rocketmq:5.2.0:jraft", "rocketmq:5.3.3")):  # fmt: skip
+        with pytest.raises(ValueError, match="two releases with the same back end"):
+            between(good, bad)
+
+
+def test_a_bisection_finds_where_it_begins(tmp_path: Path) -> None:
+    targets = between("rocketmq:5.1.0", "rocketmq:5.5.0")
+    for first_bad in range(1, len(targets)):
+        outcomes = {t: "b" if n >= first_bad else "c" for n, t in enumerate(targets)}
+        trials = Canned(tmp_path / str(first_bad), outcomes)
+        said: list[str] = []
+        found = bisect(trials, targets, said.append)
+        assert (found.good, found.bad) == (targets[first_bad - 1], targets[first_bad])
+        assert (
+            said[0]
+            == "rocketmq:5.5.0 is bad in 3 of 3 (44% to 100%): 2 clean trials call a release good"
+        )
+        assert len(set(trials.ran)) <= 6
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        ("cc", "rocketmq:5.3.3 is not bad: 0 of 10 (0% to 28%)"),
+        ("bb", "rocketmq:5.3.1 is bad as well"),
+        ("fb", "rocketmq:5.3.1 does not come up"),
+    ],
+)
+def test_a_bisection_whose_ends_are_wrong_says_so(tmp_path: Path, ends: str, why: str) -> None:
+    outcomes = {"rocketmq:5.3.1": ends[0], "rocketmq:5.3.2": "c", "rocketmq:5.3.3": ends[1]}
+    targets = between("rocketmq:5.3.1", "rocketmq:5.3.3")
+    found = bisect(Canned(tmp_path, outcomes), targets, lambda _: None)
+    assert (found.open, found.good, found.bad) == (why, "", "")
+
+
+def test_every_scenario_can_be_read_and_says_what_it_shows() -> None:
+    for name in scenario.names():
+        known = scenario_of(name).known
+        assert known.shows or known.slower_ms
+        for target in (known.bad, known.good):
+            assert Target().convert(target, None, None) == target
+
+
+def test_a_schedule_that_shows_nothing_known_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text('{"item": "header"}\n')
+    with pytest.raises(ScheduleError, match="does not say what it is known to show"):
+        scenario_of(str(path))
+    with pytest.raises(ScheduleError, match="no scenario 'none'; there are: "):
+        scenario_of("none")
+
+
+def test_a_header_with_an_unknown_field_of_what_is_known_is_refused() -> None:
+    with pytest.raises(ScheduleError, match="line 1"):
+        decode(b'{"item": "header", "known": {"bad": "a", "good": "b", "showz": []}}\n')

@@ -1,0 +1,112 @@
+"""Workload offsets: consumer groups that move on, and ask from time to time how far they are.
+
+A key is a consumer group of one process, on one queue: a process commits one place after the other
+to its master, each one further, and a process that nobody knows about any more (`info`) leaves its
+key to nobody, so that no late commit can undo a later one. Any process of a thread asks for the
+place of any key of the thread. Operations (`histories.observed`):
+
+    commit-place   [key, place]   ok: the master has taken note
+    fetch-place    key            ok: [key, place], 0 for none
+
+Brokers copy places from their master every few seconds, not with the log. Claim: O1.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.client.outcome import Client, Ok, Outcome
+from harness.client.places import PlaceSession
+from harness.client.session import QueueName, RouteBook
+from harness.cluster import ClusterView, Workload
+from harness.environments.api import Role
+from harness.generator import PENDING, Context, Generator, Step
+from harness.generators import each_thread
+from histories.observed import COMMIT_PLACE, FETCH_PLACE
+from histories.op import Op
+
+TOPIC = "maxq-offsets"
+QUEUES = 2  # of each broker set
+GAP_NS = 400_000_000
+FETCHES = 0.5  # of the operations of a process that has committed
+
+
+class Moves(msgspec.Struct, frozen=True):
+    """One thread: its keys so far, and how far the present one is."""
+
+    gap_ns: int = GAP_NS
+    next_ns: int = 0
+    keys: tuple[int, ...] = ()
+    place: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        time = max(ctx.time, self.next_ns)
+        if process not in self.keys:
+            after = msgspec.structs.replace(self, keys=(*self.keys, int(process)), place=1)
+            return Op("invoke", process, COMMIT_PLACE, [process, 1], time=time), after
+        if ctx.rng.random() < FETCHES:
+            key = self.keys[ctx.rng.randrange(len(self.keys))]
+            return Op("invoke", process, FETCH_PLACE, key, time=time), self
+        place = self.place + 1
+        after = msgspec.structs.replace(self, place=place)
+        return Op("invoke", process, COMMIT_PLACE, [process, place], time=time), after
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.type == "invoke":
+            return self
+        return msgspec.structs.replace(self, next_ns=event.time + self.gap_ns)
+
+
+class Mover:
+    """Commits and asks."""
+
+    def __init__(self, session: PlaceSession, sets: Sequence[str]) -> None:
+        self._session = session
+        self._sets = sets
+
+    async def open(self) -> None:
+        """Connections are made when first needed."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        key = op.value if op.f == FETCH_PLACE else op.value[0]
+        queue = QueueName(TOPIC, self._sets[key % len(self._sets)], key % QUEUES)
+        name = f"maxq-{key}"
+        if op.f == FETCH_PLACE:
+            found = await self._session.fetch(queue, name)
+            return Ok([key, found.value], ext=found.ext) if isinstance(found, Ok) else found
+        done = await self._session.commit(queue, name, op.value[1])
+        return Ok(op.value, ext=done.ext) if isinstance(done, Ok) else done
+
+    async def close(self) -> None:
+        self._session.close()
+
+
+def offsets_workload(
+    cluster: ClusterView, routes: RouteBook, group: asyncio.TaskGroup, *, clients: int
+) -> Workload:
+    """Make the workload.
+
+    Args:
+        cluster: where it runs.
+        routes: where its queues live.
+        group: the run's tasks.
+        clients: threads.
+    """
+    sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
+
+    def client(thread: int) -> Client:
+        return Mover(PlaceSession(routes, cluster.dial, group), sets)
+
+    return Workload(
+        name="offsets",
+        threads=clients,
+        generator=each_thread(Moves()),
+        final_generator=None,
+        client=client,
+        topics={TOPIC: QUEUES},
+        turns=each_thread(Moves(gap_ns=0)),
+    )
