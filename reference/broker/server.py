@@ -107,11 +107,7 @@ class Broker:
             settings, host, store, tables, membership, group, is_ordered=locks.is_held
         )
         schedule = Schedule(host, store, tables, membership, config.delay_levels())
-        transactions = Transactions(
-            config, host, store, tables, membership, requests.clients,
-            enough_in_sync=requests.enough_in_sync, knows_the_end=requests.knows_the_end,
-            known_topic=requests.known_topic,
-        )  # fmt: skip
+        transactions = Transactions(config, host, store, tables, membership, requests)
         parts = (
             requests,
             transactions,

@@ -15,17 +15,16 @@ Source: RocketMQ ``EndTransactionProcessor``, ``TransactionalMessageServiceImpl.
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
 
 import msgspec
 
 from reference.broker import transaction
-from reference.broker.clients import Clients
 from reference.broker.half_queue import HalfQueue
 from reference.broker.membership import Membership
 from reference.broker.reached import reached
 from reference.broker.reading import record_at
 from reference.broker.refusal import Refusal
+from reference.broker.requests import Requests
 from reference.broker.store import Store, Stored
 from reference.broker.topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, Tables
 from reference.broker.transaction import GROUP, NOT_FOUND, QUEUE, Half
@@ -59,10 +58,7 @@ class Transactions:
         store: where half messages are.
         tables: remembers how far they are done with.
         membership: role and address.
-        clients: the producers.
-        enough_in_sync: whether there are as many replicas as ``minInSyncReplicas`` asks for.
-        knows_the_end: whether this master knows what was confirmed before its term.
-        known_topic: makes a topic where there is none of its name.
+        requests: knows the producers, and in what situation the broker is; makes topics.
     """
 
     def __init__(
@@ -72,21 +68,14 @@ class Transactions:
         store: Store,
         tables: Tables,
         membership: Membership,
-        clients: Clients,
-        *,
-        enough_in_sync: Callable[[], bool],
-        knows_the_end: Callable[[], bool],
-        known_topic: Callable[[str], Awaitable[object]],
+        requests: Requests,
     ) -> None:
         self._config = config
         self._node = node
         self._store = store
         self._tables = tables
         self._membership = membership
-        self._clients = clients
-        self._enough_in_sync = enough_in_sync
-        self._knows_the_end = knows_the_end
-        self._known_topic = known_topic
+        self._requests = requests
         self._term: int | None = None  # the master epoch that the rest is of
         self._core = HalfQueue(QueueOffset(0), QueueOffset(0))
 
@@ -136,7 +125,7 @@ class Transactions:
         if message is None:
             return NOT_FOUND
         waits = message.property_map().get(props.WAIT) != "false"
-        if waits and not self._enough_in_sync():
+        if waits and not self._requests.enough_in_sync():
             return "in-sync replicas not enough"
         stored = self._put(message)
         if stored is None:
@@ -173,7 +162,7 @@ class Transactions:
             return
         self._begin()
         term = self._term
-        if not await self._read_all() or not self._knows_the_end():
+        if not await self._read_all() or not self._requests.knows_the_end():
             return
         self._remember()
         now, timeout_ms = self._node.wall_ms(), self._config.transaction_time_out
@@ -239,7 +228,7 @@ class Transactions:
 
     async def _give_up(self, due: Half) -> None:
         """Put the half message where an operator may find it, and end it."""
-        await self._known_topic(GIVEN_UP_TOPIC)
+        await self._requests.known_topic(GIVEN_UP_TOPIC)
         if not self._leads():
             return
         waiting = self._waiting(due)
@@ -273,7 +262,7 @@ class Transactions:
     def _ask(self, waiting: Message) -> None:
         asked = transaction.question(waiting, self._config.broker_name)
         group = waiting.property_map().get(props.PGROUP, "")
-        members = self._clients.producers.get(group, {})
+        members = self._requests.clients.producers.get(group, {})
         name = transaction.producer_of(waiting, sorted(members))
         channel = None if name is None else members[name].channel
         if asked is None or not isinstance(channel, Connection):
