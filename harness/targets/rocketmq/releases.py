@@ -81,7 +81,8 @@ def excluded(target: str, environment: str, mutant: str) -> str:
 def lacks_ids(target: str) -> bool:
     """Whether brokers of a target have no ids of their own: whoever asks controllers about them is
     told addresses."""
-    return target != REFERENCE and ordered(parse(target).release) < ordered(IDS_SINCE)
+    found = _SPELLED.fullmatch(target)
+    return found is not None and ordered(found["release"]) < ordered(IDS_SINCE)
 
 
 def ordered(release: str) -> tuple[int, ...]:
