@@ -31,6 +31,7 @@ from reference.wire.node_headers import (
 from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
 
 TOPIC_TIMEOUT_S = 30.0
+COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
 ELECT_TIMEOUT_S = 20.0
 ANSWERS_MAX = 3  # of an order to elect, that are told
 
@@ -289,25 +290,43 @@ class Inquiry:
                     attributes=attributes or None,
                 )
                 request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
-                for broker in self.by_role(Role.BROKER):
-                    await self._create_topic(pool, broker.name, request)
+                brokers = [broker.name for broker in self.by_role(Role.BROKER)]
+                left = [b for b in brokers if not await self._create_topic(pool, b, request)]
+                # A set whose master dies before its slaves have copied the topic has lost it.
+                await until(partial(self._known, pool, left, topic), COPY_TIMEOUT_S)
                 if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
                     raise SetupFailed(
                         f"topic {topic} is not routed to every broker set after "
                         f"{START_TIMEOUT_S:.0f} s"
                     )
 
-    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> None:
+    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> bool:
+        """Create a topic on one broker; false where a slave leaves that to its master."""
         address = self._nodes.address(broker)
         try:
             answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
-            refused = answer.code != ResponseCode.SUCCESS and await _leads(pool, address)
+            made = answer.code == ResponseCode.SUCCESS
+            refused = not made and await _leads(pool, address)
         except (OSError, RemoteProtocolError) as error:
             what = f"cannot make a topic: {type(error).__name__} {error}"
             raise SetupFailed(await self._nodes.told(broker, what)) from None
         if refused:
             what = f"refuses a topic: {answer.code} {answer.remark}"
             raise SetupFailed(await self._nodes.told(broker, what))
+        return made
+
+    async def _known(self, pool: Pool, brokers: list[str], topic: str) -> bool:
+        """Whether brokers have a topic."""
+        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=topic)))
+        try:
+            for broker in brokers:
+                address = self._nodes.address(broker)
+                answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                if answer.code != ResponseCode.SUCCESS:
+                    return False
+        except (OSError, RemoteProtocolError):
+            return False
+        return True
 
     async def _routed(self, pool: Pool, topic: str) -> bool:
         sets = {n.broker_set for n in self.by_role(Role.BROKER)}

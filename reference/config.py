@@ -129,6 +129,9 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     flush_consumer_offset_interval: Millis = 5000  # ms
     flush_delay_offset_interval: Millis = 10_000  # ms
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    transaction_time_out: Millis = 6000  # ms until a half message is asked about
+    transaction_check_max: Annotated[int, Meta(ge=1, le=1000)] = 15
+    transaction_check_interval: Millis = 30_000  # ms
     long_polling_enable: bool = True
     short_polling_time_mills: Millis = 1000  # ms
     auto_create_topic_enable: bool = True

@@ -19,7 +19,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     (
         "pytest",
         "-m",
-        "not java and not serial and not spark",
+        "not rocketmq and not serial and not spark",
         "--numprocesses",
         "2",
         "--dist",
@@ -30,7 +30,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     # A JVM, or a cluster in containers, takes a core for itself, and others beside it miss their
     # bounds: one at a time. Campaigns take minutes: they run by `pytest -m campaign`, not at every
     # change.
-    ("pytest", "-m", "(java or serial or spark) and not campaign", "--durations", "5"),
+    ("pytest", "-m", "(rocketmq or serial or spark) and not campaign", "--durations", "5"),
 )
 
 

@@ -132,8 +132,8 @@ class Requests:
         answer = self._store_sent(request, connection, dead, topic, situation)
         return answer if isinstance(answer, Frame | None) else await answer
 
-    async def known_topic(self, name: str, *, queues: int) -> TopicConfig:
-        """A topic that belongs to a group, made where there is none yet."""
+    async def known_topic(self, name: str, *, queues: int = 1) -> TopicConfig:
+        """A topic that belongs to a group, or to this broker, made where there is none yet."""
         if name not in self._tables.topics:
             await self._tables.put_topic(
                 TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
@@ -231,6 +231,10 @@ class Requests:
             in_sync_count_min=self._config.min_in_sync_replicas,
             body_bytes_max=self._config.max_message_size,
         )
+
+    def enough_in_sync(self) -> bool:
+        """Whether the SyncStateSet has as many members as ``minInSyncReplicas`` asks for."""
+        return self._in_sync_count() >= self._config.min_in_sync_replicas
 
     def _in_sync_count(self) -> int:
         """Members of the SyncStateSet, as its master knows it; alone a master is in sync."""
@@ -353,7 +357,7 @@ class Requests:
     def _found(self, request: Frame, h: headers.PullRequest, found: pull.Found) -> Reply:
         first, end = self._store.bounds(h.topic, h.queue_id)
         code, next_offset = found.code, found.next_offset
-        if code != ResponseCode.SUCCESS and not self._knows_the_end():
+        if code != ResponseCode.SUCCESS and not self.knows_the_end():
             # Who is not master never says that nothing is there: the master may know more. Nor
             # does a master that does not know yet what of its log was confirmed before its term.
             code, next_offset = ResponseCode.PULL_RETRY_IMMEDIATELY, QueueOffset(h.queue_offset)
@@ -367,7 +371,8 @@ class Requests:
         self._store.figures.on_pull(len(found.units))
         return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)
 
-    def _knows_the_end(self) -> bool:
+    def knows_the_end(self) -> bool:
+        """Whether this is a master that knows what was confirmed before its term."""
         replication = self._membership.replication
         if self._membership.role != "master" or replication is None:
             return self._membership.role == "master"

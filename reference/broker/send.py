@@ -9,7 +9,7 @@ Source: RocketMQ ``AbstractSendMessageProcessor``, ``SendMessageProcessor``, ``H
 
 from collections.abc import Container, Mapping, Sequence
 
-from reference.broker import delay
+from reference.broker import delay, transaction
 from reference.broker.refusal import Refusal
 from reference.broker.topics import DEFAULT_TOPIC, FORBIDDEN_TOPICS, RETRY_PREFIX, name_fault
 from reference.records import LocalProtocolError, Record, RemoteProtocolError
@@ -17,7 +17,13 @@ from reference.wire import property as props
 from reference.wire.bodies import SubscriptionGroupConfig
 from reference.wire.codes import ResponseCode
 from reference.wire.headers import SendRequest
-from reference.wire.message import TRANSACTION_MASK, Message, decode_batch
+from reference.wire.message import (
+    TRANSACTION_MASK,
+    TRANSACTION_NONE,
+    TRANSACTION_PREPARED,
+    Message,
+    decode_batch,
+)
 from reference.wire.route import PERM_INHERIT, TopicConfig
 
 TIMER_PROPERTIES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
@@ -125,7 +131,7 @@ def accept(
         else:
             raw.pop(props.POP_CK, None)
             own = props.encode({**additions, **raw, **_forced(additions)})
-            messages = [_delayed(_with(template, body, own, h.flag), raw, levels)]
+            messages = [_waiting(_with(template, body, own, h.flag), raw, levels)]
     except (LocalProtocolError, RemoteProtocolError) as error:
         return _illegal(str(error))
     if h.batch:
@@ -168,7 +174,10 @@ def _template(
     )
 
 
-def _delayed(message: Message, properties: Mapping[str, str], levels: delay.Levels) -> Message:
+def _waiting(message: Message, properties: Mapping[str, str], levels: delay.Levels) -> Message:
+    """What is stored for a message that waits for something; itself, if it does not."""
+    if transaction.is_half(properties):
+        return transaction.half(message)
     level = delay.level_of(properties)
     return delay.scheduled(message, level, levels) if level else message
 
@@ -191,13 +200,11 @@ def _target_fault(
 def _content_fault(
     h: SendRequest, body: bytes, raw: Mapping[str, str], s: Situation
 ) -> Refusal | None:
-    why = _delay_fault(raw, batch=bool(h.batch)) or _not_here(raw)
+    why = _delay_fault(raw, batch=bool(h.batch)) or _not_here(raw) or _half_fault(h, raw)
     if not body:
         why = "message body is empty"
     elif len(body) > s.body_bytes_max:
         why = f"message body of {len(body)} bytes, at most {s.body_bytes_max}"
-    elif h.sys_flag & TRANSACTION_MASK:
-        why = "transactions are not supported"
     elif h.batch and h.topic.startswith(RETRY_PREFIX):
         why = "a batch to a retry topic"
     return _illegal(why) if why else None
@@ -216,15 +223,27 @@ def _not_here(properties: Mapping[str, str]) -> str | None:
     delayed = delay.level_of(properties) > 0  # which wins over a timer
     if not delayed and any(p in properties for p in TIMER_PROPERTIES):
         return "timer messages are not supported"
-    if properties.get(props.TRAN_MSG) == "true":
-        return "transactions are not supported"
     return None
+
+
+def _half_fault(h: SendRequest, properties: Mapping[str, str]) -> str | None:
+    """Why a message cannot be the half of a transaction that it says to be."""
+    state = h.sys_flag & TRANSACTION_MASK
+    if not transaction.is_half(properties):
+        return "in a transaction by its sysFlag only" if state else None
+    if state not in (TRANSACTION_NONE, TRANSACTION_PREPARED):
+        return f"sysFlag of an ended transaction: {h.sys_flag}"
+    if h.batch or h.topic.startswith(RETRY_PREFIX):
+        return "a half message in a batch, or to a retry topic"
+    return "a half message cannot be delayed" if delay.level_of(properties) else None
 
 
 def _batch_fault(elements: Sequence[Message]) -> Refusal | None:
     for element in elements:
         why = _delay_fault(element.property_map(), batch=True)
         why = why or _not_here(element.property_map())
+        if transaction.is_half(element.property_map()):
+            why = "a half message"
         if element.properties.endswith(b"\0"):
             why = "properties end in a zero byte, which a recovery takes for a torn write"
         if why:

@@ -1,8 +1,9 @@
 """The broker: one process that stores messages and answers clients, and its way through life.
 
 This module owns the start, the ports, the periodic work and the stop; the requests themselves are
-in `requests`, `send_back`, `offsets` and `lock_quorum` (clients), `admin`, `topic_admin`,
-`group_admin` and `lookup` (operators) and `metadata` (slaves); `schedule` delivers what is delayed.
+in `requests`, `send_back`, `transactions`, `offsets` and `lock_quorum` (clients), `admin`,
+`topic_admin`, `group_admin`, `offset_reset` and `lookup` (operators) and `metadata` (slaves);
+`schedule` delivers what is delayed.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from reference.broker.lookup import Lookup
 from reference.broker.membership import Membership
 from reference.broker.metadata import Metadata
 from reference.broker.metadata_sync import TICK_S, MetadataSync
+from reference.broker.offset_reset import OffsetReset
 from reference.broker.offsets import Offsets
 from reference.broker.requests import Requests
 from reference.broker.schedule import TICK_S as DELIVERY_TICK_S
@@ -27,6 +29,7 @@ from reference.broker.send_back import SendBack
 from reference.broker.store import Store
 from reference.broker.topic_admin import TopicAdmin
 from reference.broker.topics import Tables
+from reference.broker.transactions import Transactions
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import dispatcher, every, now_ns
@@ -104,14 +107,17 @@ class Broker:
             settings, host, store, tables, membership, group, is_ordered=locks.is_held
         )
         schedule = Schedule(host, store, tables, membership, config.delay_levels())
+        transactions = Transactions(config, host, store, tables, membership, requests)
         parts = (
             requests,
+            transactions,
             locks,
             SendBack(settings, host, store, tables, membership, requests),
             Admin(settings, host, store, tables, membership, schedule, mutant=self._mutant),
             TopicAdmin(config, store, tables, membership),
             GroupAdmin(config, store, tables, requests.clients),
             Offsets(store, tables),
+            OffsetReset(config, store, tables, requests.clients),
             Lookup(store, tables),
             Metadata(tables),
             HaAdmin(config, host, store, membership),
@@ -132,6 +138,7 @@ class Broker:
         group.create_task(every(SAMPLE_S, lambda: store.figures.sample(now_ns())))
         group.create_task(every(10.0, requests.expire_clients))
         group.create_task(every(10.0, locks.expire))
+        group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
         sync = MetadataSync(pool, tables, host, membership.followed)
         group.create_task(every(TICK_S, sync.tick))
         if locks.polls:

@@ -37,11 +37,13 @@ RETRY_PREFIX, DLQ_PREFIX = "%RETRY%", "%DLQ%"
 TOPIC_CHARS_MAX, RETRY_TOPIC_CHARS_MAX = 127, 255
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # where delayed messages wait
+HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"  # where half messages wait
+OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"  # which of them wait no more
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"  # what nobody ended
 # System topics that clients may not send to; RocketMQ's TopicValidator.
 FORBIDDEN_TOPICS = frozenset(
-    {SCHEDULE_TOPIC, "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-     "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
-)  # fmt: skip
+    {SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
+)
 
 SYSTEM_TOPICS = FORBIDDEN_TOPICS | {DEFAULT_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC"}
 SYSTEM_PREFIX = "rmq_sys_"

@@ -270,6 +270,16 @@ class ConsumeStats(Body):
         return _with_queue_keys(self)
 
 
+class ResetOffsets(Body):
+    """Answer to 222, and body of 220. Keys are queues as `MessageQueue.key` writes them."""
+
+    offset_table: dict[str, int] = {}
+
+    def to_json(self) -> bytes:
+        """Write JSON with queues as keys, which is none."""
+        return _with_queue_keys(self)
+
+
 def _with_queue_keys(body: Body) -> bytes:
     plain = msgspec.to_builtins(body, str_keys=True)
     return lenient_json.dumps_object_keys(without_nulls(plain))

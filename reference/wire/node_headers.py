@@ -90,6 +90,17 @@ class DeleteGroupRequest(Header):
     clean_offset: bool | None = None
 
 
+class ResetOffsetRequest(Header):
+    """222, and 220 to consumers. `timestamp` -1: the end; without `is_force` only backwards."""
+
+    topic: str
+    group: str
+    timestamp: Int64
+    is_force: bool = True
+    queue_id: Int32 | None = None
+    offset: Int64 | None = None
+
+
 class ProducerGroupRequest(Header):
     """204."""
 

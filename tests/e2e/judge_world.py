@@ -55,8 +55,9 @@ class Sent(NamedTuple):
 class Judge:
     """The JVM. Facts are kept as lines, in the order of their arrival."""
 
-    def __init__(self, class_path: Sequence[str], namesrv: str, home: Path) -> None:
+    def __init__(self, class_path: Sequence[str], namesrv: str, home: Path, release: str) -> None:
         home.mkdir(exist_ok=True)
+        self.release = release
         self._log = (home / "judge.log").open("wb")
         self.process = subprocess.Popen(
             [
@@ -257,7 +258,7 @@ class Cluster:
 
 @contextlib.contextmanager
 def judged(
-    folder: Path, class_path: Sequence[str], **broker_settings: object
+    folder: Path, class_path: Sequence[str], release: str, **broker_settings: object
 ) -> Iterator[tuple[Cluster, Judge]]:
     """A running cluster and its judge; both must end well."""
     cluster = Cluster(folder, broker_settings)
@@ -265,7 +266,7 @@ def judged(
     code, codes = 0, dict[str, int]()
     try:
         cluster.start()
-        judge = Judge(class_path, cluster.namesrv, folder / "judge")
+        judge = Judge(class_path, cluster.namesrv, folder / "judge", release)
         yield cluster, judge
     finally:
         if judge is not None:

@@ -4,8 +4,7 @@ Our own client shares its codec with our nodes; the Java client shares nothing w
 shows what a mirrored mistake would hide. `java/Exchange.java` does what a user does and prints
 what the library reports; this module starts the cluster and judges the lines.
 
-All traffic stays on 127.0.0.1. Jars come from Maven Central once and are kept in ``.cache/java``.
-Times are seconds.
+All traffic stays on 127.0.0.1. Times are seconds.
 """
 
 import asyncio
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from java_jars import CACHE, COMPILE_S, FETCH_S, LIST, cached, compiled, fetch_jars, need
+from java_jars import COMPILE_S, FETCH_S, compiled
 from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
 from reference import rpc
@@ -27,21 +26,15 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.route import TopicRouteData
 
-RELEASES = ("5.5.0",)  # 5.3.3 and 5.1.1 pass as well; one is enough for every run
 CLUSTER, BROKERS = "maxq-java", ("ja", "jb")
 QUEUES, SENDS, BATCH = 4, 100, 5  # as in Exchange.java
 READY_S, EXCHANGE_S = 20, 60
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def class_path(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, str]:
+@pytest.fixture(scope="module")
+def class_path(release: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     """The compiled program and the client's jars."""
-    need("java", "javac", "mvn")
-    release: str = request.param
-    jars = cached(CACHE / release, lambda folder: fetch_jars(release, folder))
-    return compiled("Exchange.java", jars, tmp_path_factory.mktemp("classes"))
+    return compiled("Exchange.java", release, tmp_path_factory.mktemp("classes"))
 
 
 # --- the cluster ---------------------------------------------------------------------------------
@@ -186,7 +179,7 @@ def by_queue(messages: list[Got]) -> dict[tuple[str, int], list[int]]:
     return queues
 
 
-@pytest.mark.java
+@pytest.mark.rocketmq
 @pytest.mark.timeout(FETCH_S + COMPILE_S + READY_S + EXCHANGE_S + 60)
 def test_java_client_exchanges_messages(
     class_path: tuple[str, str], namesrv: str, tmp_path: Path
@@ -233,63 +226,3 @@ def test_java_client_exchanges_messages(
     assert sorted(subscribed) == sorted(m for m in assigned if m.tag == "even")
     for offsets in by_queue(subscribed).values():
         assert offsets == sorted(offsets)
-
-
-# --- the cache -----------------------------------------------------------------------------------
-
-
-def write_jar(folder: Path) -> None:
-    (folder / "a.jar").write_bytes(b"whole")
-
-
-def test_jars_are_fetched_once_and_again_when_damaged(tmp_path: Path) -> None:
-    fetched: list[Path] = []
-
-    def fetch(folder: Path) -> None:
-        fetched.append(folder)
-        write_jar(folder)
-
-    folder = tmp_path / "5.5.0"
-    assert cached(folder, fetch) == cached(folder, fetch) == folder
-    assert len(fetched) == 1
-    (folder / "a.jar").write_bytes(b"who")  # cut short
-    cached(folder, fetch)
-    (folder / "a.jar").unlink()
-    cached(folder, fetch)
-    (folder / LIST).unlink()
-    cached(folder, fetch)
-    (folder / LIST).write_bytes(b"{")
-    cached(folder, fetch)
-
-    assert len(fetched) == 5
-    assert (folder / "a.jar").read_bytes() == b"whole"
-    assert [p.name for p in tmp_path.iterdir()] == ["5.5.0"]
-
-
-def test_an_interrupted_fetch_leaves_nothing(tmp_path: Path) -> None:
-    def interrupted(folder: Path) -> None:
-        write_jar(folder)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        cached(tmp_path / "5.5.0", interrupted)
-    assert list(tmp_path.iterdir()) == []
-
-    left = tmp_path / ".fetch-killed"  # what a killed fetch leaves
-    write_jar_in = left / "jars"
-    write_jar_in.mkdir(parents=True)
-    write_jar(write_jar_in)
-    os.utime(left, (0, 0))
-    cached(tmp_path / "5.5.0", write_jar)
-    assert [p.name for p in tmp_path.iterdir()] == ["5.5.0"]
-
-
-def test_a_faster_fetch_wins(tmp_path: Path) -> None:
-    folder = tmp_path / "5.5.0"
-
-    def overtaken(aside: Path) -> None:
-        write_jar(aside)
-        cached(folder, write_jar)  # somebody else finishes first
-
-    assert cached(folder, overtaken) == folder
-    assert [p.name for p in tmp_path.iterdir()] == ["5.5.0"]

@@ -1,8 +1,9 @@
 """RocketMQ's own clients and tools against a P-SAFE cluster of ours, one JVM for all of it.
 
-Producers of every kind, push consumers (concurrent, and in order under our locks), lite pull
-consumers, second tries and dead letters; mqadmin's tables, compared with what is true; and a master
-that is killed while consumers run. `java/Judge.java` does and reports, this module decides.
+Producers of every kind, push consumers (concurrent, and in order under our locks), pull and lite
+pull consumers, second tries and dead letters; mqadmin's tables, compared with what is true; and a
+master that is killed while consumers run. `java/Judge.java` does and reports, this module decides.
+Transactions are in `test_java_transactions`.
 
 Each test has topics and groups of its own and leaves the cluster with all replicas in sync. All
 traffic stays on 127.0.0.1. Times are seconds.
@@ -14,26 +15,28 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import pytest
-from java_jars import COMPILE_S, FETCH_S, compiled, need, server_jars
+from java_jars import COMPILE_S, FETCH_S, compiled
 from judge_world import CLUSTER, RECOVER_S, REPLICAS, SET, Cluster, Got, Judge, judged
 
-RELEASE = "5.5.0"
+QUICK = {
+    "messageDelayLevel": "1s 2s " + "1s " * 16,
+    "transactionTimeOut": 2000,
+    "transactionCheckInterval": 1000,
+}
 QUEUES, TRIES_MAX = 4, 2
 ARRIVE_S = 30
 BEFORE, AFTER = 150, 250  # messages of the stream before the master is killed, and after
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(FETCH_S + COMPILE_S + 180)]
+pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + COMPILE_S + 180)]
 World = tuple[Cluster, Judge]
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """The cluster and the JVM, shared: each takes seconds to start."""
-    need("java", "javac", "mvn")
     folder = tmp_path_factory.mktemp("judge")
-    class_path = compiled("Judge.java", server_jars(RELEASE), folder)
-    delays = "1s 2s " + "1s " * 16
-    with judged(folder, class_path, messageDelayLevel=delays) as (cluster, judge):
+    class_path = compiled("Judge.java", release, folder)
+    with judged(folder, class_path, release, **QUICK) as (cluster, judge):
         cluster.wait_in_sync()
         yield cluster, judge
 
@@ -129,6 +132,9 @@ def test_every_message_comes_once_per_group(world: World) -> None:
     consumers = ("once-push", "once-order", "once-pull")
     for consumer in consumers:
         wait_for(judge, consumer, [*bodies, *failing, *hopeless], ARRIVE_S)
+    judge.tell("pull", "once-by-hand", "once-by-hand", "once")
+    by_hand = Counter(m.body for m in judge.got("once-by-hand"))
+    assert by_hand == Counter([*bodies, *failing, *hopeless])
     judge.tell("poll", "dead-push", "dead-letters", "%DLQ%once-push")
     judge.tell("poll", "dead-order", "dead-letters-2", "%DLQ%once-order")
     for dead in ("dead-push", "dead-order"):
@@ -230,6 +236,29 @@ def test_tables_of_topics_and_groups(world: World) -> None:
     behind = progress(world, "told-readers", "told")
     assert {q: end for q, (end, _, _) in behind.items()} == ends
     assert sum(diff for _, _, diff in behind.values()) == 10
+    reset_offsets(world, "told-readers", "told", ends)
+
+
+def reset_offsets(world: World, group: str, topic: str, ends: dict[int, int]) -> None:
+    """resetOffsetByTime: of a group that is away by the tool itself, of one that is online by the
+    broker, which tells the consumer."""
+    cluster, judge = world
+    order = ("resetOffsetByTime", "-n", cluster.namesrv, "-g", group, "-t", topic, "-s")
+    judge.admin(*order, "0")
+    assert progress(world, group, topic) == {q: (end, 0, end) for q, end in ends.items()}
+    judge.tell("push", "reset", "concurrent", group, topic, TRIES_MAX)
+    bodies = [*(f"a-{i}" for i in range(30)), *(f"b-{i}" for i in range(10))]
+    wait_for(judge, "reset", bodies, ARRIVE_S)
+    lines = judge.admin(*order, "0")
+    assert {row[1]: row[2] for row in rows(lines)} == {str(queue): "0" for queue in ends}
+
+    def twice() -> bool:
+        times = Counter(m.body for m in judge.got("reset"))
+        return all(times[body] == 2 for body in bodies)
+
+    judge.until(twice, "everything once more", ARRIVE_S)
+    judge.tell("stop", "reset")
+    assert progress(world, group, topic) == {q: (end, end, 0) for q, end in ends.items()}
 
 
 def check_consumer(world: World, group: str, topic: str) -> None:
@@ -238,7 +267,7 @@ def check_consumer(world: World, group: str, topic: str) -> None:
     lines = judge.admin("consumerStatus", "-n", cluster.namesrv, "-g", group)
     assert "Same subscription in the same group of consumer" in lines
     assert "Rebalance OK" in lines
-    assert [row[2] for row in rows(lines)] == [f"V{RELEASE.replace('.', '_')}"]
+    assert [row[2] for row in rows(lines)] == [f"V{judge.release.replace('.', '_')}"]
     table = rows(judge.admin("statsAll", "-n", cluster.namesrv, "-t", topic))
     assert [row[:2] for row in table] == [[topic, group]]
     [row] = rows(judge.admin("queryMsgByKey", "-n", cluster.namesrv, "-t", topic, "-k", "a-7"))
@@ -278,6 +307,13 @@ def test_tables_of_brokers_and_controllers(world: World) -> None:
     assert cluster.controllers[meta["ControllerLeaderId"]] == meta["ControllerLeaderAddress"]
     peers = [line.partition("\t")[2] for line in lines if line.startswith("#Peer")]
     assert peers == [f"{name}:{address}" for name, address in cluster.controllers.items()]
+
+    lines = judge.admin("getControllerConfig", "-a", cluster.controllers["c1"])
+    config = dict(re.split(r"\s*=\s*", line, maxsplit=1) for line in lines if "=" in line)
+    known = {
+        key: config[key].strip() for key in ("controllerDLegerGroup", "controllerDLegerSelfId")
+    }
+    assert known == {"controllerDLegerGroup": CLUSTER, "controllerDLegerSelfId": "c1"}
 
     now = pairs(status_of(world, master))
     end = int(now["commitLogMaxOffset"])

@@ -11,7 +11,10 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.PullResult;
+import org.apache.rocketmq.client.consumer.PullStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -19,22 +22,27 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.impl.consumer.DefaultMQPushConsumerImpl;
 import org.apache.rocketmq.client.impl.factory.MQClientInstance;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.producer.TransactionSendResult;
 import org.apache.rocketmq.common.MixAll;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageClientExt;
 import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
 /**
  * Clients and tools of RocketMQ that do as they are told.
  *
  * <p>Usage: Judge NAMESRV. Commands come on stdin, one a line, words separated by tabs. What the
- * library reports goes to stdout, one fact a line, fields separated by tabs; test_java_judge.py
- * decides whether the facts are right. A command that is through prints "done" and itself.
+ * library reports goes to stdout, one fact a line, fields separated by tabs; the tests
+ * decide whether the facts are right. A command that is through prints "done" and itself.
  *
  * <p>A body "x!3" is not consumed before its fourth delivery; "x!99" never is.
  */
@@ -79,6 +87,9 @@ public final class Judge {
             case "stream": stream(w[1], w[2], w[3]); break;
             case "push": push(w[1], w[2], w[3], w[4], Integer.parseInt(w[5])); break;
             case "poll": poll(w[1], w[2], w[3]); break;
+            case "pull": pull(w[1], w[2], w[3]); break;
+            case "trade": trade(w[1], w[2]); break;
+            case "transact": transact(w[1], w[2], w[3], w[4], Integer.parseInt(w[5])); break;
             case "stop": stop(Arrays.asList(w).subList(1, w.length)); break;
             default: throw new IllegalArgumentException(w[0]);
         }
@@ -241,6 +252,59 @@ public final class Judge {
             r.getMessageQueue().getQueueId(), r.getQueueOffset());
     }
 
+    // --- transactions -----------------------------------------------------------------------
+
+    static final Map<String, TransactionMQProducer> traders = new ConcurrentHashMap<>();
+
+    /** Start a producer of transactions. */
+    static void trade(String name, String group) throws Exception {
+        TransactionMQProducer trader = new TransactionMQProducer(group);
+        trader.setNamesrvAddr(namesrv);
+        trader.setPollNameServerInterval(QUICK_MS);
+        trader.setHeartbeatBrokerInterval(QUICK_MS);
+        trader.setRetryTimesWhenSendFailed(0);
+        trader.setTransactionListener(new TransactionListener() {
+            @Override
+            public LocalTransactionState executeLocalTransaction(Message m, Object plan) {
+                return state((String) plan, 0);
+            }
+
+            @Override
+            public LocalTransactionState checkLocalTransaction(MessageExt m) {
+                String body = new String(m.getBody(), StandardCharsets.UTF_8);
+                int times = Integer.parseInt(m.getUserProperty("TRANSACTION_CHECK_TIMES"));
+                LocalTransactionState state =
+                    state(body.substring(body.indexOf('?') + 1), times);
+                print("asked", name, body, times, m.getTopic(), m.getQueueId(),
+                    m.getTransactionId(), state);
+                return state;
+            }
+        });
+        trader.start();
+        traders.put(name, trader);
+        running.put(name, () -> traders.remove(name).shutdown());
+    }
+
+    /** What is decided at first (0) and each time it is asked about: one letter each. */
+    static LocalTransactionState state(String plan, int times) {
+        switch (plan.charAt(Math.min(times, plan.length() - 1))) {
+            case 'c': return LocalTransactionState.COMMIT_MESSAGE;
+            case 'r': return LocalTransactionState.ROLLBACK_MESSAGE;
+            default: return LocalTransactionState.UNKNOW;
+        }
+    }
+
+    static void transact(String name, String topic, String prefix, String plan, int count)
+        throws Exception {
+        for (int i = 0; i < count; i++) {
+            String body = prefix + i + "?" + plan;
+            TransactionSendResult r =
+                traders.get(name).sendMessageInTransaction(message(topic, body), plan);
+            report(r, body);
+            print("local", body, r.getLocalTransactionState());
+        }
+    }
+
     // --- consuming --------------------------------------------------------------------------
 
     /** How often a body is to fail. */
@@ -301,6 +365,25 @@ public final class Judge {
             pause(20);
         }
         client.rebalanceImmediately();
+    }
+
+    /** Read every queue to its end, with the old consumer that leaves everything to its user. */
+    @SuppressWarnings("deprecation")
+    static void pull(String name, String group, String topic) throws Exception {
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(group);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.start();
+        for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(topic)) {
+            long offset = 0;
+            PullResult found = consumer.pull(queue, "*", offset, 32);
+            while (found.getPullStatus() == PullStatus.FOUND) {
+                found.getMsgFoundList().forEach(m -> print(name, m));
+                offset = found.getNextBeginOffset();
+                consumer.updateConsumeOffset(queue, offset);
+                found = consumer.pull(queue, "*", offset, 32);
+            }
+        }
+        consumer.shutdown();
     }
 
     /** Consume by pulling, in a thread of its own until stopped. */

@@ -1,7 +1,7 @@
 """A deployed cluster in the simulator: what proves a death, a start, an end."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from run_in_world import Watched, with_cluster
@@ -9,6 +9,11 @@ from run_in_world import Watched, with_cluster
 from harness.deployment import Deployment, SetupFailed
 from harness.environments.api import Role
 from harness.lifecycle import PAGE, cut
+from reference.broker.topic_admin import TopicAdmin
+from reference.rpc import Reply
+from reference.wire.codes import ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.route import TopicConfig
 
 
 def test_a_kill_is_proven_by_exit_code_and_refused_port() -> None:
@@ -94,6 +99,27 @@ def test_a_broker_that_dies_during_the_set_up_is_named_with_the_end_of_its_log()
             await cluster.create_topics({"t": 2})
 
     with_cluster(main)
+
+
+def test_topics_that_slaves_leave_to_their_master(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RocketMQ 5.1: the set-up waits until slaves have copied them."""
+    made = TopicAdmin._put
+
+    async def put(self: TopicAdmin, request: Frame, topics: Sequence[TopicConfig]) -> Reply:
+        if self._membership.role == "slave":
+            why = "Can't modify topic or subscription group from slave broker, please execute it"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        return await made(self, request, topics)
+
+    monkeypatch.setattr(TopicAdmin, "_put", put)
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        await cluster.create_topics({"t": 2})
+        for node in ("b0-0", "b0-1"):
+            stored = await cluster.stored(node, "store/config")
+            assert b'"t"' in stored["store/config/topics.json"]
+
+    with_cluster(main, broker_sets=1, replicas=2)
 
 
 def test_roles_and_addresses() -> None:

@@ -1,0 +1,300 @@
+"""Clusters of which some nodes are Apache RocketMQ's and the others ours, in network namespaces.
+
+`MixedTarget` starts each node by one of two targets, so that all the rest of the harness (machines,
+faults with their proofs, questions to the cluster, whole runs) works on mixed clusters as on any.
+`World` sends messages and compares replicas. Times are seconds.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from pathlib import Path
+
+import pytest
+from local_cluster import missing
+
+from harness.deployment import Deployment, until
+from harness.environments.api import EnvironmentUnavailable, Machine, Role
+from harness.environments.local import LocalEnvironment
+from harness.targets.api import Node, Settings
+from harness.targets.reference import ReferenceTarget
+from harness.targets.rocketmq.releases import Version
+from harness.targets.rocketmq.target import RocketMQTarget
+from reference import rpc
+from reference.records import RemoteProtocolError
+from reference.wire import property as props
+from reference.wire.bodies import (
+    BrokerReplicasInfo,
+    ConsumerOffsets,
+    EpochEntryCache,
+    HaRuntimeInfo,
+    SubscriptionGroupConfig,
+    SubscriptionGroups,
+)
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import (
+    SendRequest,
+    UpdateConsumerOffsetRequest,
+    to_ext,
+    to_short_ext,
+)
+from reference.wire.node_headers import CreateTopicRequest
+from reference.wire.route import TopicConfigSerializeWrapper
+
+TOPIC, QUEUES = "mixed", 4
+TABLED = "tabled"  # a topic, and a group, that only slaves' copies of tables have
+CALL_S, JOIN_S = 6, 40
+FETCH_S = 300  # what the jars may take, where nothing is cached
+
+
+class MixedTarget:
+    """Starts some nodes as a release of Apache RocketMQ, and the others as ours.
+
+    Args:
+        release: such as ``5.5.0``.
+        java: names of the nodes that are Java's.
+    """
+
+    layer = ""
+    ends_with = 0  # of our nodes; nothing here asks a single node to end
+
+    def __init__(self, release: str, java: Collection[str]) -> None:
+        self._java, self._names = RocketMQTarget(Version(release)), frozenset(java)
+        self._ours = ReferenceTarget()
+        self.name = f"ours, and {', '.join(sorted(java))} of {release}"
+
+    def _of(self, name: str) -> RocketMQTarget | ReferenceTarget:
+        return self._java if name in self._names else self._ours
+
+    def prepare(self) -> dict[str, str]:
+        """Have the jars."""
+        return self._java.prepare()
+
+    def folders(self) -> Sequence[Path]:
+        """The jars of each component."""
+        return self._java.folders()
+
+    def moves(self, role: Role) -> bool:
+        """No: Java's brokers do not."""
+        return False
+
+    def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
+        return self._of(node.name).config(node, settings, addresses, data)
+
+    def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
+        return self._of(node.name).argv(node, settings, config_path)
+
+    async def install(self, machine: Machine) -> None:
+        await self._of(machine.name).install(machine)
+
+
+def mixed_target(release: str, java: Collection[str]) -> MixedTarget:
+    """The target, its jars on this machine; skips where they or namespaces cannot be had."""
+    why = missing()
+    if why:
+        pytest.skip(why)
+    target = MixedTarget(release, java)
+    try:
+        target.prepare()
+    except EnvironmentUnavailable as error:
+        pytest.skip(str(error))
+    return target
+
+
+class World(Deployment):
+    """A mixed cluster with one broker set, and a topic that the test writes to."""
+
+    def __init__(
+        self,
+        environment: LocalEnvironment,
+        target: MixedTarget,
+        settings: Settings,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        super().__init__(environment, target, settings)
+        self.pool = rpc.Pool(group, dial=environment.dial)
+        self.acked: list[bytes] = []
+        self.tail: list[bytes] = []  # sent to who could not acknowledge them
+        self._sent = 0
+
+    @property
+    def brokers(self) -> list[str]:
+        return [node.name for node in self.by_role(Role.BROKER)]
+
+    async def start_all(self) -> None:
+        """Start everything, with the topic; all replicas are in sync then."""
+        await self.up()
+        await self.create_topics({TOPIC: QUEUES})
+
+    # Questions.
+
+    async def call(self, node: str, request: Frame) -> Frame:
+        answer = await self.pool.call(self.address(node), request, timeout_s=CALL_S)
+        assert answer.code == ResponseCode.SUCCESS, (request.code, answer.code, answer.remark)
+        return answer
+
+    async def master(self) -> tuple[str, int, tuple[str, ...]]:
+        """Master, its epoch, and the SyncStateSet by names, as the leading controller has them."""
+        names = {self.address(broker): broker for broker in self.brokers}
+        broker_set = self.by_role(Role.BROKER)[0].broker_set
+        code = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA
+        request = Frame(code=code, body=f'["{broker_set}"]'.encode())
+        for controller in self.controllers():
+            with contextlib.suppress(OSError, RemoteProtocolError):
+                answer = await self.pool.call(controller, request, timeout_s=2)
+                if answer.code == ResponseCode.SUCCESS:
+                    known = BrokerReplicasInfo.from_json(answer.body).replicas_info_table
+                    state = known[broker_set]
+                    members = sorted(names[r.broker_address or ""] for r in state.in_sync_replicas)
+                    master = names.get(state.master_address or "", "")
+                    return master, state.master_epoch, tuple(members)
+        return "", 0, ()
+
+    async def epochs(self, broker: str) -> tuple[list[tuple[int, int]], int]:
+        """A replica's epochs as (epoch, start), and the end of its log."""
+        answer = await self.call(broker, Frame(code=RequestCode.GET_BROKER_EPOCH_CACHE))
+        cache = EpochEntryCache.from_json(answer.body)
+        return [(e.epoch, e.start_offset) for e in cache.epoch_list], cache.max_offset
+
+    async def ha_status(self, broker: str) -> HaRuntimeInfo:
+        answer = await self.call(broker, Frame(code=RequestCode.GET_BROKER_HA_STATUS))
+        return HaRuntimeInfo.from_json(answer.body)
+
+    async def make_tables(self, broker: str) -> None:
+        """A topic, a group and a committed offset of it."""
+        topic = CreateTopicRequest(
+            topic=TABLED, default_topic="TBW102", read_queue_nums=QUEUES, write_queue_nums=QUEUES,
+            perm=6, topic_filter_type="SINGLE_TAG",
+        )  # fmt: skip
+        make = RequestCode.UPDATE_AND_CREATE_TOPIC
+        await self.call(broker, Frame(code=make, ext=to_ext(topic)))
+        group = SubscriptionGroupConfig(group_name=TABLED).to_json()
+        make = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+        await self.call(broker, Frame(code=make, body=group))
+        offset = UpdateConsumerOffsetRequest(
+            topic=TABLED, consumer_group=TABLED, queue_id=0, commit_offset=3
+        )
+        commit = RequestCode.UPDATE_CONSUMER_OFFSET
+        await self.call(broker, Frame(code=commit, ext=to_ext(offset)))
+
+    async def has_tables(self, broker: str) -> bool:
+        """Whether a slave has copied them."""
+        topics = await self.call(broker, Frame(code=RequestCode.GET_ALL_TOPIC_CONFIG))
+        groups = await self.call(broker, Frame(code=RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG))
+        offsets = await self.call(broker, Frame(code=RequestCode.GET_ALL_CONSUMER_OFFSET))
+        table = ConsumerOffsets.from_json(offsets.body).offset_table
+        return (
+            TABLED in TopicConfigSerializeWrapper.from_json(topics.body).topic_config_table
+            and TABLED in SubscriptionGroups.from_json(groups.body).subscription_group_table
+            and table.get(f"{TABLED}@{TABLED}") == {0: 3}
+        )
+
+    async def log(self, broker: str, end: int) -> bytes:
+        """A replica's log from its disk, up to `end`."""
+        files = await self.stored(broker, "store/commitlog")
+        parts = [data for path, data in sorted(files.items()) if path.rpartition("/")[2].isdigit()]
+        return b"".join(parts)[:end]
+
+    # Messages.
+
+    async def send(self, broker: str, *, size: int = 100) -> bool:
+        """Send one message; true if it was acknowledged."""
+        self._sent += 1
+        body = f"message {self._sent} ".encode().ljust(size, b".") + b"!"
+        header = SendRequest(
+            topic=TOPIC,
+            producer_group="mixed",
+            default_topic="TBW102",
+            default_topic_queue_nums=QUEUES,
+            queue_id=self._sent % QUEUES,
+            sys_flag=0,
+            born_timestamp=round(time.time() * 1000),
+            flag=0,
+            properties=props.encode({props.WAIT: "true"}).decode(),
+        )
+        request = Frame(code=RequestCode.SEND_MESSAGE_V2, ext=to_short_ext(header), body=body)
+        acked = False
+        with contextlib.suppress(OSError):
+            answer = await self.pool.call(self.address(broker), request, timeout_s=CALL_S)
+            acked = answer.code == ResponseCode.SUCCESS
+        (self.acked if acked else self.tail).append(body)
+        return acked
+
+    async def send_some(self, broker: str, count: int = 30) -> None:
+        for _ in range(count):
+            assert await self.send(broker)
+
+    # Conditions.
+
+    async def until(
+        self, what: str, done: Callable[[], Awaitable[bool]], wait_s: float = JOIN_S
+    ) -> None:
+        """Wait for a condition while all nodes that should run do."""
+        began = time.monotonic()
+
+        async def held() -> bool:
+            crashed = await self.crashed()
+            assert not crashed, f"ended while waiting for {what}: {crashed}"
+            with contextlib.suppress(OSError):
+                return await done()
+            return False
+
+        assert await until(held, wait_s), f"not within {wait_s} s: {what}; {await self.master()}"
+        print(f"{time.monotonic() - began:6.1f} s: {what}")
+
+    async def until_writable(self, broker: str) -> None:
+        await self.until(f"{broker} takes messages", lambda: self.send(broker))
+
+    async def settled(self, master: str) -> None:
+        """All are in sync; more is written; replicas have the same, and all that was acked."""
+        members = tuple(sorted(self.brokers))
+
+        async def joined() -> bool:
+            now, _, known = await self.master()
+            return now == master and known == members
+
+        await self.until(f"{master} leads {members}", joined)
+        await self.until_writable(master)
+        await self.send_some(master)
+
+        async def level() -> bool:
+            known = [await self.epochs(broker) for broker in members]
+            return all(other == known[0] for other in known)
+
+        await self.until("equal ends and epochs", level)
+        end = (await self.epochs(master))[1]
+        logs = [await self.log(broker, end) for broker in members]
+        for broker, log in zip(members, logs, strict=True):
+            at = first_difference(log, logs[0])
+            assert log == logs[0], f"{broker} and {members[0]} differ from byte {at} of {end}"
+        lost = [body[:20] for body in self.acked if body not in logs[0]]
+        assert not lost, f"{len(lost)} of {len(self.acked)} acknowledged lost: {lost[:5]}"
+
+
+def show_logs(folder: Path) -> None:
+    """Print how the nodes' logs end; pytest shows it where a test failed."""
+    for log in sorted(folder.glob("*/node.log")):
+        print(f"--- {log.parent.name}\n{log.read_text(errors='replace')[-3000:]}")
+
+
+def first_difference(a: bytes, b: bytes) -> int:
+    """Where two logs differ first."""
+    pairs = zip(a, b, strict=False)
+    return next((i for i, (x, y) in enumerate(pairs) if x != y), min(len(a), len(b)))
+
+
+@contextlib.asynccontextmanager
+async def mixed(folder: Path, target: MixedTarget, settings: Settings) -> AsyncIterator[World]:
+    """A mixed cluster that is up; nothing of it is left behind."""
+    environment = LocalEnvironment(folder)
+    async with asyncio.TaskGroup() as group:
+        world = World(environment, target, settings, group)
+        try:
+            await world.start_all()
+            yield world
+        finally:
+            world.pool.close()
+            await environment.down()
+            show_logs(folder)
