@@ -43,11 +43,13 @@ import msgspec
 
 from harness.journal import resumed
 from harness.remains import Left, left_of
+from histories.store import JOURNAL as HISTORY
 from histories.store import write_whole
 
 VALID, NOTHING_LEFT = "valid", "nothing left"
 JOURNAL, JUNIT = "journal.jsonl", "junit.xml"
 RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
+UNKNOWN = 2  # the exit code
 LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
 KILL_S = (0.3, 40.0)  # when it strikes, from the start of the harness
 PR_SET_PDEATHSIG = 1
@@ -242,6 +244,8 @@ def _killed(command: Sequence[str], store: Path, job: Job) -> tuple[int, str, st
     if stayed:
         return -signal.SIGKILL, "", f"after {LEAVE_S:.0f} s there was left: {', '.join(stayed)}"
     run = (store / "latest").resolve()
+    if not (run / HISTORY).exists():  # killed so soon: nothing is recorded, and nothing known
+        return UNKNOWN, str(run), ""
     check = [sys.executable, "-m", "harness.cli", "check", str(run)]
     done = subprocess.run(check, capture_output=True, text=True)
     judged = done.returncode in (0, 1, 2)
