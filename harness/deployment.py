@@ -100,6 +100,11 @@ class Deployment:
     # Who is there.
 
     @property
+    def patience(self) -> int:
+        """As the target's."""
+        return self._target.patience
+
+    @property
     def nodes(self) -> Sequence[Node]:
         return self._nodes.all
 

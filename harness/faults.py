@@ -67,7 +67,7 @@ def fault_packages(
     Raises:
         MissingCapability: the environment cannot do one of them.
     """
-    quiet_ns = crowded(len(names))
+    quiet_ns = crowded(len(names)) * cluster.patience
     packages = [_package(name, cluster, seed, quiet_ns) for name in in_order(names)]
     for fault in packages:
         _possible(environment, fault.needs, f"--nemesis {fault.name}")

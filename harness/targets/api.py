@@ -80,6 +80,12 @@ class Target(Protocol):
         ...
 
     @property
+    def patience(self) -> int:
+        """How many times as long as our reference its nodes need to be back after a fault; so much
+        longer faults of `maxq test` leave it alone, or it would hardly ever be whole."""
+        ...
+
+    @property
     def layer(self) -> str:
         """What its machines have in docker beside what all have, a folder of `docker`; empty:
         nothing."""

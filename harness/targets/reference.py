@@ -129,6 +129,7 @@ class ReferenceTarget:
 
     name = "reference"
     ends_with = 0
+    patience = 1
     layer = ""
 
     def __init__(self, python: str = sys.executable) -> None:

@@ -59,6 +59,7 @@ class MixedTarget:
 
     layer = ""
     ends_with = 0  # of our nodes; nothing here asks a single node to end
+    patience = 2
 
     def __init__(self, release: str, java: Collection[str]) -> None:
         self._java, self._names = RocketMQTarget(Version(release)), frozenset(java)

@@ -68,6 +68,7 @@ class RocketMQTarget:
     """
 
     ends_with = TERMINATED
+    patience = 2  # a JVM of two cores takes about four seconds to its first answer
     layer = "rocketmq"
 
     def __init__(self, version: Version, *, here: bool = True, place: Path | None = None) -> None:
