@@ -203,7 +203,10 @@ class Nodes:
         self._paused[node] = False
         proof = await self._in_state(node, stopped=False)
         port = await self.port(node)
-        return Proof(proof.holds and port == "open", {**proof.seen, "port": port})
+        goes_on = proof.holds and port == "open"
+        # It went on into a disk that takes nothing, and that ended it.
+        ended = self.excused(node) and (await self.status(node)).code is not None
+        return Proof(goes_on or ended, {**proof.seen, "port": port, "ended": ended})
 
     async def _in_state(self, node: str, *, stopped: bool) -> Proof:
         async def reached() -> bool:

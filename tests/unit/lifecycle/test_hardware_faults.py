@@ -136,6 +136,19 @@ def test_who_ends_for_want_of_a_disk_is_started_again_when_it_is_sound() -> None
     with_cluster(main, **TRIO)
 
 
+def test_who_goes_on_into_a_full_disk_may_end_there() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        for node, full in (("c1", True), ("c2", False)):
+            assert (await cluster.pause(node)).holds
+            if full:
+                assert (await cluster.break_disk(node, full=True)).holds
+            environment.crash(node, 1)
+            back = await cluster.resume(node)
+            assert (back.holds, back.seen["ended"]) == (full, full)
+
+    with_cluster(main, **TRIO)
+
+
 def test_frozen_syncs_end_with_the_frost() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         await cluster.break_disk("b0-0", frozen=True)
