@@ -26,6 +26,7 @@ from harness.replay import Rate, options_for, signatures
 from harness.report.measures import kinds, quantile
 from harness.runs import Judged, run_test
 from harness.schedule.items import SEND, Known, Schedule, ScheduleError, encode, read
+from harness.schedule.smaller import with_options
 from harness.targets.rocketmq.releases import MISSING, Version, parse
 from harness.worlds import Around
 
@@ -35,6 +36,7 @@ SHOWN_MIN, TRIALS_MAX = 3, 10
 WRONG_STEP = 0.05
 PREPARING = frozenset({"apply-ids"})  # acts that strike nobody
 Came = Literal["bad", "clean", "failed"]
+Way = Literal["bad", "good", "calm"]
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -44,16 +46,19 @@ class Scenario(msgspec.Struct, frozen=True):
     script: Schedule
     known: Known
 
-    @property
-    def calm(self) -> Schedule:
-        """The same without its faults."""
-        kept = tuple(act for act in self.script.acts if act.f in PREPARING)
-        return msgspec.structs.replace(self.script, acts=kept)
+    def schedule(self, way: Way) -> Schedule:
+        """What is run: as it is, with what differs where it is good, or without its faults."""
+        if way == "good":
+            return with_options(self.script, **self.known.instead)
+        if way == "calm":
+            kept = tuple(act for act in self.script.acts if act.f in PREPARING)
+            return msgspec.structs.replace(self.script, acts=kept)
+        return self.script
 
     @property
     def has_faults(self) -> bool:
         """Whether it has any."""
-        return self.calm != self.script
+        return self.schedule("calm") != self.script
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +66,7 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str
     environment: str
-    faults: bool
+    way: Way
     came: Came
     seen: tuple[str, ...] = ()
     run: str = ""
@@ -153,45 +158,45 @@ class Trials:
         folder.mkdir(parents=True, exist_ok=True)
         self.done = resumed(folder / JOURNAL, Trial)
 
-    def tally(self, target: str, *, faults: bool = True) -> Tally:
+    def tally(self, target: str, *, way: Way = "bad") -> Tally:
         """What trials on a target came to so far."""
-        came = [t.came for t in self.of(target, faults=faults)]
+        came = [t.came for t in self.of(target, way=way)]
         return Tally(came.count("bad"), len(came) - came.count("failed"))
 
-    def of(self, target: str, *, faults: bool = True) -> list[Trial]:
+    def of(self, target: str, *, way: Way = "bad") -> list[Trial]:
         """The trials of this schedule on a target."""
-        digest = self._digest(faults=faults)
+        digest = self._digest(way=way)
         return [
             t
             for t in self.done
             if (t.target, t.environment, t.digest) == (target, self._environment, digest)
         ]
 
-    def more(self, target: str, enough: Callable[[Tally], bool], *, faults: bool = True) -> Tally:
+    def more(self, target: str, enough: Callable[[Tally], bool], *, way: Way = "bad") -> Tally:
         """Run trials on a target until there are enough, or too many of them failed."""
-        while not enough(tally := self.tally(target, faults=faults)):
-            failed = [t for t in self.of(target, faults=faults) if t.came == "failed"]
+        while not enough(tally := self.tally(target, way=way)):
+            failed = [t for t in self.of(target, way=way) if t.came == "failed"]
             if len(failed) >= TRIALS_MAX:
                 break
-            self._run(target, faults=faults)
+            self._run(target, way=way)
         return tally
 
-    def _digest(self, *, faults: bool) -> str:
-        script = self.scenario.script if faults else self.scenario.calm
+    def _digest(self, *, way: Way) -> str:
+        script = self.scenario.schedule(way)
         header = msgspec.structs.replace(script.header, known=None, name="")
         whole = encode(msgspec.structs.replace(script, header=header))
         return blake2b(whole, digest_size=8).hexdigest()
 
-    def _run(self, target: str, *, faults: bool) -> None:
-        script = self.scenario.script if faults else self.scenario.calm
+    def _run(self, target: str, *, way: Way) -> None:
+        script = self.scenario.schedule(way)
         options = options_for(script, self._environment, target=target)
         around = msgspec.structs.replace(self._around, script=script)
         trial = Trial(
             target=target,
             environment=self._environment,
-            faults=faults,
+            way=way,
             came="failed",
-            digest=self._digest(faults=faults),
+            digest=self._digest(way=way),
         )
         try:
             judged = run_test(options, self._folder / "runs", quiet=True, around=around)
@@ -207,7 +212,7 @@ class Trials:
         self.done.append(trial)
         with (self._folder / JOURNAL).open("ab") as journal:
             journal.write(msgspec.json.encode(trial) + b"\n")
-        how = "" if trial.faults else " without its faults"
+        how = " without its faults" if trial.way == "calm" else ""
         what = ", ".join(trial.seen) or trial.error or "nothing"
         self._say(
             f"{self.scenario.name} on {trial.target}{how}: {trial.came} ({what})  {trial.run}"
@@ -241,8 +246,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """A row of a table."""
         calm = "-" if self.control is None else str(self.control)
         upstream = self.known.report or "-"
+        with_ = ", ".join(f"{k} {v}" for k, v in sorted(self.known.instead.items()))
+        good = f"{self.known.good} {with_}".strip()
         return (
-            f"| {self.name} | {upstream} | {self.known.bad} | {self.bad} | {self.known.good} "
+            f"| {self.name} | {upstream} | {self.known.bad} | {self.bad} | {good} "
             f"| {self.good} | {calm} | {'shown' if self.holds else 'not shown'} |"
         )
 
@@ -267,11 +274,11 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
         return tally.bad >= SHOWN_MIN or tally.trials >= times
 
     bad = trials.more(known.bad, enough)
-    good = trials.more(known.good, lambda t: t.bad > 0 or t.trials >= bad.trials)
+    good = trials.more(known.good, lambda t: t.bad > 0 or t.trials >= bad.trials, way="good")
     control = None
     if trials.scenario.has_faults:
         calm = max(1, bad.trials // SHOWN_MIN)
-        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= calm, faults=False)
+        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= calm, way="calm")
     return Shown(name=trials.scenario.name, known=known, bad=bad, good=good, control=control)
 
 

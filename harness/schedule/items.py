@@ -136,13 +136,15 @@ class Load(
 class Known(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a schedule is known to show: on the target `bad`, no more or not yet on `good`. It is
     one of the signatures of `shows` (``S13/not-writable``), or a count of a checker that is not
-    zero (``durability:truncation``), or that half of the sends took `slower_ms` or longer. `report`
-    is upstream's number of it, if there is one."""
+    zero (``durability:truncation``), or that half of the sends took `slower_ms` or longer.
+    `instead` are options that differ on the good one; `report` is upstream's number of it, if there
+    is one."""
 
     bad: str
     good: str
     shows: tuple[str, ...] = ()
     slower_ms: int = 0
+    instead: dict[str, Any] = {}
     report: str = ""
 
 

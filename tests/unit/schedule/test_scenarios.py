@@ -13,6 +13,7 @@ from harness.scenario import (
     Tally,
     Trial,
     Trials,
+    Way,
     between,
     bisect,
     clean_needed,
@@ -37,16 +38,14 @@ class Canned(Trials):
         self.outcomes = outcomes
         self.ran: list[str] = []
 
-    def _run(self, target: str, *, faults: bool) -> None:
-        letters = self.outcomes[target if faults else "calm"]
-        count = len(self.of(target, faults=faults))
+    def _run(self, target: str, *, way: Way) -> None:
+        letters = self.outcomes["calm" if way == "calm" else target]
+        count = len(self.of(target, way=way))
         letter = letters[min(count, len(letters) - 1)]
         came: Any = {"b": "bad", "c": "clean", "f": "failed"}[letter]
-        digest = self._digest(faults=faults)
+        digest = self._digest(way=way)
         self.ran.append(target)
-        self._keep(
-            Trial(target=target, environment="local", faults=faults, came=came, digest=digest)
-        )
+        self._keep(Trial(target=target, environment="local", way=way, came=came, digest=digest))
 
 
 @pytest.mark.parametrize(
