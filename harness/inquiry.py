@@ -17,7 +17,7 @@ from harness.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, unti
 from harness.targets.api import Node
 from reference.records import RemoteProtocolError
 from reference.rpc import Pool
-from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, ReplicasInfo
+from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, InSyncStateData, ReplicasInfo
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
@@ -114,7 +114,11 @@ class Inquiry:
         sets = sorted({n.broker_set for n in self.by_role(Role.BROKER)})
         code, body = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, msgspec.json.encode(sets)
         answers = await self._asked(Role.CONTROLLER, Frame(code=code, ext={}, body=body))
-        return [BrokerReplicasInfo.from_json(a.body).replicas_info_table for a in answers]
+        return [
+            BrokerReplicasInfo.from_json(a.body).replicas_info_table
+            or InSyncStateData.from_json(a.body).later()
+            for a in answers
+        ]
 
     async def _controller_leaders(self) -> list[str]:
         """The controller that others call the leader, or itself."""

@@ -57,6 +57,42 @@ class BrokerReplicasInfo(Body):
     replicas_info_table: dict[str, ReplicasInfo] = {}
 
 
+class InSyncMember(Body):
+    """A member of a SyncStateSet, as 5.0.0 names it."""
+
+    address: str = ""
+
+
+class InSyncStateSet(Body):
+    """One broker set as a controller of 5.0.0 knows it."""
+
+    in_sync_members: tuple[InSyncMember, ...] = ()
+    master_address: str | None = None
+    master_epoch: int = 0
+    sync_state_set_epoch: int = 0
+
+
+class InSyncStateData(Body):
+    """Answer of 5.0.0 to 1006, under other names than later ones."""
+
+    in_sync_state_table: dict[str, InSyncStateSet] = {}
+
+    def later(self) -> dict[str, ReplicasInfo]:
+        """The same as later releases would say it."""
+        return {
+            name: ReplicasInfo(
+                in_sync_replicas=tuple(
+                    ReplicaIdentity(broker_name=name, broker_address=m.address)
+                    for m in known.in_sync_members
+                ),
+                master_address=known.master_address,
+                master_epoch=known.master_epoch,
+                sync_state_set_epoch=known.sync_state_set_epoch,
+            )
+            for name, known in self.in_sync_state_table.items()
+        }
+
+
 def broker_names(data: bytes | None) -> list[str]:
     """Read the request body of 1006: an array of broker names.
 

@@ -57,6 +57,10 @@ SMALL = {  # what would take hundreds of megabytes, and nobody here uses
     "diskMaxUsedSpaceRatio": "98",
 }
 
+# 5.0.0 fails when it is asked for its state and has no timer; and where nobody writes its slaves
+# leave the SyncStateSet again and again if they may be behind for less than its heartbeats.
+NEEDED = {"5.0.0": {"timerWheelEnable": "true", "haMaxTimeSlaveNotCatchup": "15000"}}
+
 
 class RocketMQTarget:
     """Runs one release.
@@ -80,6 +84,11 @@ class RocketMQTarget:
     @property
     def name(self) -> str:
         return str(self.version)
+
+    def _own(self, settings: Settings) -> dict[str, str]:
+        """What a broker of this release cannot do without, unless it was set."""
+        needed = NEEDED.get(components(self.version.release)["broker"], {})
+        return {k: v for k, v in needed.items() if f"broker:{k}" not in settings.keys}
 
     def prepare(self) -> dict[str, str]:
         """Have the jars, and tell of what release each component is, with the digest of its jars.
@@ -107,7 +116,7 @@ class RocketMQTarget:
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
-            lines = {**SMALL, **lines}
+            lines = {**SMALL, **lines, **self._own(settings)}
         if node.role is Role.CONTROLLER and self.version.back_end == "jraft":
             lines |= _jraft(node, settings, addresses)
         return "".join(f"{key}={value}\n" for key, value in lines.items())

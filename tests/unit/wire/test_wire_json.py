@@ -189,3 +189,15 @@ def test_members_are_in_java_order(cls: type[Body]) -> None:
     """fastjson sorts the members by name, so records must declare them so."""
     names = list(cls.__struct_encode_fields__)
     assert names == sorted(names)
+
+
+def test_what_a_controller_of_5_0_0_says_is_read_as_later_ones_say_it() -> None:
+    text = (
+        b'{"inSyncStateTable":{"b0":{"inSyncMembers":[{"address":"198.18.0.96:10911"}],'
+        b'"masterAddress":"198.18.0.96:10911","masterEpoch":2,"syncStateSetEpoch":3}}}'
+    )
+    assert bodies.BrokerReplicasInfo.from_json(text).replicas_info_table == {}
+    known = bodies.InSyncStateData.from_json(text).later()["b0"]
+    assert (known.master_address, known.master_epoch) == ("198.18.0.96:10911", 2)
+    assert [r.broker_address for r in known.in_sync_replicas] == ["198.18.0.96:10911"]
+    assert known.sync_state_set_epoch == 3
