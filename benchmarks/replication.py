@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -29,7 +30,7 @@ from benchmarks.simulation import best, real
 from harness.deployment import Deployment
 from harness.environments.api import Role
 from harness.environments.local import LocalEnvironment
-from harness.targets.api import Node, Settings, Topology
+from harness.targets.api import Node, Settings, Target, Topology
 from harness.targets.reference import ReferenceTarget
 from reference import rpc
 from reference.wire import property as props
@@ -64,10 +65,16 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     cpu_us: dict[str, float]
 
 
+class Watched(Target, Protocol):
+    """A target that notes when it starts its first process."""
+
+    begun: float  # of `time.perf_counter`
+
+
 class WatchedTarget(ReferenceTarget):
     """Notes when the first process starts; with a folder, runs brokers under cProfile."""
 
-    def __init__(self, profiles: Path | None) -> None:
+    def __init__(self, profiles: Path | None = None) -> None:
         super().__init__()
         self._profiles = profiles
         self.begun = 0.0
@@ -122,6 +129,7 @@ async def measure(
     nodes: Mapping[str, str],
     senders: int,
     group: asyncio.TaskGroup,
+    measure_s: float = MEASURE_S,
 ) -> Measured:
     """Send from `senders` connections for a while."""
     clock = time.perf_counter
@@ -131,7 +139,7 @@ async def measure(
     took_ns: list[int] = []
     refused: Counter[int] = Counter()
     begin = clock() + WARM_UP_S
-    end = begin + MEASURE_S
+    end = begin + measure_s
 
     async def sender(number: int, connection: rpc.Connection) -> None:
         frame = request(number % QUEUES)
@@ -148,7 +156,7 @@ async def measure(
             all_senders.create_task(sender(number, connection))
         await asyncio.sleep(WARM_UP_S)
         before = cpu_s(nodes)
-        await asyncio.sleep(MEASURE_S)
+        await asyncio.sleep(measure_s)
         after = cpu_s(nodes)
     for connection in connections:
         connection.close()
@@ -157,7 +165,7 @@ async def measure(
     hundredths = statistics.quantiles(took_ns, n=100)
     return Measured(
         senders=senders,
-        rate=len(took_ns) / MEASURE_S,
+        rate=len(took_ns) / measure_s,
         p50_ms=hundredths[49] / 1e6,
         p99_ms=hundredths[98] / 1e6,
         refused=refused.total(),
@@ -196,8 +204,14 @@ def roles(cluster: Deployment, folder: Path, master: str) -> dict[str, str]:
     return found
 
 
-async def run(folder: Path, target: WatchedTarget) -> tuple[float, list[Measured]]:
-    """Seconds from the start of the first process to the first acknowledged send, and the rates."""
+async def run(
+    folder: Path, target: Watched, *, first_s: float = 0.0
+) -> tuple[float, list[Measured]]:
+    """Seconds from the start of the first process to the first acknowledged send, and the rates.
+
+    With `first_s` the most senders send for so long (s) before anything is measured: a JVM
+    compiles meanwhile what it runs.
+    """
     environment = LocalEnvironment(folder)
     cluster = Deployment(environment, target, SETTINGS)
     try:
@@ -207,6 +221,8 @@ async def run(folder: Path, target: WatchedTarget) -> tuple[float, list[Measured
             master = await first_acknowledged(cluster, group)
             start_s = time.perf_counter() - target.begun
             nodes = roles(cluster, folder, master)
+            if first_s:
+                await measure(cluster, master, nodes, SENDERS[-1], group, first_s)
             rates = [await measure(cluster, master, nodes, n, group) for n in SENDERS]
         await cluster.stop_all()
     finally:
