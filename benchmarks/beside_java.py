@@ -31,6 +31,7 @@ from harness.targets.rocketmq.target import RocketMQTarget
 
 FIRST_S = 30.0
 RATE_WANTED = 0.25  # of Java's, with any number of senders
+CALM = 0.3  # CPUs
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 HEADER = (
     "| Senders | Ours: sends/s | p50 ms | p99 ms | CPU µs "
@@ -40,12 +41,10 @@ RULE = "|---" * 11 + "|"
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """What one cluster did. `calls`: loopback calls a second beside it, the machine's own speed;
-    `load`: what waited for a CPU in the minute before it, of all processes."""
+    """What one cluster did. `calls`: loopback calls a second beside it, the machine's own speed."""
 
     name: str
     calls: float
-    load: float
     start_s: float
     rates: tuple[Measured, ...]
 
@@ -66,12 +65,16 @@ class WatchedJava(RocketMQTarget):
 
 def side(target: Watched, *, first_s: float) -> Side:
     """Measure one cluster, alone."""
-    load = float(Path("/proc/loadavg").read_text().split()[0])
     before = best(real)
     with tempfile.TemporaryDirectory(prefix="maxq-beside-") as folder:
         start_s, rates = asyncio.run(run(Path(folder).resolve(), target, first_s=first_s))
     calls = max(before, best(real))
-    return Side(name=target.name, calls=calls, load=load, start_s=start_s, rates=tuple(rates))
+    return Side(name=target.name, calls=calls, start_s=start_s, rates=tuple(rates))
+
+
+def others(measured: Side) -> float:
+    """How many CPUs all other processes had, in the phase in which they had most."""
+    return max(m.others for m in measured.rates)
 
 
 def row(ours: Measured, java: Measured) -> str:
@@ -102,14 +105,16 @@ def missed(ours: Sequence[Measured], java: Sequence[Measured]) -> list[str]:
 def report(ours: Side, java: Side) -> str:
     """The figures as Markdown, and what they are worth."""
     lines = [
-        f"{s.name}: {s.calls:,.0f} loopback calls/s, load {s.load:.1f} before it, "
-        f"{s.start_s:.1f} s to the first acknowledged send, "
+        f"{s.name}: {s.calls:,.0f} loopback calls/s, other processes had up to {others(s):.1f} CPUs"
+        f", {s.start_s:.1f} s to the first acknowledged send, "
         f"{sum(m.refused for m in s.rates)} refused"
         for s in (ours, java)
     ]
     lines += [HEADER, RULE, *map(row, ours.rates, java.rates)]
-    not_reached = missed(ours.rates, java.rates)
-    return "\n".join([*lines, *(f"missed: {m}" for m in not_reached or ["nothing"])])
+    lines += [f"missed: {m}" for m in missed(ours.rates, java.rates) or ["nothing"]]
+    if max(others(ours), others(java)) > CALM:
+        lines += [f"not calm: ratios mean nothing where other processes have over {CALM} CPUs"]
+    return "\n".join(lines)
 
 
 @click.command()

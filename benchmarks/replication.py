@@ -55,7 +55,8 @@ SETTINGS = Settings(
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate. CPU times are microseconds for one acknowledged send."""
+    """One rate. CPU times are microseconds for one acknowledged send; `others`: how many CPUs all
+    other processes of the machine had meanwhile, on average."""
 
     senders: int
     rate: float
@@ -63,6 +64,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
     refused: int
     cpu_us: dict[str, float]
+    others: float = 0.0
 
 
 class Watched(Target, Protocol):
@@ -155,13 +157,14 @@ async def measure(
         for number, connection in enumerate(connections):
             all_senders.create_task(sender(number, connection))
         await asyncio.sleep(WARM_UP_S)
-        before = cpu_s(nodes)
+        before, busy_before = cpu_s(nodes), busy_s()
         await asyncio.sleep(measure_s)
-        after = cpu_s(nodes)
+        after, busy_after = cpu_s(nodes), busy_s()
     for connection in connections:
         connection.close()
     if len(took_ns) < 2:
         raise RuntimeError(f"no acknowledged sends with {senders} senders: {dict(refused)}")
+    own_s = sum(after.values()) - sum(before.values())
     hundredths = statistics.quantiles(took_ns, n=100)
     return Measured(
         senders=senders,
@@ -170,6 +173,7 @@ async def measure(
         p99_ms=hundredths[98] / 1e6,
         refused=refused.total(),
         cpu_us={role: (after[role] - before[role]) * 1e6 / len(took_ns) for role in after},
+        others=max(0.0, busy_after - busy_before - own_s) / measure_s,
     )
 
 
@@ -191,6 +195,13 @@ def cpu_s(nodes: Mapping[str, str]) -> dict[str, float]:
             used[role] += int(user) / TICKS_A_SECOND
             used["kernel"] += int(system) / TICKS_A_SECOND
     return used
+
+
+def busy_s() -> float:
+    """CPU time that was used so far on this machine, or taken from it by its host."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / TICKS_A_SECOND
 
 
 def roles(cluster: Deployment, folder: Path, master: str) -> dict[str, str]:
@@ -239,7 +250,8 @@ def report(calls: float, start_s: float, rates: list[Measured]) -> None:
         cpu = ", ".join(f"{role} {us:.0f}" for role, us in m.cpu_us.items())
         print(
             f"{m.senders:7} {m.rate:9,.0f} {m.rate / calls:16.3f} {m.p50_ms:8.2f} {m.p99_ms:8.2f} "
-            f"{m.refused:9}   {cpu}; {sum(m.cpu_us.values()):.0f} in all"
+            f"{m.refused:9}   {cpu}; {sum(m.cpu_us.values()):.0f} in all; others had "
+            f"{m.others:.1f} CPUs"
         )
 
 

@@ -2,7 +2,17 @@
 
 from pathlib import Path
 
-from benchmarks.beside_java import FIRST_COMPILER_ONLY, HEADER, WatchedJava, missed, row
+import msgspec
+
+from benchmarks.beside_java import (
+    FIRST_COMPILER_ONLY,
+    HEADER,
+    Side,
+    WatchedJava,
+    missed,
+    report,
+    row,
+)
 from benchmarks.replication import SETTINGS, Measured
 from harness.environments.api import Role
 from harness.targets.api import plan
@@ -34,6 +44,15 @@ def test_goals_are_a_quarter_of_the_rate_and_the_lower_latency_of_one_sender() -
         "senders 64: 0.237 of Java's rate, 0.25 wanted",
         "senders 1: p50 2.00 ms, Java's is 2.00 ms",
     ]
+
+
+def test_a_busy_machine_is_told() -> None:
+    def side(others: float) -> Side:
+        rate = msgspec.structs.replace(measured(1, rate=400, p50_ms=2.0), others=others)
+        return Side(name="any", calls=3e4, start_s=1.0, rates=(rate,))
+
+    assert "not calm" in report(side(0.1), side(1.5))
+    assert "not calm" not in report(side(0.1), side(0.2))
 
 
 def test_the_jvm_has_both_compilers_unless_asked_otherwise() -> None:
