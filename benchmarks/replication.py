@@ -22,6 +22,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -29,7 +30,7 @@ from benchmarks.simulation import best, real
 from harness.deployment import Deployment
 from harness.environments.api import Role
 from harness.environments.local import LocalEnvironment
-from harness.targets.api import Node, Settings, Topology
+from harness.targets.api import Node, Settings, Target, Topology
 from harness.targets.reference import ReferenceTarget
 from reference import rpc
 from reference.wire import property as props
@@ -54,7 +55,8 @@ SETTINGS = Settings(
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """One rate. CPU times are microseconds for one acknowledged send."""
+    """One rate. CPU times are microseconds for one acknowledged send; `others`: how many CPUs all
+    other processes of the machine had meanwhile, on average."""
 
     senders: int
     rate: float
@@ -62,12 +64,19 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
     refused: int
     cpu_us: dict[str, float]
+    others: float = 0.0
+
+
+class Watched(Target, Protocol):
+    """A target that notes when it starts its first process."""
+
+    begun: float  # of `time.perf_counter`
 
 
 class WatchedTarget(ReferenceTarget):
     """Notes when the first process starts; with a folder, runs brokers under cProfile."""
 
-    def __init__(self, profiles: Path | None) -> None:
+    def __init__(self, profiles: Path | None = None) -> None:
         super().__init__()
         self._profiles = profiles
         self.begun = 0.0
@@ -122,6 +131,7 @@ async def measure(
     nodes: Mapping[str, str],
     senders: int,
     group: asyncio.TaskGroup,
+    measure_s: float = MEASURE_S,
 ) -> Measured:
     """Send from `senders` connections for a while."""
     clock = time.perf_counter
@@ -131,7 +141,7 @@ async def measure(
     took_ns: list[int] = []
     refused: Counter[int] = Counter()
     begin = clock() + WARM_UP_S
-    end = begin + MEASURE_S
+    end = begin + measure_s
 
     async def sender(number: int, connection: rpc.Connection) -> None:
         frame = request(number % QUEUES)
@@ -147,21 +157,23 @@ async def measure(
         for number, connection in enumerate(connections):
             all_senders.create_task(sender(number, connection))
         await asyncio.sleep(WARM_UP_S)
-        before = cpu_s(nodes)
-        await asyncio.sleep(MEASURE_S)
-        after = cpu_s(nodes)
+        before, busy_before = cpu_s(nodes), busy_s()
+        await asyncio.sleep(measure_s)
+        after, busy_after = cpu_s(nodes), busy_s()
     for connection in connections:
         connection.close()
     if len(took_ns) < 2:
         raise RuntimeError(f"no acknowledged sends with {senders} senders: {dict(refused)}")
+    own_s = sum(after.values()) - sum(before.values())
     hundredths = statistics.quantiles(took_ns, n=100)
     return Measured(
         senders=senders,
-        rate=len(took_ns) / MEASURE_S,
+        rate=len(took_ns) / measure_s,
         p50_ms=hundredths[49] / 1e6,
         p99_ms=hundredths[98] / 1e6,
         refused=refused.total(),
         cpu_us={role: (after[role] - before[role]) * 1e6 / len(took_ns) for role in after},
+        others=max(0.0, busy_after - busy_before - own_s) / measure_s,
     )
 
 
@@ -185,6 +197,13 @@ def cpu_s(nodes: Mapping[str, str]) -> dict[str, float]:
     return used
 
 
+def busy_s() -> float:
+    """CPU time that was used so far on this machine, or taken from it by its host."""
+    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields)
+    return (user + nice + system + irq + softirq + steal) / TICKS_A_SECOND
+
+
 def roles(cluster: Deployment, folder: Path, master: str) -> dict[str, str]:
     """What each node does, by its configuration file."""
     found = {}
@@ -196,8 +215,14 @@ def roles(cluster: Deployment, folder: Path, master: str) -> dict[str, str]:
     return found
 
 
-async def run(folder: Path, target: WatchedTarget) -> tuple[float, list[Measured]]:
-    """Seconds from the start of the first process to the first acknowledged send, and the rates."""
+async def run(
+    folder: Path, target: Watched, *, first_s: float = 0.0
+) -> tuple[float, list[Measured]]:
+    """Seconds from the start of the first process to the first acknowledged send, and the rates.
+
+    With `first_s` the most senders send for so long (s) before anything is measured: a JVM
+    compiles meanwhile what it runs.
+    """
     environment = LocalEnvironment(folder)
     cluster = Deployment(environment, target, SETTINGS)
     try:
@@ -207,6 +232,8 @@ async def run(folder: Path, target: WatchedTarget) -> tuple[float, list[Measured
             master = await first_acknowledged(cluster, group)
             start_s = time.perf_counter() - target.begun
             nodes = roles(cluster, folder, master)
+            if first_s:
+                await measure(cluster, master, nodes, SENDERS[-1], group, first_s)
             rates = [await measure(cluster, master, nodes, n, group) for n in SENDERS]
         await cluster.stop_all()
     finally:
@@ -223,7 +250,8 @@ def report(calls: float, start_s: float, rates: list[Measured]) -> None:
         cpu = ", ".join(f"{role} {us:.0f}" for role, us in m.cpu_us.items())
         print(
             f"{m.senders:7} {m.rate:9,.0f} {m.rate / calls:16.3f} {m.p50_ms:8.2f} {m.p99_ms:8.2f} "
-            f"{m.refused:9}   {cpu}; {sum(m.cpu_us.values()):.0f} in all"
+            f"{m.refused:9}   {cpu}; {sum(m.cpu_us.values()):.0f} in all; others had "
+            f"{m.others:.1f} CPUs"
         )
 
 

@@ -13,6 +13,8 @@ Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
 
 import msgspec
 
+from checkers.decisions import DECISIONS
+
 HA, LOCK = "controller-ha 6.3", "container-acting-master 8.5"
 ROUTES = "container-acting-master 8.1"
 SAFE = ("P-SAFE", "P-ALL")
@@ -34,6 +36,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     profiles: tuple[str, ...]
     checker: str
     mutants: tuple[str, ...] = ()
+
+    @property
+    def decides(self) -> str:
+        """Which source decides where RocketMQ and we differ, and what RocketMQ does; empty: nowhere
+        do they."""
+        return str(DECISIONS.get(self.id, ""))
 
 
 CLAIMS: tuple[Claim, ...] = (
@@ -372,9 +380,23 @@ and must be caught by the claim's checker.
 """
 
 
+_WHO_DECIDES = """
+## Who decides, where RocketMQ and we differ
+
+A claim is what RocketMQ's documents promise under settings that they name. Where they are silent,
+its code decides; where its code breaks what a document promises, the document decides and the run
+is invalid: a bug of that release, of which more is in [track-record.md](track-record.md). What we
+demand beyond both says so. Documents are those below `docs/en/controller` of apache/rocketmq, its
+issues and pull requests have a #; edit `checkers/decisions.py`.
+
+"""
+
+
 def page() -> str:
     """The list as Markdown."""
-    return _HEAD + "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
+    table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
+    decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
+    return _HEAD + table + _WHO_DECIDES + decided
 
 
 def _row(claim: Claim) -> tuple[str, ...]:

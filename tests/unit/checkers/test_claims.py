@@ -1,5 +1,6 @@
 """The registry of claims is what checkers say they judge, and its page is up to date."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from checkers import (
     routes,
 )
 from checkers.api import Checker, Context, Verdict
+from checkers.decisions import DECISIONS
 from histories.history import History
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -51,6 +53,17 @@ def test_an_empty_history_is_evidence_for_nothing(checker: Checker, profile: str
 
 def test_the_page_is_up_to_date() -> None:
     assert (DOCS / "claims.md").read_text() == claims.page()
+
+
+def test_it_is_said_who_decides_each_claim_that_rocketmq_breaks() -> None:
+    text = (DOCS / "track-record.md").read_text()
+    theirs = text.partition("# Apache RocketMQ\n")[2].partition("\n# Our reference\n")[0]
+    ids = {claim.id for claim in claims.CLAIMS}
+    broken = set(re.findall(r"\b[A-Z]\d+[a-z]?\b", theirs)) & ids
+    assert {"S2", "S6", "S9", "S10", "S11", "S13", "S14"} <= broken
+    assert broken <= DECISIONS.keys() <= ids
+    for claim in claims.CLAIMS:
+        assert (f"* **{claim.id}**, {claim.decides}" in claims.page()) == (claim.id in DECISIONS)
 
 
 def test_every_anomaly_is_explained() -> None:
