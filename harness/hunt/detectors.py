@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
-from harness.hunt.remains import Event, Remains
+from harness.hunt.remains import Event, Remains, once
 from histories.observed import (
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
@@ -100,8 +100,8 @@ def applied(what: str) -> Detector:
 def _applications(remains: Remains) -> Counter[str]:
     """What each came to. Leaders change, and each knows what all before it have applied."""
     told = [e for log in remains.controllers() for e in log if _APPLY.count([e])]
-    if remains.back_end == "jraft":  # a line names the request, and each controller writes it
-        told = list({e.text: e for e in sorted(told, reverse=True)}.values())
+    if remains.back_end == "jraft":  # each controller writes it
+        told = list(once(sorted(told)))
     found: Counter[str] = Counter()
     codes: dict[str, dict[str, str]] = {}  # set, id, check code
     for event in sorted(told):
@@ -118,11 +118,11 @@ def _applications(remains: Remains) -> Counter[str]:
 
 
 def nobody_elected(log: Sequence[Event]) -> int:
-    """Elections at a broker's request that found nobody: of all, but those of the controller's own,
-    which are logged as events."""
+    """Elections at the request of a broker or an operator that found nobody. Of a set that they do
+    not know controllers answer the same, and do not write that it failed."""
     failed = controller("Failed to elect a new master for broker").count(log)
-    own = decision("electMaster", 1002, "newMasterElected=false").count(log)
-    return max(0, failed - own)
+    no_event = r"events=\[\], response=ElectMasterResponseHeader\{masterBrokerId=null"
+    return min(failed, decision("electMaster", 1002, no_event).count(log))
 
 
 # Roles.

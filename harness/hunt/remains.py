@@ -3,7 +3,8 @@
 A log is a list of events: what one of RocketMQ's own loggers wrote, with the first lines of the
 trace that follows it. Times are of the day, as the log has them (``18:55:59.966``), by one clock
 for all nodes of a machine. Controllers that agree by jRaft apply every request, each of them, and
-so write every decision; of those that agree by DLedger only the one that leads does.
+so write every decision, and again when they start again; of those that agree by DLedger only the
+one that leads writes, once.
 """
 
 import re
@@ -17,6 +18,7 @@ from harness.targets.api import Profile
 from histories.history import History
 
 LOG = "node.log"
+APPLIED = "process event: term"  # and the term, the index and the request's code
 LOGGERS = ("RocketmqBroker", "RocketmqStore", "RocketmqController")
 TRACE_LINES = 6  # of each trace: the exception, what it says, and where it came from
 TRACE_CHARS = 400
@@ -51,8 +53,20 @@ class Remains(msgspec.Struct, frozen=True, kw_only=True):
     def decided(self, count: Callable[[Sequence[Event]], int]) -> int:
         """How many decisions of controllers there were, by a count of each one's log: of the one
         that has most where each of them writes all, else of all together."""
-        counts = [count(log) for log in self.controllers()]
+        counts = [count(list(once(log))) for log in self.controllers()]
         return max(counts, default=0) if self.back_end == "jraft" else sum(counts)
+
+
+def once(log: Iterable[Event]) -> Iterator[Event]:
+    """A controller's log without what it applied before: one that starts again goes through its
+    Raft log once more, and with jRaft says of each request which one it is."""
+    seen = set[str]()
+    for event in log:
+        if event.text.startswith(APPLIED):
+            if event.text in seen:
+                continue
+            seen.add(event.text)
+        yield event
 
 
 def events(lines: Iterable[str]) -> Iterator[Event]:
