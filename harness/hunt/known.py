@@ -46,6 +46,8 @@ KNOWN: tuple[Known, ...] = (
           "deposed-master-shrinks"),
     Known(("S14/replica-not-in-set", "S13d/not-writable-during-fault"), FROM_5, TRACK,
           "a replica stays with the deposed master", "stays-with-deposed-master"),
+    Known(("L1/granted-too-soon", "L2/lease-overlap"), FROM_5, TRACK,
+          "a broker counts itself twice among those that grant a lock"),
     Known(("O1/place-forgotten",), FROM_5, "upstream #10284", "consumers' places are forgotten"),
     Known(("S14/replica-not-in-set", "S13/not-writable", "N6/living-broker-not-listed"), FROM_5,
           TRACK, "an epoch file that is empty after a loss of power: its broker does not start",
