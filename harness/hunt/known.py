@@ -21,6 +21,7 @@ EVIDENCE: dict[str, Detector] = {
         "alter syncStateSet request because the current leader is:"
     ),
     "stays-with-deposed-master": d.per_broker(d.stays_with_deposed),
+    "epoch-entry-refused": d.append_refused(by_epoch=False),
     "epoch-file-empty": broker("Cannot parse null string", r"CheckpointFile\.read"),
     "identity-empty": broker("Read metadata file failed"),
 }
@@ -46,6 +47,9 @@ KNOWN: tuple[Known, ...] = (
           "deposed-master-shrinks"),
     Known(("S14/replica-not-in-set", "S13d/not-writable-during-fault"), FROM_5, TRACK,
           "a replica stays with the deposed master", "stays-with-deposed-master"),
+    Known(("S5/two-masters",), FROM_5, "upstream #9942",
+          "after an epoch in which nobody wrote the next master has no entry of its own",
+          "epoch-entry-refused"),
     Known(("L1/granted-too-soon", "L2/lease-overlap"), FROM_5, TRACK,
           "a broker counts itself twice among those that grant a lock"),
     Known(("O1/place-forgotten",), FROM_5, "upstream #10284", "consumers' places are forgotten"),

@@ -165,6 +165,7 @@ def test_lists_of_epochs() -> None:
         refused % (entry % (3, 50), entry % (3, 40)), refused % (entry % (3, 50), entry % (2, 50))
     )
     assert reached(remains(b0_0=text)) == {"4.8 append/epoch": 1, "4.8 append/start": 1}
+    assert evidence(remains(b0_0=text)) == ("epoch-entry-refused",)
 
 
 def replica(*epochs: tuple[int, int, int]) -> dict[str, Any]:
