@@ -37,6 +37,7 @@ MARKDOWN = "hunt.md"
 )
 @click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
+@click.option("--again", is_flag=True, help="judge all stored runs anew, and run nothing")
 @click.option(
     "--resume/--fresh",
     default=True,
@@ -53,6 +54,7 @@ def hunt(
     length: int | None,
     budget: int | None,
     table: bool,
+    again: bool,
     resume: bool,
     base_image: str,
     store: Path,
@@ -70,7 +72,8 @@ def hunt(
             "jraft"
         )
     folder = store.resolve() / "hunt"
-    if not resume and not table:
+    idle = table or again
+    if not resume and not idle:
         (folder / JOURNAL).unlink(missing_ok=True)
     found = Hunt(
         folder,
@@ -80,7 +83,9 @@ def hunt(
         length_ms=(length or 0) // 1_000_000,
         base_image=base_image,
     )
-    if not table:
+    if again:
+        found.look_again()
+    if not idle:
         budget_s = None if budget is None else budget / 1e9
         found.run(jobs=jobs, budget_s=budget_s, say=lambda text: click.echo(text, err=True))
     text = markdown(found)

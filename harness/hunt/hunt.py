@@ -27,7 +27,7 @@ from harness.hunt.remains import Remains, read_logs
 from harness.journal import resumed
 from harness.judging import judge
 from harness.replay import options_for
-from harness.runs import Judged, performed, run_test
+from harness.runs import Judged, judge_stored, performed, run_test
 from harness.schedule.factors import Row
 from harness.schedule.items import SEND
 from harness.scorecard import STRICT, digest_of
@@ -35,6 +35,7 @@ from harness.targets.api import Profile
 from harness.targets.rocketmq.releases import Version, parse
 from harness.workers import workers
 from harness.worlds import Around, capabilities_of
+from histories.store import write_whole
 
 JOURNAL = "journal.jsonl"
 FAILED_MAX = 2  # runs of one number that do not come up, until it is left
@@ -140,6 +141,13 @@ def told(entry: Entry, judged: Judged) -> Entry:
         late=late_harness(history),
         run=str(judged.stored.path),
     )
+
+
+def again(entry: Entry) -> Entry:
+    """The same run as it is judged now; as it was, if its folder is gone."""
+    if entry.error or not Path(entry.run).is_dir():
+        return entry
+    return told(entry, judge_stored(Path(entry.run)))
 
 
 def signatures(results: Results) -> dict[str, int]:
@@ -248,6 +256,12 @@ class Hunt:
                     say(f"{failed} runs in a row did not come up: the hunt is over")
                     return False
         return True
+
+    def look_again(self) -> None:
+        """Judge every stored run anew: checkers, detectors and what is known get better."""
+        self._all = [again(entry) for entry in self._all]
+        lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in self._all)
+        write_whole(self._folder / JOURNAL, lines)
 
     def _keep(self, entry: Entry) -> None:
         self._all.append(entry)

@@ -116,6 +116,19 @@ def test_a_hunt_of_which_nothing_comes_up_is_over(
     assert len(found.entries()) == hunt.FAILED_IN_A_ROW
 
 
+def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = of(tmp_path)
+    gone, failed = entry(none, 0), entry(none, 1, error="SetupFailed: no", run=str(tmp_path))
+    found = of(tmp_path, gone, failed, entry(none, 2, run=str(tmp_path)))
+    monkeypatch.setattr(hunt, "judge_stored", lambda path: path)
+    better = {"S8/log-diverged": 1}
+    monkeypatch.setattr(hunt, "told", lambda e, _: msgspec.structs.replace(e, broken=better))
+    found.look_again()
+    assert [e.broken for e in found.entries()] == [{}, {}, better]
+    stored = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
+    assert stored.entries() == found.entries()
+
+
 def whole(folder: Path) -> Hunt:
     none = of(folder)
     return of(
