@@ -19,6 +19,7 @@ import msgspec
 from checkers.claims import CLAIMS
 from harness import (
     campaign,
+    cli_hunt,
     cli_scenarios,
     cli_schedule,
     cli_scorecard,
@@ -324,6 +325,7 @@ cli.add_command(cli_schedule.explore)
 cli.add_command(cli_scenarios.scenario_command)
 cli.add_command(cli_scenarios.bisect_command)
 cli.add_command(cli_scorecard.scorecard)
+cli.add_command(cli_hunt.hunt)
 
 
 @cli.command("doctor")

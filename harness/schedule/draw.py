@@ -9,8 +9,8 @@ so is now and then another one; some begin only when a cluster has had so long a
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from harness.options import APPLICANTS, LOCKERS, SPARES
 from harness.schedule.factors import KINDS, Row
@@ -54,24 +54,37 @@ FILES = {
 }  # fmt: skip
 
 
-def draw(seed: int, row: Row, *, length_ms: int = 0) -> Schedule:
+class Bounds(NamedTuple):
+    """What is offered and done to a cluster at most. `rates` are operations a second by level of
+    load; `faults` how many, at least and at most; `in_turn`: every kind of fault that a run has
+    comes once before one of them comes twice."""
+
+    rates: Mapping[str, int] = RATES
+    faults: tuple[int, int] = FAULTS
+    in_turn: bool = False
+
+
+def draw(seed: int, row: Row, *, length_ms: int = 0, bounds: Bounds | None = None) -> Schedule:
     """The schedule of a seed.
 
     Args:
         seed: keys every draw, and the run's own draws.
         row: the values of the run's factors (`harness.schedule.factors`).
         length_ms: of the main part; 0: drawn.
+        bounds: those of the simulator if none are given.
     """
+    bounds = bounds or Bounds()
     draws = Keyed(f"schedule/{seed}")
     length = length_ms or draws.between(*LENGTH_MS, "length")
     options = options_of(row)
     nodes = plan(_topology(options))
+    sets = len({n.broker_set for n in nodes} - {""})
     return Schedule(
         header=Header(
             name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
         ),
-        calls=tuple(_calls(draws, row, length, len({n.broker_set for n in nodes} - {""}))),
-        acts=tuple(_acts(draws, row, length, nodes)),
+        calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
+        acts=tuple(_acts(draws, row, length, nodes, bounds)),
     )
 
 
@@ -120,10 +133,12 @@ def loads(draws: Keyed, row: Row, length: int) -> Iterator[tuple[int, int, str]]
         level = "normal" if steady_again else draws.choice(list(RATES), "level", number)
 
 
-def _calls(draws: Keyed, row: Row, length: int, sets: int) -> Iterator[Call]:
+def _calls(
+    draws: Keyed, row: Row, length: int, *, sets: int, rates: Mapping[str, int]
+) -> Iterator[Call]:
     count = 0
     for at, until, level in loads(draws, row, length):
-        rate = RATES[level]
+        rate = rates[level]
         if not rate:
             continue
         spacing = 1_000_000 // rate  # us
@@ -163,16 +178,23 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
 # Faults.
 
 
-def _acts(draws: Keyed, row: Row, length: int, nodes: Sequence[Node]) -> Iterator[Act]:
+def _acts(
+    draws: Keyed, row: Row, length: int, nodes: Sequence[Node], bounds: Bounds
+) -> Iterator[Act]:
     kinds = [kind for kind in KINDS if row[kind] != "off"]
-    least, most = FAULTS if kinds else (0, 0)
+    least, most = bounds.faults if kinds else (0, 0)
+    if bounds.in_turn:
+        least = min(max(least, len(kinds)), most)
     whole = draws.below(max(least, 1), "whole-stop") if row["whole-stop"] != "off" else -1
+    turns = draws.shuffled([k for k in kinds if whole < 0 or k != "whole-stop"] or kinds, "turns")
     busy = length * draws.between(*BUSY_PART, "busy") // 100
     before, at, number = "", 0.0, 0
     while number <= whole or number < least or (number < most and at * 1000 < busy):
         fault = Fault(draws, row, number, before, nodes)
         if number == whole:
             made = fault.stop("everybody")
+        elif bounds.in_turn:
+            made = fault.of(turns[(number - (0 <= whole < number)) % len(turns)])
         else:
             made = fault.of(draws.choice(kinds, "kind", number))
         yield from made

@@ -1,0 +1,193 @@
+"""The hunt's journal, what is to be run, and its tables."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from harness.cli_hunt import hunt as command
+from harness.hunt import deck, hunt
+from harness.hunt.decisions import DECISIONS
+from harness.hunt.hunt import JOURNAL, Entry, Hunt, Job, at_once, line
+from harness.hunt.page import HOLE, markdown, sights
+from harness.scorecard import digest_of
+
+SHORT_MS = 20_000
+
+
+def entry(found: Hunt, number: int, **given: Any) -> Entry:
+    row = given.pop("row", None) or deck.row_for(number, {}, found.capabilities)
+    job = Job(number=number, release="5.5.0", environment="local", row=row, length_ms=SHORT_MS,
+              beside=given.pop("beside", 1))  # fmt: skip
+    script = deck.script_for(number, row, length_ms=SHORT_MS)
+    more = {"met": row, "date": "2026-11-22", "run": f"/s/hunt/runs/queue/{number}", **given}
+    return Entry(job=job, digest=digest_of(script), target=job.target, profile=job.profile, **more)
+
+
+def of(folder: Path, *entries: Entry, seeds: int = 0) -> Hunt:
+    folder.mkdir(exist_ok=True)
+    lines = b"".join(msgspec.json.encode(e) + b"\n" for e in entries)
+    (folder / JOURNAL).write_bytes(lines)
+    return Hunt(folder, release="5.5.0", environment="local", seeds=seeds, length_ms=SHORT_MS)
+
+
+def test_what_is_done_is_not_missing(tmp_path: Path) -> None:
+    none = of(tmp_path)
+    size = deck.array_size()
+    assert none.missing() == list(range(size))
+    drawn = deck.row_for(size, {("a", "b", "c", "d"): 1}, none.capabilities)
+    done = [entry(none, 0), entry(none, 1, error="SetupFailed: no"), entry(none, size, row=drawn)]
+    assert of(tmp_path, *done, seeds=2).missing() == [*range(1, size), size + 1]
+    assert 1 not in of(tmp_path, done[1], done[1]).missing(), "it does not come up"
+    other = msgspec.structs.replace(done[0], digest="of another schedule")
+    assert 0 in of(tmp_path, other).missing()
+
+
+def test_jobs_are_the_next_ones_with_what_they_are_dealt(tmp_path: Path) -> None:
+    found = of(tmp_path)
+    first, second = found.next_jobs(2)
+    assert (first.number, second.number, first.beside) == (0, 1, 2)
+    for job in (first, second):
+        card = deck.card_of(job.number)
+        assert job.profile == card.profile
+        assert job.target.endswith(":jraft") == (card.back_end == "jraft")
+
+
+def test_two_at_once_until_one_was_late(tmp_path: Path) -> None:
+    found = of(tmp_path)
+    assert at_once([], 2) == 2
+    assert at_once([entry(found, 0, late="woken late")], 2) == 2, "it was alone"
+    assert at_once([entry(found, 0, late="woken late", beside=2), entry(found, 1)], 2) == 1
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, Entry]], None]:
+    """Have runs come to what is given, without a worker or a cluster."""
+
+    class Done:
+        def __init__(self, value: Entry) -> None:
+            self.result = lambda: value
+
+    class Pool:
+        def __init__(self, *_: object) -> None:
+            self.to: dict[int, Entry] = {}
+
+        def __enter__(self) -> "Pool":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+        def submit(self, _: object, job: Job, __: Path) -> Done:
+            return Done(self.to[job.number])
+
+    def give(to: dict[int, Entry]) -> None:
+        pool = Pool()
+        pool.to = to
+        monkeypatch.setattr(hunt, "workers", lambda *_: pool)
+
+    return give
+
+
+def test_a_hunt_goes_on_where_it_was_and_ends_with_its_budget(
+    tmp_path: Path, measured: Callable[[dict[int, Entry]], None]
+) -> None:
+    found = of(tmp_path)
+    measured({n: entry(found, n) for n in range(deck.array_size())})
+    said: list[str] = []
+    assert not found.run(jobs=2, budget_s=0.0, say=said.append)
+    assert found.run(jobs=2, budget_s=None, say=said.append)
+    assert len(said) == deck.array_size()
+    again = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
+    assert again.missing() == []
+
+
+def test_a_hunt_of_which_nothing_comes_up_is_over(
+    tmp_path: Path, measured: Callable[[dict[int, Entry]], None]
+) -> None:
+    found = of(tmp_path)
+    measured({n: entry(found, n, error="SetupFailed: no") for n in range(deck.array_size())})
+    said: list[str] = []
+    assert not found.run(jobs=1, budget_s=None, say=said.append)
+    assert "in a row did not come up" in said[-1]
+    assert len(found.entries()) == hunt.FAILED_IN_A_ROW
+
+
+def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = of(tmp_path)
+    gone, failed = entry(none, 0), entry(none, 1, error="SetupFailed: no", run=str(tmp_path))
+    found = of(tmp_path, gone, failed, entry(none, 2, run=str(tmp_path)))
+    monkeypatch.setattr(hunt, "judge_stored", lambda path: path)
+    better = {"S8/log-diverged": 1}
+    monkeypatch.setattr(hunt, "told", lambda e, _: msgspec.structs.replace(e, broken=better))
+    found.look_again()
+    assert [e.broken for e in found.entries()] == [{}, {}, better]
+    stored = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
+    assert stored.entries() == found.entries()
+
+
+def whole(folder: Path) -> Hunt:
+    none = of(folder)
+    return of(
+        folder,
+        entry(none, 0, error="SetupFailed: no\nmore"),
+        entry(none, 1, operations=90, acknowledged=50, verdict=True, seconds=360.0,
+              decisions={"2.4 elect/5": 2, "2.4 elect/6": 0}),
+        entry(none, 2, operations=10, acknowledged=7, verdict=False, seconds=360.0,
+              broken={"S6/lost-tail": 3, "S8/log-diverged": 1},
+              measured={"O1/place-forgotten": 1}, evidence=("deposed-master-shrinks",),
+              decisions={"2.4 elect/5": 1}, late="woken late"),
+        entry(none, 3, broken={"S6/lost-tail": 1}, verdict=False),
+    )  # fmt: skip
+
+
+def test_every_anomaly_has_a_class_and_the_unknown_come_first(tmp_path: Path) -> None:
+    runs = [e for e in whole(tmp_path).entries() if not e.error]
+    found = [(s.is_, s.signature, s.promised, n) for s, n in sights(runs).items()]
+    assert found == [
+        ("unclassified", "S6/lost-tail", True, [3]),
+        ("unclassified", "S8/log-diverged", True, [2]),
+        ("new: docs/track-record.md", "S6/lost-tail", True, [2]),
+        ("upstream #10284", "O1/place-forgotten", False, [2]),
+    ]
+
+
+def test_the_tables(tmp_path: Path) -> None:
+    text = markdown(whole(tmp_path))
+    assert "3 runs in local, 2026-11-22 to 2026-11-22: 0.2 hours of clusters" in text
+    assert "1 times SetupFailed: no\n" in text
+    assert f"Not finished: {deck.array_size() - 3} of {deck.array_size()} runs are missing." in text
+    assert "| all |  | 3 | 0.2 | 100 | 57 | 1 | 2 | 0 |" in text
+    assert (
+        "| S8/log-diverged |  | yes | 1 | 2 | `maxq replay hunt/runs/queue/2 --times 10` |" in text
+    )
+    assert "3 runs are of the covering array's" in text
+    seen = [row for row in text.splitlines() if row.startswith("| 2.4 elect/5 |")]
+    assert len(seen) == 1
+    assert seen[0].split(" | ")[2] == "3"
+    assert (
+        f"| 2.4 elect/6 | nobody, and a controller asked: no master, a new epoch | {HOLE} |" in text
+    )
+    for row in DECISIONS:
+        assert f"| {row.id} | {row.says}" in text
+
+
+def test_a_line_tells_all_that_was_found(tmp_path: Path) -> None:
+    said = [line(e) for e in whole(tmp_path).entries()]
+    assert "SetupFailed: no" in said[0]
+    assert "nothing broken" in said[1]
+    assert "S6/lost-tail, S8/log-diverged; measured: O1/place-forgotten (woken late)" in said[2]
+
+
+def test_the_command_prints_its_tables_and_runs_nothing(tmp_path: Path) -> None:
+    words = ["--target", "5.5.0", "--table", "--length", "20s", "--store", str(tmp_path)]
+    whole(tmp_path / "hunt")
+    told = CliRunner().invoke(command, words, standalone_mode=False)
+    assert told.exception is None
+    assert told.return_value == 2, "there are runs to be made"
+    assert told.output.rstrip() == (tmp_path / "hunt" / "hunt.md").read_text().rstrip()
+    refused = CliRunner().invoke(command, ["--target", "rocketmq:5.5.0:jraft"])
+    assert "half of the runs have jraft" in " ".join(refused.output.split())
