@@ -27,7 +27,6 @@ journal, synced before the next run begins. Source: Jepsen's test-all; JUnit XML
 import ctypes
 import itertools
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -41,7 +40,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from harness.journal import resumed
+from harness.journal import append, resumed
 from harness.remains import Left, left_of
 from histories.store import JOURNAL as HISTORY
 from histories.store import write_whole
@@ -180,10 +179,7 @@ def run_campaign(
             break
         result = perform_job(job, folder / "runs")
         done[job.name] = result
-        with (folder / JOURNAL).open("ab") as journal:
-            journal.write(msgspec.json.encode(result) + b"\n")
-            journal.flush()
-            os.fsync(journal.fileno())
+        append(folder / JOURNAL, result)
         write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
         word = "passed" if result.passed else f"FAILED: {result.why}"
         say(f"{result.seconds:6.1f} s  {job.name}: {word}")

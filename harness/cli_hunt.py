@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from harness.cli_scenarios import BASE_IMAGE, ENVIRONMENT, Release
+from harness.cli_scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli_schedule import STORE
 from harness.cli_types import Duration
 from harness.hunt.hunt import JOURNAL, Hunt
@@ -35,15 +35,10 @@ MARKDOWN = "hunt.md"
 @click.option(
     "--length", type=Duration(), default=None, help="of each run's main part; by default 4 to 5 min"
 )
-@click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
+@BUDGET
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
 @click.option("--again", is_flag=True, help="judge all stored runs anew, and run nothing")
-@click.option(
-    "--resume/--fresh",
-    default=True,
-    show_default=True,
-    help="go on with what is stored, or forget it",
-)
+@RESUME
 @BASE_IMAGE
 @STORE
 def hunt(

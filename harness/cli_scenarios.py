@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from harness.cli_schedule import STORE
-from harness.cli_types import Name, Target
+from harness.cli_types import Duration, Name, Target
 from harness.scenario import HEAD, TRIALS_MAX, Trials, between, bisect, scenario_of, show_scenario
 
 PREFIX = "rocketmq:"
@@ -17,6 +17,15 @@ ENVIRONMENT = click.option(
     default="local",
     show_default=True,
     help="where the nodes run",
+)
+BUDGET = click.option(
+    "--budget", type=Duration(), default=None, help="begin no run after this long"
+)
+RESUME = click.option(
+    "--resume/--fresh",
+    default=True,
+    show_default=True,
+    help="go on with what is stored, or forget it",
 )
 BASE_IMAGE = click.option("--base-image", default="", help="of the docker engine, to build on")
 

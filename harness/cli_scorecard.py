@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 from msgspec import convert
 
-from harness.cli_scenarios import BASE_IMAGE, ENVIRONMENT, Release
+from harness.cli_scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli_schedule import STORE
-from harness.cli_types import PROFILES, Alias, Duration
+from harness.cli_types import PROFILES, Alias
 from harness.scorecard import Scorecard
 from harness.scorecard_page import markdown, page
 from harness.targets.api import Profile
@@ -33,13 +33,8 @@ MARKDOWN, PAGE, JOURNAL = "scorecard.md", "scorecard.html", "journal.jsonl"
 @click.option(
     "--jobs", type=click.IntRange(1, 16), default=1, show_default=True, help="clusters at a time"
 )
-@click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
-@click.option(
-    "--resume/--fresh",
-    default=True,
-    show_default=True,
-    help="go on with what is stored, or forget it",
-)
+@BUDGET
+@RESUME
 @BASE_IMAGE
 @STORE
 def scorecard(

@@ -4,6 +4,7 @@ A crash may leave half a line at the end. What is appended behind it would be un
 whoever goes on with a journal first cuts that off.
 """
 
+import os
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,3 +31,11 @@ def resumed(path: Path, line_type: type[T]) -> list[T]:
     with path.open("r+b") as file:
         file.truncate(whole)
     return done
+
+
+def append(path: Path, line: object) -> None:
+    """Write a line behind what a journal has; it is on the disk then."""
+    with path.open("ab") as journal:
+        journal.write(msgspec.json.encode(line) + b"\n")
+        journal.flush()
+        os.fsync(journal.fileno())

@@ -12,7 +12,6 @@ how many clean ones make it good follows from how often the bad end is bad.
 
 import math
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from pathlib import Path
 from typing import Literal
 
@@ -21,11 +20,11 @@ import msgspec
 from checkers.ruling import late_harness
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost
-from harness.journal import resumed
+from harness.journal import append, resumed
 from harness.replay import Rate, options_for, signatures
 from harness.report.measures import kinds, quantile
 from harness.runs import Judged, run_test
-from harness.schedule.items import SEND, Known, Schedule, ScheduleError, encode, read
+from harness.schedule.items import SEND, Known, Schedule, ScheduleError, digest_of, read
 from harness.schedule.smaller import with_options
 from harness.targets.rocketmq.releases import MISSING, Version, parse
 from harness.worlds import Around
@@ -184,8 +183,7 @@ class Trials:
     def _digest(self, *, way: Way) -> str:
         script = self.scenario.schedule(way)
         header = msgspec.structs.replace(script.header, known=None, name="")
-        whole = encode(msgspec.structs.replace(script, header=header))
-        return blake2b(whole, digest_size=8).hexdigest()
+        return digest_of(msgspec.structs.replace(script, header=header))
 
     def _run(self, target: str, *, way: Way) -> None:
         script = self.scenario.schedule(way)
@@ -210,8 +208,7 @@ class Trials:
 
     def _keep(self, trial: Trial) -> None:
         self.done.append(trial)
-        with (self._folder / JOURNAL).open("ab") as journal:
-            journal.write(msgspec.json.encode(trial) + b"\n")
+        append(self._folder / JOURNAL, trial)
         how = " without its faults" if trial.way == "calm" else ""
         what = ", ".join(trial.seen) or trial.error or "nothing"
         self._say(

@@ -11,7 +11,6 @@ Every claim is judged in every profile, as if it were promised; a table says whe
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -24,7 +23,7 @@ from checkers.ruling import late_harness
 from harness import source
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable
-from harness.journal import resumed
+from harness.journal import append, resumed
 from harness.judging import absent, judge
 from harness.options import Options
 from harness.replay import Rate, options_for
@@ -32,7 +31,7 @@ from harness.report.measures import kinds, quantile
 from harness.runs import Judged, run_test
 from harness.schedule.draw import draw
 from harness.schedule.factors import possible, row_of
-from harness.schedule.items import SEND, Schedule, encode, read
+from harness.schedule.items import SEND, Schedule, digest_of, read
 from harness.targets.api import Profile
 from harness.workers import workers
 from harness.worlds import Around, capabilities_of
@@ -94,11 +93,6 @@ def script_of(name: str, environment: str) -> Schedule:
         return read(BATTERY / f"{name}.jsonl")
     row = possible(row_of(int(name)), capabilities_of(environment))
     return draw(int(name), row, length_ms=DRAWN_LENGTH_MS)
-
-
-def digest_of(script: Schedule) -> str:
-    """What tells a schedule from others."""
-    return blake2b(encode(script), digest_size=8).hexdigest()
 
 
 def measure(job: Job, folder: Path) -> Entry:
@@ -253,8 +247,7 @@ class Scorecard:
 
     def _keep(self, entry: Entry) -> None:
         self._all.append(entry)
-        with (self.folder / JOURNAL).open("ab") as journal:
-            journal.write(msgspec.json.encode(entry) + b"\n")
+        append(self.folder / JOURNAL, entry)
 
 
 def _line(entry: Entry) -> str:

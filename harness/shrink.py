@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 
 from harness import source
-from harness.journal import resumed
+from harness.journal import append, resumed
 from harness.replay import Rate, options_for, other_seed, with_seed
 from harness.schedule import smaller
 from harness.schedule.items import Schedule, decode, encode
@@ -168,8 +168,7 @@ class Shrinker:
             self.simulations += 1
             seen = self._seen[key] = future.result()
             self.others |= dict.fromkeys(s for s in seen.found if s != self._signature)
-            with (self._folder / TRIED).open("ab") as journal:
-                journal.write(msgspec.json.encode(Tried(key, seen.found)) + b"\n")
+            append(self._folder / TRIED, Tried(key, seen.found))
         return [self._seen.get(key, Seen(found={})) for key in keys]
 
     def seen(self, script: Schedule) -> Seen:

@@ -9,7 +9,7 @@ import asyncio
 
 from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
-from harness.client.session import QueueName, RouteBook
+from harness.client.session import QueueName, RouteBook, pull_of
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool
 from reference.wire import headers
@@ -18,7 +18,6 @@ from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 
 PLACE_TIMEOUT_S = 3.0
-SUBSCRIPTION_FLAG = 4  # the request brings its own subscription
 # Decided before anything is written.
 REFUSED = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST})
 NOWHERE = 0  # where a group begins that has no place yet
@@ -68,21 +67,7 @@ class PlaceSession:
 
     async def _pull(self, master: str, queue: QueueName, consumer_group: str) -> None:
         """Make a group known; whether that was of use is seen by the next commit."""
-        header = headers.PullRequest(
-            topic=queue.topic,
-            consumer_group=consumer_group,
-            queue_id=queue.queue_id,
-            queue_offset=0,
-            max_msg_nums=1,
-            sys_flag=SUBSCRIPTION_FLAG,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription="*",
-            expression_type="TAG",
-            bname=queue.broker_set,
-        )
-        frame = Frame(code=RequestCode.PULL_MESSAGE, ext=to_ext(header))
+        frame = pull_of(queue, 0, consumer_group=consumer_group, count=1)
         await attempt(self._pool, master, frame, timeout_s=PLACE_TIMEOUT_S)
 
     async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:

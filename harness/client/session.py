@@ -52,6 +52,25 @@ class Polled(msgspec.Struct, frozen=True):
     retry: bool = False
 
 
+def pull_of(queue: QueueName, offset: int, *, consumer_group: str, count: int) -> Frame:
+    """The request (11) for so many messages from an offset on, answered without waiting."""
+    header = headers.PullRequest(
+        topic=queue.topic,
+        consumer_group=consumer_group,
+        queue_id=queue.queue_id,
+        queue_offset=offset,
+        max_msg_nums=count,
+        sys_flag=SUBSCRIPTION_FLAG,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        sub_version=0,
+        subscription="*",
+        expression_type="TAG",
+        bname=queue.broker_set,
+    )
+    return Frame(code=RequestCode.PULL_MESSAGE, ext=to_ext(header))
+
+
 class RouteBook:
     """Where the masters are, as the name servers say. Shared by all clients of a run.
 
@@ -208,26 +227,9 @@ class Session:
         broker = self._broker(queue)
         if broker is None:
             return Fail("no-route")
-        header = headers.PullRequest(
-            topic=queue.topic,
-            consumer_group="maxq",
-            queue_id=queue.queue_id,
-            queue_offset=offset,
-            max_msg_nums=PULL_BATCH,
-            sys_flag=SUBSCRIPTION_FLAG,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            sub_version=0,
-            subscription="*",
-            expression_type="TAG",
-            bname=queue.broker_set,
-        )
+        request = pull_of(queue, offset, consumer_group="maxq", count=PULL_BATCH)
         try:
-            answer = await self._pool.call(
-                broker,
-                Frame(code=RequestCode.PULL_MESSAGE, ext=to_ext(header)),
-                timeout_s=PULL_TIMEOUT_S,
-            )
+            answer = await self._pool.call(broker, request, timeout_s=PULL_TIMEOUT_S)
             if answer.code not in _PULLED:
                 self._routes.nudge()
                 return Fail(error_of(answer.code, answer.remark))

@@ -24,13 +24,13 @@ from harness.hunt import deck
 from harness.hunt.decisions import DECISIONS
 from harness.hunt.known import evidence
 from harness.hunt.remains import Remains, read_logs
-from harness.journal import resumed
+from harness.journal import append, resumed
 from harness.judging import judge
 from harness.replay import options_for
 from harness.runs import Judged, judge_stored, performed, run_test
 from harness.schedule.factors import Row
-from harness.schedule.items import SEND
-from harness.scorecard import STRICT, digest_of
+from harness.schedule.items import SEND, digest_of
+from harness.scorecard import STRICT
 from harness.targets.api import Profile
 from harness.targets.rocketmq.releases import Version, parse
 from harness.workers import workers
@@ -265,8 +265,7 @@ class Hunt:
 
     def _keep(self, entry: Entry) -> None:
         self._all.append(entry)
-        with (self._folder / JOURNAL).open("ab") as journal:
-            journal.write(msgspec.json.encode(entry) + b"\n")
+        append(self._folder / JOURNAL, entry)
 
 
 def at_once(entries: Sequence[Entry], jobs: int) -> int:

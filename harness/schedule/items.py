@@ -15,6 +15,7 @@ concern it are keyed by it, so that removing one item leaves the others as they 
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal
 
@@ -231,6 +232,11 @@ def encode(schedule: Schedule) -> bytes:
         *schedule.calls,
     )
     return b"".join(msgspec.json.encode(item) + b"\n" for item in items)
+
+
+def digest_of(schedule: Schedule) -> str:
+    """What tells a schedule from others: 16 hexadecimal digits."""
+    return blake2b(encode(schedule), digest_size=8).hexdigest()
 
 
 def decode(data: bytes, name: str = SCHEDULE) -> Schedule:

@@ -8,13 +8,13 @@ import pytest
 
 from harness import scorecard
 from harness.replay import Rate
+from harness.schedule.items import digest_of
 from harness.scorecard import (
     Entry,
     Job,
     Scorecard,
     battery,
     cell,
-    digest_of,
     middle,
     script_of,
 )

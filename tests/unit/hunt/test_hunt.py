@@ -13,7 +13,7 @@ from harness.hunt import deck, hunt
 from harness.hunt.decisions import DECISIONS
 from harness.hunt.hunt import JOURNAL, Entry, Hunt, Job, at_once, line
 from harness.hunt.page import HOLE, markdown, sights
-from harness.scorecard import digest_of
+from harness.schedule.items import digest_of
 
 SHORT_MS = 20_000
 
