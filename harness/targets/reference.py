@@ -41,6 +41,7 @@ TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
             "haMaxTimeSlaveNotCatchup": 3000,
             "slaveTimeout": 1500,  # a send that nobody takes keeps its client for no longer
             "registerNameServerPeriod": 10_000,
+            "registerBrokerTimeoutMills": 3000,  # of 24 s, where a name server's machine is gone
         },
     },
     "stock": {Role.NAMESRV: {}, Role.CONTROLLER: {}, Role.BROKER: {}},

@@ -72,7 +72,7 @@ class RocketMQTarget:
     """
 
     ends_with = TERMINATED
-    patience = 2  # a JVM of two cores takes about four seconds to its first answer
+    patience = 3  # a JVM needs some ten seconds of two busy cores to be part of its cluster again
     layer = "rocketmq"
 
     def __init__(self, version: Version, *, here: bool = True, place: Path | None = None) -> None:
