@@ -19,6 +19,7 @@ from harness.cluster import Grudge, Proof
 from harness.environments.api import (
     CLIENT,
     CLIENT_ADDRESS,
+    Capability,
     Cut,
     Environment,
     Machine,
@@ -66,13 +67,14 @@ class Links:
         before, _ = self._cuts.pop(name, ({}, False))
         self._cuts[name] = wanted, reset
         await self._install([*wanted, *before])
+        slow_s = await self._slowness({*wanted, *set().union(*wanted.values())})
         seen: dict[str, Proof] = {}
 
         async def caught() -> bool:
-            seen.update(await self._cut_proofs(wanted, patience_s))
+            seen.update(await self._cut_proofs(wanted, patience_s + slow_s))
             return all(proof.holds for proof in seen.values())
 
-        await until(caught, CUT_TIMEOUT_S)
+        await until(caught, CUT_TIMEOUT_S + slow_s)
         return seen
 
     async def _install(self, machines: Iterable[str]) -> None:
@@ -116,10 +118,11 @@ class Links:
                 healed[to] = healed.get(to, frozenset()) | sources
         await self._install(healed)
         free = {to: self._unhindered(to, sources) for to, sources in healed.items()}
+        patience_s = PROBE_TIMEOUT_S + await self._slowness({*free, *set().union(*free.values())})
         seen: dict[str, Proof] = {}
 
         async def whole() -> bool:
-            met_by = await self._probes(free, PROBE_TIMEOUT_S)
+            met_by = await self._probes(free, patience_s)
             for to in healed:
                 ports = met_by.get(to, {})
                 rules = len(await self._nodes.machine(to).cut_packets())
@@ -129,6 +132,14 @@ class Links:
 
         await until(whole, HEAL_TIMEOUT_S)
         return seen
+
+    async def _slowness(self, names: Iterable[str]) -> float:
+        """How long an answer between two of them may be on its way by delays, in seconds."""
+        if Capability.DELAY not in self._environment.capabilities:
+            return 0.0
+        machines = [self._nodes.machine(name) for name in sorted(set(names) - {CLIENT})]
+        delays = [max((await machine.delays()).values(), default=0) for machine in machines]
+        return sum(sorted(delays)[-2:]) / 1000
 
     def _unhindered(self, to: str, sources: frozenset[str]) -> frozenset[str]:
         """Whose probes of a machine no cut stops, on the way there or back."""

@@ -6,6 +6,7 @@ with its victims, its trigger, its length, and how it is healed. Lengths are log
 to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
 Where faults shall last each is in force for longer than a cluster may take to recover from it, and
 so is now and then another one; some begin only when a cluster has had so long a time of peace.
+Or faults strike within others (`harness.schedule.nests`).
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
@@ -14,7 +15,7 @@ from typing import Any, NamedTuple
 
 from harness.options import APPLICANTS, LOCKERS, SPARES
 from harness.schedule.factors import KINDS, Row
-from harness.schedule.fault import Fault
+from harness.schedule.fault import NESTED, OVER_AT_ONCE, Fault
 from harness.schedule.items import (
     READ,
     SEND,
@@ -25,6 +26,7 @@ from harness.schedule.items import (
     Schedule,
 )
 from harness.schedule.keyed import Keyed
+from harness.schedule.nests import Nests
 from harness.targets.api import Node, Topology, plan
 
 LENGTH_MS = (150_000, 180_000)
@@ -36,7 +38,9 @@ PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay wit
 TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
-SIZES = {"small": (0, 0), "large": (20_000, 60_000)}  # of payloads, in bytes; 0: as it comes
+# Of payloads, in bytes; 0: as it comes. What is equal begins where something else has begun before,
+# in a log that was cut off and written anew.
+SIZES = {"small": (0, 0), "large": (20_000, 60_000), "equal": (256, 256)}
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 FAULTS = (3, 14)  # how many in a run, at least and at most
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
@@ -168,7 +172,7 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
         return Call(id=f"p{number}", at=at, thread=draws.below(READERS, "reader", number), f=READ)
     thread = READERS + draws.below(WRITERS, "writer", number)
     kind = row["payload"]
-    if kind != "small":
+    if kind in LARGE:
         kind = "large" if draws.chance(LARGE[kind], "large", number) else "small"
     size = draws.between(*SIZES[kind], "size", number)
     value = [draws.below(keys, "key", number), size, number]
@@ -182,6 +186,10 @@ def _acts(
     draws: Keyed, row: Row, length: int, nodes: Sequence[Node], bounds: Bounds
 ) -> Iterator[Act]:
     kinds = [kind for kind in KINDS if row[kind] != "off"]
+    if row["pace"] == NESTED and set(kinds) - OVER_AT_ONCE:
+        most = bounds.faults[1] if bounds.in_turn else None
+        yield from Nests(draws, row, nodes, kinds, most=most).acts(length)
+        return
     least, most = bounds.faults if kinds else (0, 0)
     if bounds.in_turn:
         least = min(max(least, len(kinds)), most)

@@ -14,7 +14,8 @@ import msgspec
 from harness.environments.api import Capability
 from harness.schedule.keyed import Keyed
 
-# Values of a factor, the usual one first: it is drawn as often as all others together.
+# Values of a factor, the usual one first: it is drawn as often as all others together, but where
+# faults' shapes and clients' ways are concerned, of which bugs need now one, now another.
 FACTORS: dict[str, tuple[str, ...]] = {
     "profile": ("P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"),
     "flush": ("sync", "async"),
@@ -24,7 +25,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "workload": ("queue+lock", "queue", "queue+registration", "queue+lock+registration"),
     "first-load": ("normal", "none", "trickle", "saturating"),
     "load": ("changing", "steady"),
-    "payload": ("small", "mixed", "large"),
+    "payload": ("small", "mixed", "large", "equal"),
     "clients": ("routed", "pinned", "all-pinned"),
     "crash": ("kill", "off", "terminate", "restart", "power-loss"),
     "hang": ("off", "pause"),
@@ -36,7 +37,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "order": ("off", "on"),
     "aim": ("any", "brokers", "controllers"),
     "victims": ("role", "last", "several"),
-    "pace": ("mixed", "apart", "dense"),
+    "pace": ("mixed", "apart", "dense", "nested"),
     "trigger": ("time", "event"),
     "heal": ("whole", "parts"),
     "whole-stop": ("off", "kill", "power-loss"),
@@ -48,7 +49,11 @@ FACTORS: dict[str, tuple[str, ...]] = {
 # Kinds of faults: some are felt alone, the others change what those come to.
 FELT = ("crash", "hang", "cut", "whole-stop")
 KINDS = (*FELT, "move", "order", "clock", "disk", "link-delay")
-FEW = 60  # of a hundred rows that are not of the array
+EVEN = frozenset((
+    "first-load", "payload", "clients", "cut-shape", "cut-clients", "aim", "victims", "durations",
+))  # fmt: skip
+FEW = 80  # of a hundred rows that are not of the array
+FEWS_PACES = ("mixed", "apart", "dense", "nested", "nested", "nested")
 FEW_MORE = 3  # kinds beside the first, fewer than that
 CANDIDATES = 24  # of which the best becomes the next row
 
@@ -163,7 +168,7 @@ def row_of(seed: int) -> Row:
     draws = Keyed(seed)
     row = {}
     for name, values in FACTORS.items():
-        usual = draws.below(2, "factor", name, "usual") == 0
+        usual = name not in EVEN and draws.below(2, "factor", name, "usual") == 0
         row[name] = values[0] if usual else values[draws.below(len(values), "factor", name)]
     return _few(draws, row) if draws.chance(FEW, "few") else row
 
@@ -171,10 +176,12 @@ def row_of(seed: int) -> Row:
 def _few(draws: Keyed, row: Row) -> Row:
     """The same with one kind of fault that is felt, and few others."""
     first = draws.choice(FELT, "felt")
-    others = draws.shuffled([kind for kind in KINDS if kind != first], "kinds")
+    others = draws.shuffled([kind for kind in KINDS if kind not in (first, "order")], "kinds")
     on = {first, *others[: draws.below(FEW_MORE, "how many")]}
     few = {}
     for kind in KINDS:
         values = [v for v in FACTORS[kind] if v != "off"]
         few[kind] = draws.choice(values, "on", kind) if kind in on else "off"
-    return {**row, **few}
+    # No fault: it has controllers decide something while the others are in force.
+    few["order"] = draws.choice(FACTORS["order"], "on", "order")
+    return {**row, **few, "pace": draws.choice(FEWS_PACES, "few's pace")}

@@ -16,28 +16,38 @@ from harness.targets.api import Node
 
 class Pace(NamedTuple):
     """How close together faults are: how many of a hundred begin while the one before is in force,
-    when what was before is over, or much later; how many strike the last victim once more."""
+    when what was before is over, or much later; how many strike the last victim once more, or all
+    of a role."""
 
     overlap: int
     at_once: int
     rested: int
     again: int
+    role: int = 0
 
 
 SHORTEST_MS = 200
 LEASE_MS = 10_000  # of a queue's lock, which is the longest time-out in `fast`
 HOLDS = ("hold", "second part")  # what lasts where faults shall last: beyond the bound for recovery
 LASTING_MS = (32_000, 60_000)
-LASTING = {"mixed": 12, "lasting": 100}  # how many of a hundred do
+LASTING = {"mixed": 20, "lasting": 100}  # how many of a hundred do
 REST_MS = (22_000, 40_000)  # without a fault: beyond the bound for recovery
 # Apart, what a fault leads to is seen before the next; dense, a fault meets what is not over yet.
-PACES = {"mixed": Pace(30, 15, 15, 0), "apart": Pace(0, 0, 75, 0), "dense": Pace(75, 45, 0, 35)}
+NESTED = "nested"
+PACES = {
+    "mixed": Pace(30, 15, 15, 0),
+    "apart": Pace(0, 0, 75, 0),
+    "dense": Pace(75, 45, 0, 35),
+    NESTED: Pace(0, 10, 25, 20, 20),  # of the fault that others strike within
+}
+INNER = Pace(50, 10, 0, 35, 15)  # of those others
 DENSE_GAP_MS = 5_000
 JUMP_MS = (100, 3_600_000)  # how far a clock is off
 DRIFT_PPM = (1_000, 200_000)  # far beyond a quartz's: a minute must show what a month would
-# Up to more than any call waits for its answer, so that what was done comes back as unknown.
-SYNC_MS = (20, 5_000)
-DELAY_MS = (20, 5_000)
+# What a slow disk or a slow way takes: at times longer than any call waits for its answer, so that
+# what was done comes back as unknown.
+SLOW_MS, SLOWER_MS = (20, 3_000), (3_000, 6_000)
+SLOWER = 40  # of a hundred
 EVENTS = ("new-epoch", "set-grew", "set-shrank", "set-whole", "healed")
 AFTER_EVENT_MS = 5_000
 # Whom faults strike, by what a run's faults aim at.
@@ -54,6 +64,7 @@ LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"
          ("brokers", "namesrvs"), ("master", "controller-leader"),
          ("controller-leader", "controllers"))  # fmt: skip
 BRIDGED = 25  # of a hundred cuts in two: somebody hears both halves
+OVER_AT_ONCE = frozenset(("order", "clock"))  # kinds within which nothing can strike
 # Who goes down together.
 EXTENTS = ("everybody", "brokers", "controllers", "some", "some")
 GAP_MS = (1, 2_000)  # between two that come back
@@ -69,17 +80,27 @@ class Fault:
         number: which fault it is.
         before: the id of the act that it may count from.
         nodes: whom faults may strike.
+        within: it strikes while another one is in force.
     """
 
     def __init__(
-        self, draws: Keyed, row: Row, number: int, before: str, nodes: Sequence[Node]
+        self,
+        draws: Keyed,
+        row: Row,
+        number: int,
+        before: str,
+        nodes: Sequence[Node],
+        *,
+        within: bool = False,
     ) -> None:
         self._draws = draws
         self._row = row
         self._number = number
         self._before = before
         self._nodes = tuple(nodes)
-        self._pace = PACES[row["pace"]]
+        self._pace = INNER if within else PACES[row["pace"]]
+        self._within = within
+        self._soon = within or row["pace"] == "dense"
 
     def _key(self, *what: int | str) -> tuple[int | str, ...]:
         return ("fault", self._number, *what)
@@ -102,8 +123,8 @@ class Fault:
         gap = self._gap()
         if not self._before:
             return When(at=gap / 1000)
-        waits = self._row["trigger"] == "event" and self._draws.chance(60, *self._key("event"))
-        if waits:
+        waits = self._row["trigger"] == "event" and not self._within
+        if waits and self._draws.chance(60, *self._key("event")):
             after = self._draws.choice(EVENTS, *self._key("which event"))
             delay = self._draws.below(AFTER_EVENT_MS, *self._key("delay"))
             return When(after=after, at=delay / 1000)
@@ -116,7 +137,7 @@ class Fault:
             return 0
         if how < pace.at_once + pace.rested:
             return self._draws.between(*REST_MS, *self._key("rest"))
-        if self._row["pace"] == "dense":
+        if self._soon:
             return self._draws.log_uniform(SHORTEST_MS, DENSE_GAP_MS, *self._key("gap"))
         return self._duration("gap")
 
@@ -135,6 +156,9 @@ class Fault:
             last = ("last-victim", "last-rejoined")
             return Who(part=self._draws.choice(last, *self._key("which last")))
         part = self._draws.choice(VICTIMS[self._row["aim"]], *self._key("part"))
+        if self._draws.chance(self._pace.role, *self._key("role of")):
+            part = "controller" if part.startswith("controller") else "broker"
+            return Who(part=part, count=EVERYBODY)
         if how == "several" and self._draws.chance(60, *self._key("several")):
             part = "controller" if part.startswith("controller") else "broker"
             count = self._draws.choice(COUNTS, *self._key("count"))
@@ -163,8 +187,8 @@ class Fault:
             case "disk":
                 return self._disk()
             case "link-delay":
-                ms = self._draws.log_uniform(*DELAY_MS, *self._key("delay-ms"))
-                return [self._machine("start-delay", {"ms": ms}), *self._heals("stop-delay")]
+                args = {"ms": self._slowness()}
+                return [self._machine("start-delay", args), *self._heals("stop-delay")]
         return self._move()
 
     def _id(self, *what: int | str) -> str:
@@ -194,13 +218,17 @@ class Fault:
         kind = self._row["disk"]
         args: dict[str, Any] = {kind: True}
         if kind == "slow":
-            args = {"sync_ms": self._draws.log_uniform(*SYNC_MS, *self._key("sync"))}
+            args = {"sync_ms": self._slowness()}
         acts = [self._machine("start-disk-fault", args), *self._heals("stop-disk-fault")]
         if kind != "slow":
             # Who has ended for want of a disk is started again, as by whoever watches over nodes.
             again = When(after=acts[-1].id, at=self._duration("down") / 1000)
             acts.append(Act(id=self._id("s"), f="start", when=again, who=Who(of=self._id())))
         return acts
+
+    def _slowness(self) -> int:
+        slower = self._draws.chance(SLOWER, *self._key("slower"))
+        return self._draws.log_uniform(*(SLOWER_MS if slower else SLOW_MS), *self._key("slow"))
 
     def _cut(self) -> Act:
         args: dict[str, Any] = {}

@@ -13,7 +13,10 @@ import pytest
 from checkers.faults import faults
 from harness.faults import MAKERS
 from harness.options import Options
+from harness.replay import options_for
 from harness.runs import Judged, run_test
+from harness.schedule.items import decode
+from harness.simulate import simulated
 
 SECOND_NS = 1_000_000_000
 TRIO: dict[str, Any] = {
@@ -109,3 +112,21 @@ def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
     assert first == apart("4242")
     late = run(tmp_path / "late", tuple(SINGLE), seed=9, seconds=30).stored.path
     assert first == (late / "history.jsonl").read_bytes()
+
+
+SLOW = """\
+{"item": "header", "name": "a cut is healed on a slow way", "length": 12, "options": {"workload": ["queue"]}}
+{"item": "load", "id": "w", "until": 12, "rate": 5}
+{"item": "act", "id": "d", "f": "start-delay", "when": {"at": 1}, "who": {"nodes": ["b0-1"]}, "args": {"ms": 3000}}
+{"item": "act", "id": "e", "f": "start-delay", "when": {"at": 1}, "who": {"nodes": ["c0"]}, "args": {"ms": 3000}}
+{"item": "act", "id": "c", "f": "start-partition", "when": {"at": 5}, "who": {"nodes": ["b0-1"]}}
+{"item": "act", "id": "h", "f": "stop-partition", "when": {"after": "c", "at": 1}}
+{"item": "act", "id": "f", "f": "stop-delay", "when": {"after": "h", "at": 1}}
+"""  # noqa: E501
+
+
+def test_a_cut_whose_heal_is_late_to_be_seen_is_proven() -> None:
+    script = decode(SLOW.encode())
+    done = simulated(script, options_for(script, "simulated"))
+    seen = [f for f in faults(done.history) if f.f in ("start-partition", "stop-partition")]
+    assert [(f.f, f.holds) for f in seen] == [("start-partition", True), ("stop-partition", True)]
