@@ -13,6 +13,7 @@ from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
+OK_SHARE_OF_SCRIPT_MIN = 0.03  # of a schedule's, which may be full of faults from end to end
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
@@ -145,7 +146,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.scripted:
             # What a client does in a turn is its own affair, so nothing is known of how many.
             known = {f: self.scheduled.get(f, 0) for f in (SEND, READ)}
-            return {f: max(1, int(n * OK_SHARE_MIN)) for f, n in known.items() if n}
+            return {f: max(1, int(n * OK_SHARE_OF_SCRIPT_MIN)) for f, n in known.items() if n}
         scheduled = self.rate * self.time_limit_ns / 1e9
         shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {

@@ -38,7 +38,7 @@ PACES = {
     "mixed": Pace(30, 15, 15, 0),
     "apart": Pace(0, 0, 75, 0),
     "dense": Pace(75, 45, 0, 35),
-    NESTED: Pace(0, 10, 25, 20, 20),  # of the fault that others strike within
+    NESTED: Pace(0, 10, 15, 20, 20),  # of the fault that others strike within
 }
 INNER = Pace(50, 10, 0, 35, 15)  # of those others
 DENSE_GAP_MS = 5_000
@@ -100,7 +100,7 @@ class Fault:
         self._nodes = tuple(nodes)
         self._pace = INNER if within else PACES[row["pace"]]
         self._within = within
-        self._soon = within or row["pace"] == "dense"
+        self._soon = within or row["pace"] in ("dense", NESTED)
 
     def _key(self, *what: int | str) -> tuple[int | str, ...]:
         return ("fault", self._number, *what)
@@ -240,7 +240,7 @@ class Fault:
             args["from"] = far
         elif shape == "role":
             # One node from all of a role.
-            roles = ("brokers", "controllers", "namesrvs")
+            roles = ("brokers", "controllers", *(["namesrvs"] if who.part != "namesrv" else []))
             args["from"] = self._draws.choice(roles, *self._key("role"))
         elif shape == "split":
             some, others = self._halves()

@@ -63,7 +63,9 @@ def test_a_header_says_how_the_run_is_set_up() -> None:
     assert options.nemesis == ("kill", "start")
     assert options.scripted
     assert options.scheduled == {"poll": 10, "queue": 30, "send": 20}
-    assert options.context().ok_ops_min == {"poll": 1, "send": 2}
+    assert options.context().ok_ops_min == {"poll": 1, "send": 1}
+    busy = msgspec.structs.replace(options, scheduled={"send": 1000})
+    assert busy.context().ok_ops_min == {"send": 30}
     assert options_for(Schedule(acts=())).nemesis == ("none",)
 
 
