@@ -38,9 +38,9 @@ PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay wit
 TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
-# Of payloads, in bytes; 0: as it comes. What is equal begins where something else has begun before,
-# in a log that was cut off and written anew.
-SIZES = {"small": (0, 0), "large": (20_000, 60_000), "equal": (256, 256)}
+# Of payloads, in bytes. Small ones are equal: in a log that was cut off and written anew each then
+# begins where another one began before.
+SIZES = {"small": (256, 256), "large": (20_000, 60_000)}
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 FAULTS = (3, 14)  # how many in a run, at least and at most
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
@@ -172,7 +172,7 @@ def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
         return Call(id=f"p{number}", at=at, thread=draws.below(READERS, "reader", number), f=READ)
     thread = READERS + draws.below(WRITERS, "writer", number)
     kind = row["payload"]
-    if kind in LARGE:
+    if kind != "small":
         kind = "large" if draws.chance(LARGE[kind], "large", number) else "small"
     size = draws.between(*SIZES[kind], "size", number)
     value = [draws.below(keys, "key", number), size, number]

@@ -25,7 +25,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "workload": ("queue+lock", "queue", "queue+registration", "queue+lock+registration"),
     "first-load": ("normal", "none", "trickle", "saturating"),
     "load": ("changing", "steady"),
-    "payload": ("small", "mixed", "large", "equal"),
+    "payload": ("small", "mixed", "large"),
     "clients": ("routed", "pinned", "all-pinned"),
     "crash": ("kill", "off", "terminate", "restart", "power-loss"),
     "hang": ("off", "pause"),

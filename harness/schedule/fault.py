@@ -38,7 +38,7 @@ PACES = {
     "mixed": Pace(30, 15, 15, 0),
     "apart": Pace(0, 0, 75, 0),
     "dense": Pace(75, 45, 0, 35),
-    NESTED: Pace(0, 10, 15, 20, 20),  # of the fault that others strike within
+    NESTED: Pace(0, 10, 15, 30, 20),  # of the fault that others strike within
 }
 INNER = Pace(50, 10, 0, 35, 15)  # of those others
 DENSE_GAP_MS = 5_000
