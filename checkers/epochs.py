@@ -11,8 +11,11 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
   From SyncStateSet epoch s to s+1 there is exactly one change. If the master epoch grew as well,
   that change was the election, and who was elected must be in the set of epoch s.
 
-A broker that leads says so in the last epoch of its own list; slaves and deposed masters may lag
-and say nothing about who leads. The first election of a set chooses from no set: not S7.
+A broker that leads names the last epoch of its own list; slaves and deposed masters may lag and say
+nothing about who leads. RocketMQ notes no epoch that begins where the one before it began, so where
+nobody wrote in between, a master goes by the number of the one before: its word counts only if what
+controllers said tells that no later election was its own (`Elections`). The first election of a set
+chooses from no set: not S7.
 
 - **Begins** (S8c): see `starts`. **Confirmation** (S9b): see `confirmation`.
 
@@ -247,8 +250,40 @@ class Claimant(NamedTuple):
     said: str
 
 
+class Elections:
+    """Who was elected when, as far as controllers told.
+
+    Args:
+        seen: what they said of one set.
+    """
+
+    def __init__(self, seen: Seen) -> None:
+        self._masters: dict[int, set[int]] = defaultdict(set)
+        self._told: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by node: begun, epoch
+        for s in seen:
+            self._told[s.node].append((s.begun, s.view.master_epoch))
+            if s.view.master is not None:
+                self._masters[s.view.master_epoch].add(s.view.master)
+        for told in self._told.values():
+            told.sort()
+
+    def may_have_won(self, broker_id: int | None, after: int, until: int) -> bool:
+        """Whether a broker may have been elected in an epoch later than `after` before `until`, the
+        index at which something was known of it. Each controller's next answer says how many epochs
+        there can have been by then; where none answers, nobody knows."""
+        places = [(told, bisect_left(told, (until, 0))) for told in self._told.values()]
+        last = max((told[i][1] for told, i in places if i < len(told)), default=None)
+        if last is None:
+            return True
+        return any(
+            broker_id is None or broker_id in self._masters.get(epoch, {broker_id})
+            for epoch in range(after + 1, last + 1)
+        )
+
+
 def _claimants(seen: Seen, replicas: Replicas) -> dict[int, list[Claimant]]:
     """Who leads, by master epoch; each once."""
+    elections = Elections(seen)
     claims: dict[int, dict[tuple[int | None, str | None], Claimant]] = defaultdict(dict)
     for s in seen:
         m = s.view.master
@@ -257,12 +292,11 @@ def _claimants(seen: Seen, replicas: Replicas) -> dict[int, list[Claimant]]:
             claims[s.view.master_epoch].setdefault((m, None), Claimant(m, None, s.at, said))
     for r in replicas:
         v = r.view
-        if v.leads and v.epochs:
+        epoch = v.epochs[-1].epoch if v.epochs else None
+        if v.leads and epoch is not None and not elections.may_have_won(v.id, epoch, r.at):
             who = f"node {v.node}" + ("" if v.id is None else f" (broker {v.id})")
             said = f"{who} by its own word in op {r.at}"
-            claims[v.epochs[-1].epoch].setdefault(
-                (v.id, v.node), Claimant(v.id, v.node, r.at, said)
-            )
+            claims[epoch].setdefault((v.id, v.node), Claimant(v.id, v.node, r.at, said))
     return {epoch: list(found.values()) for epoch, found in claims.items()}
 
 

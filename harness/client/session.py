@@ -196,7 +196,8 @@ class Session:
             flag=0,
             properties=props.encode({props.WAIT: "true"}).decode(),
             bname=queue.broker_set,
-            unit_mode=False,  # 5.2.0 takes no request without it
+            unit_mode=False,  # 5.2.0 takes no request without these two
+            batch=False,
         )
         request = Frame(code=RequestCode.SEND_MESSAGE_V2, ext=to_short_ext(header), body=body)
         outcome = await self._send(broker, request)

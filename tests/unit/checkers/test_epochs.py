@@ -127,6 +127,8 @@ def test_two_brokers_that_lead_in_one_epoch(broker_id: int | None) -> None:
     """S5, by their own words; also by a controller's and a broker's."""
     r = fail_over()
     last = r.broker("b0-2", broker_id, (1, 0, 10), (2, 10, 15), leads=True)
+    assert judge(r).valid is True, "it may have won the next epoch at once"
+    r.controllers(set_view(2, 5, 2, 2, 3))
     found = only(r)
     assert (found.claim, found.ops[-1]) == ("S5", last)
 
@@ -134,7 +136,29 @@ def test_two_brokers_that_lead_in_one_epoch(broker_id: int | None) -> None:
     alone.controllers(set_view(2, 4, 2, 2))
     alone.controllers(set_view(2, 4, 2, 2))
     alone.broker("b0-2", broker_id, (2, 0, 15), leads=True)
+    alone.controllers(set_view(2, 4, 2, 2))
     assert judge(alone).valid is (broker_id is None)
+
+
+@pytest.mark.parametrize(
+    ("later", "accused"),
+    [
+        ([set_view(3, 6, 3, 3)], False),  # its own election, of which it has no entry
+        ([set_view(3, 6, 1, 1)], True),  # not its own
+        ([set_view(4, 7, 1, 1)], False),  # what came in between nobody saw
+        ([set_view(3, 6, 1, 1), set_view(4, 7, 1, 1)], True),
+        ([set_view(3, 6, None, 1), set_view(4, 7, 1, 1)], False),
+    ],
+)
+def test_a_master_that_has_no_entry_of_its_own_epoch(later: list[Any], accused: bool) -> None:
+    """RocketMQ notes none that begins where the one before it began."""
+    r = Cluster()
+    r.controllers(set_view(2, 5, 2, 1, 2, 3))
+    for view in later[:-1]:
+        r.controllers(view)
+    r.broker("b0-2", 3, (1, 0, 10), (2, 10, 10), leads=True)
+    r.controllers(later[-1])
+    assert ("S5" in {a.claim for a in judge(r, target="rocketmq").anomalies}) is accused
 
 
 def test_a_deposed_master_goes_on_leading_in_its_own_epoch() -> None:
