@@ -180,9 +180,9 @@ class Scorecard:
         self.folder = folder
         self.targets = tuple(targets)
         self.profiles = tuple(profiles)
-        self._environment = environment
+        self.environment = environment
+        self.seeds, self.rounds = seeds, rounds
         self._names = [*battery(), *map(str, range(seeds))]
-        self._rounds = rounds
         self._base_image = base_image
         self._digests = {n: digest_of(script_of(n, environment)) for n in self._names}
         folder.mkdir(parents=True, exist_ok=True)
@@ -195,7 +195,7 @@ class Scorecard:
             for e in self._all
             if e.job.target in self.targets
             and e.job.profile in self.profiles
-            and e.job.environment == self._environment
+            and e.job.environment == self.environment
             and self._digests.get(e.job.name) == e.digest
         ]
 
@@ -207,7 +207,7 @@ class Scorecard:
             which = failed if entry.error else done
             which[entry.job] = which.get(entry.job, 0) + 1
         jobs = []
-        for turn in range(self._rounds):
+        for turn in range(self.rounds):
             for job in self._jobs():
                 left = failed.get(job, 0) < FAILED_MAX
                 if done.get(job, 0) <= turn and left:
@@ -222,7 +222,7 @@ class Scorecard:
                         name=name,
                         target=target,
                         profile=profile,
-                        environment=self._environment,
+                        environment=self.environment,
                         base_image=self._base_image,
                     )
 

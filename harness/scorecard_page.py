@@ -149,6 +149,18 @@ def command(job: Job, entries: Sequence[Entry]) -> str:
     return f"{words} --profile {NAMES[job.profile]} --times 10"
 
 
+def built_by(card: Scorecard) -> str:
+    """The command that makes these tables, and goes on where runs are missing."""
+    versions, profiles = map(short, card.targets), (NAMES[p] for p in card.profiles)
+    words = [
+        f"maxq scorecard --versions {','.join(versions)} --profiles {','.join(profiles)}",
+        f"--env {card.environment}",
+        *([f"--seeds {card.seeds}"] if card.seeds else []),
+        *([f"--rounds {card.rounds}"] if card.rounds > 1 else []),
+    ]
+    return " ".join(words)
+
+
 def preface(card: Scorecard) -> list[str]:
     """What these tables are, in sentences."""
     entries = card.entries()
@@ -160,6 +172,7 @@ def preface(card: Scorecard) -> list[str]:
         f"{len(runs)} runs, {when}, in {', '.join(sorted({e.job.environment for e in entries}))}; "
         f"controllers agree by DLedger unless a release says jraft. "
         f"Schedules: {', '.join(sorted({e.job.name for e in runs}))}.",
+        f"Built by: {built_by(card)}",
         "A cell: broken in k of the n runs that could judge the claim; one number: kept in so "
         "many. In parentheses: not promised by the profile. n/a: the release cannot show it. "
         "?: no run could judge it. -: no run.",

@@ -122,6 +122,10 @@ def whole(folder: Path) -> Scorecard:
 def test_the_table_as_markdown(tmp_path: Path) -> None:
     text = markdown(whole(tmp_path))
     assert "3 runs, 2026-11-22, in local" in text
+    assert (
+        "Built by: maxq scorecard --versions 5.1.0,5.5.0 --profiles safe,default --env local\n"
+        in text
+    )
     assert "1 runs did not come up." in text
     assert "Not finished: " in text
     assert "5.5.0 is run with namesrv 5.3.3." in text
