@@ -11,7 +11,8 @@ run's is told, the known ones beside the others.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -216,21 +217,26 @@ class Hunt:
             self._digests[key] = digest_of(script)
         return self._digests[key]
 
-    def next_jobs(self, jobs: int) -> list[Job]:
-        """What is to be run next, so many at once if they may be."""
+    def next_job(self, jobs: int, at_work: Collection[int] = ()) -> Job | None:
+        """What is to be run next; None: nothing is missing but what is at work.
+
+        Args:
+            jobs: how many run at once, with this one.
+            at_work: the numbers of the others.
+        """
+        number = next((n for n in self.missing() if n not in at_work), None)
+        if number is None:
+            return None
         met = deck.pairs_met(e.met for e in self.entries() if not e.error)
-        return [
-            Job(
-                number=number,
-                release=self.release,
-                environment=self.environment,
-                row=deck.row_for(number, met, self.capabilities),
-                length_ms=self._length_ms,
-                beside=jobs,
-                base_image=self._base_image,
-            )
-            for number in self.missing()[:jobs]
-        ]
+        return Job(
+            number=number,
+            release=self.release,
+            environment=self.environment,
+            row=deck.row_for(number, met, self.capabilities),
+            length_ms=self._length_ms,
+            beside=jobs,
+            base_image=self._base_image,
+        )
 
     def run(self, *, jobs: int, budget_s: float | None, say: Callable[[str], None]) -> bool:
         """Run what is missing; whether nothing is missing any more. None begins after the budget.
@@ -242,20 +248,27 @@ class Hunt:
         """
         until = None if budget_s is None else time.monotonic() + budget_s
         failed = 0
+        at_work: dict[Future[Entry], int] = {}
         with workers(jobs, self._folder) as pool:
-            while batch := self.next_jobs(at_once(self.entries(), jobs)):
-                if until is not None and time.monotonic() > until:
-                    return False
-                futures = [pool.submit(measure, job, self._folder) for job in batch]
-                for future in futures:
-                    entry = future.result()
+            while True:
+                while failed < FAILED_IN_A_ROW and len(at_work) < at_once(self.entries(), jobs):
+                    in_time = until is None or time.monotonic() < until
+                    job = self.next_job(jobs, at_work.values()) if in_time else None
+                    if job is None:
+                        break
+                    at_work[pool.submit(measure, job, self._folder)] = job.number
+                if not at_work:
+                    break
+                for done in wait(at_work, return_when=FIRST_COMPLETED).done:
+                    del at_work[done]
+                    entry = done.result()
                     self._keep(entry)
                     say(line(entry))
                     failed = failed + 1 if entry.error else 0
-                if failed >= FAILED_IN_A_ROW:
-                    say(f"{failed} runs in a row did not come up: the hunt is over")
-                    return False
-        return True
+        if failed >= FAILED_IN_A_ROW:
+            say(f"{failed} runs in a row did not come up: the hunt is over")
+            return False
+        return not self.missing()
 
     def look_again(self) -> None:
         """Judge every stored run anew: checkers, detectors and what is known get better."""

@@ -1,6 +1,8 @@
 """The hunt's journal, what is to be run, and its tables."""
 
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +50,11 @@ def test_what_is_done_is_not_missing(tmp_path: Path) -> None:
 
 def test_jobs_are_the_next_ones_with_what_they_are_dealt(tmp_path: Path) -> None:
     found = of(tmp_path)
-    first, second = found.next_jobs(2)
+    first, second = found.next_job(2), found.next_job(2, at_work=[0])
+    assert first is not None
+    assert second is not None
     assert (first.number, second.number, first.beside) == (0, 1, 2)
+    assert found.next_job(2, at_work=range(deck.array_size())) is None
     for job in (first, second):
         card = deck.card_of(job.number)
         assert job.profile == card.profile
@@ -67,10 +72,6 @@ def test_two_at_once_until_one_was_late(tmp_path: Path) -> None:
 def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, Entry]], None]:
     """Have runs come to what is given, without a worker or a cluster."""
 
-    class Done:
-        def __init__(self, value: Entry) -> None:
-            self.result = lambda: value
-
     class Pool:
         def __init__(self, *_: object) -> None:
             self.to: dict[int, Entry] = {}
@@ -81,8 +82,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, Entry]], No
         def __exit__(self, *_: object) -> None:
             pass
 
-        def submit(self, _: object, job: Job, __: Path) -> Done:
-            return Done(self.to[job.number])
+        def submit(self, _: object, job: Job, __: Path) -> Future[Entry]:
+            done = Future[Entry]()
+            done.set_result(self.to[job.number])
+            return done
 
     def give(to: dict[int, Entry]) -> None:
         pool = Pool()
@@ -114,6 +117,28 @@ def test_a_hunt_of_which_nothing_comes_up_is_over(
     assert not found.run(jobs=1, budget_s=None, say=said.append)
     assert "in a row did not come up" in said[-1]
     assert len(found.entries()) == hunt.FAILED_IN_A_ROW
+
+
+def test_a_long_run_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = of(tmp_path)
+    size = deck.array_size()
+    long = Future[Entry]()
+    begun: list[int] = []
+
+    class Pool:
+        def submit(self, _: object, job: Job, __: Path) -> Future[Entry]:
+            done = long if job.number == 0 else Future[Entry]()
+            begun.append(job.number)
+            if job.number:
+                done.set_result(entry(found, job.number))
+            if job.number == size - 1:
+                long.set_result(entry(found, 0))
+            return done
+
+    monkeypatch.setattr(hunt, "workers", lambda *_: nullcontext(Pool()))
+    assert found.run(jobs=2, budget_s=None, say=lambda _: None)
+    assert begun == list(range(size))
+    assert found.entries()[-1].job.number == 0
 
 
 def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
