@@ -9,10 +9,12 @@ caught losing them. Short limits come first, so that a budget that ends early ha
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import partial
 from pathlib import Path
 from statistics import median_low
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,6 +43,13 @@ class Line(msgspec.Struct, frozen=True):
 
     mutant: str
     told: Told
+
+
+class Range(NamedTuple):
+    """A mutant's seeds from one on."""
+
+    mutant: str
+    first: int
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,37 +126,47 @@ class MutantCampaign:
             workers(self._jobs, self._folder) as pool,
             (self._folder / JOURNAL).open("ab") as journal,
         ):
-            for stage in STAGES:
-                # A batch is what no answer of its own can change: one seed of each range.
-                while batch := self._wanted(stage)[: self._jobs]:
-                    if until is not None and time.monotonic() > until:
-                        say("the budget is spent; run the same command again to go on")
-                        return
-                    work = [pool.submit(partial(run_seed, seed, mutant=m)) for m, seed in batch]
-                    for (mutant, seed), future in zip(batch, work, strict=True):
-                        told = msgspec.structs.replace(future.result(), source=source.digest())
-                        self._told[mutant][seed] = told
-                        journal.write(msgspec.json.encode(Line(mutant, told)) + b"\n")
-                        journal.flush()
-                        say(f"{mutant} seed {seed}: {seen_in(told)}")
+            at_work: dict[Future[Told], Range] = {}
+            while True:
+                while len(at_work) < self._jobs:
+                    in_time = until is None or time.monotonic() < until
+                    job = self._next(at_work.values()) if in_time else None
+                    if job is None:
+                        break
+                    seed = job.first + self._range(job)[0]
+                    at_work[pool.submit(partial(run_seed, seed, mutant=job.mutant))] = job
+                if not at_work:
+                    break
+                for done in wait(at_work, return_when=FIRST_COMPLETED).done:
+                    mutant = at_work.pop(done).mutant
+                    told = msgspec.structs.replace(done.result(), source=source.digest())
+                    self._told[mutant][told.seed] = told
+                    journal.write(msgspec.json.encode(Line(mutant, told)) + b"\n")
+                    journal.flush()
+                    say(f"{mutant} seed {told.seed}: {seen_in(told)}")
+        if self._next(()) is not None:
+            say("the budget is spent; run the same command again to go on")
 
-    def _wanted(self, stage: int) -> list[tuple[str, int]]:
-        """The next seed of each range of each mutant that has not come to its end."""
-        wanted = []
-        for name in self._names:
-            for first in RANGES:
-                done, caught = self._range(name, first)
-                if not caught and done < stage:
-                    wanted.append((name, first + done))
-        # Whoever has had the fewest comes first, so that a budget that ends early met all.
-        return sorted(wanted, key=lambda job: len(self._told[job[0]]))
+    def _next(self, at_work: Collection[Range]) -> Range | None:
+        """The range whose next seed is to be run: its answer decides whether another one follows,
+        so that ranges at work are left alone. None: all others have come to their ends."""
+        for stage in STAGES:
+            wanted = []
+            for job in (Range(name, first) for name in self._names for first in RANGES):
+                done, caught = self._range(job)
+                if not caught and done < stage and job not in at_work:
+                    wanted.append(job)
+            if wanted:
+                # Whoever has had the fewest comes first, so that all are met before a budget ends.
+                return min(wanted, key=lambda job: len(self._told[job.mutant]))
+        return None
 
-    def _range(self, name: str, first: int) -> tuple[int, bool]:
+    def _range(self, job: Range) -> tuple[int, bool]:
         """How many seeds of a range were run, and whether the last of them was caught."""
-        told, count = self._told[name], 0
-        while first + count in told:
+        told, count = self._told[job.mutant], 0
+        while job.first + count in told:
             count += 1
-            if catches(told[first + count - 1], mutants.about(name)):
+            if catches(told[job.first + count - 1], mutants.about(job.mutant)):
                 return count, True
         return count, False
 
@@ -163,7 +182,7 @@ class MutantCampaign:
 
     def _row(self, name: str) -> Row:
         about, seen = mutants.about(name), list(self._told[name].values())
-        ranges = [self._range(name, first) for first in RANGES]
+        ranges = [self._range(Range(name, first)) for first in RANGES]
         afters = [count if caught else LIMIT + 1 for count, caught in ranges]
         whole = all(caught or count >= LIMIT for count, caught in ranges)
         middle = median_low(afters)

@@ -15,6 +15,7 @@ from harness.mutant_campaign import (
     STAGES,
     Line,
     MutantCampaign,
+    Range,
     Row,
     accused,
     catches,
@@ -153,12 +154,15 @@ def test_a_journal_that_was_cut_off_goes_on(tmp_path: Path) -> None:
 def test_short_limits_come_first() -> None:
     """A budget that ends early has seen every mutant, and of each every range."""
     campaign = MutantCampaign(Path(), jobs=2, names=(BUG, OTHER))
-    assert campaign._wanted(STAGES[0]) == [
-        (name, first) for name in (BUG, OTHER) for first in RANGES
-    ]
+    every = [Range(name, first) for name in (BUG, OTHER) for first in RANGES]
+    at_work: list[Range] = []
+    while (job := campaign._next(at_work)) is not None:
+        at_work.append(job)
+    assert at_work == every, "one seed of each range at a time"
     campaign._told[BUG] = {n: told(n) for n in range(STAGES[0])}
-    assert (BUG, STAGES[0]) not in campaign._wanted(STAGES[0])
-    assert (BUG, STAGES[0]) in campaign._wanted(STAGES[1])
+    assert campaign._next([]) == Range(OTHER, RANGES[0]), "it has had fewer"
+    assert campaign._next(every[3:]) == Range(BUG, RANGES[1])
+    assert campaign._next(every[1:]) == Range(BUG, RANGES[0]), "a longer limit's"
     assert list(STAGES) == sorted(STAGES)
     assert STAGES[-1] == LIMIT
 
