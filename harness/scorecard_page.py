@@ -49,12 +49,15 @@ class Table(NamedTuple):
 
 
 def tables(card: Scorecard) -> Iterator[Table]:
-    """All of them: one a profile, then speed, then what was found."""
+    """All of them: one a profile, then speed, what was found, and what the claims say."""
     entries = card.entries()
-    for profile in card.profiles:
-        yield _claims(card, entries, profile)
+    claims = [_claims(card, entries, profile) for profile in card.profiles]
+    yield from claims
     yield _speed(card, entries)
     yield _found(card, entries)
+    shown = {row[0][0] for table in claims for row in table.rows}
+    rows = tuple(((c.id, "name"), (c.promise, "")) for c in CLAIMS if c.id in shown)
+    yield Table("What the claims say", ("claim", "promise"), rows)
 
 
 def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Table:

@@ -137,6 +137,8 @@ def test_the_table_as_markdown(tmp_path: Path) -> None:
         "`maxq replay harness/schedule/battery/kill_master.jsonl --env local --target "
         "rocketmq:5.5.0 --profile safe --times 10`"
     ) in text
+    assert "| S6 | An acknowledged message is never lost while" in text
+    assert "| L1 | " not in text, "no run had anything to say of it"
 
 
 def test_the_page_loads_nothing_and_shows_the_same(tmp_path: Path) -> None:
