@@ -39,7 +39,7 @@ from harness.worlds import Around, capabilities_of
 from histories.store import write_whole
 
 JOURNAL = "journal.jsonl"
-FAILED_MAX = 2  # runs of one number that do not come up, until it is left
+FAILED_MAX = 3  # runs of one number that do not come up, until it is left
 FAILED_IN_A_ROW = 6  # of any number: there is something wrong with this machine
 
 
@@ -197,14 +197,16 @@ class Hunt:
         return [e for e in self._all if (e.job.release, e.job.environment) == mine]
 
     def missing(self) -> list[int]:
-        """The numbers of the runs that are not done yet."""
+        """The numbers of the runs that are not done yet; those that did not come up are tried again
+        behind the others."""
         done, failed = set[int](), Counter[int]()
         for entry in self.entries():
             if entry.error:
                 failed[entry.job.number] += 1
             elif entry.digest == self._digest(entry):
                 done.add(entry.job.number)
-        return [n for n in range(self.of) if n not in done and failed[n] < FAILED_MAX]
+        left = (n for n in range(self.of) if n not in done and failed[n] < FAILED_MAX)
+        return sorted(left, key=lambda n: failed[n])
 
     def _digest(self, entry: Entry) -> str:
         """Of the schedule that a done run's number has now; empty: of no such schedule."""
