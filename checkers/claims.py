@@ -312,7 +312,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N6",
         promise="A slave that runs, and to which nothing was done for the bound for recovery, is "
-        "in the routes of a name server of which the same is true, while no cut parts them.",
+        "in the routes of a name server of which the same is true, while no cut parts them; once "
+        "started, if it was listed since, or nothing was done to the controllers as long.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",

@@ -178,6 +178,31 @@ def test_who_lives_in_peace_is_listed(until: float, *, known: bool) -> None:
     assert "b0-1 at b0-1:1 answered in op" in found.story
 
 
+@pytest.mark.parametrize(
+    ("listed_at", "unlisted_at", "valid"),
+    [(None, 45, True), (None, 51, False), (12, 45, False), (8, 45, True)],
+)
+def test_who_was_started_without_controllers_is_listed_once_they_are_back(
+    listed_at: float | None, unlisted_at: float, *, valid: bool
+) -> None:
+    """Unless it was listed since: then it has met them."""
+    r = Led()
+    r.at(1).controllers()
+    r.lives(1)
+    r.at(5).fault("kill", **{"b0-1": True, "c0": True})
+    if listed_at == 8:
+        r.at(8).route(id2="b0-1:1")
+    r.at(10).fault("start", **{"b0-1": True})
+    r.at(11).lives(1)
+    if listed_at == 12:
+        r.at(12).route(id2="b0-1:1")
+    r.at(30).fault("start", c0=True)
+    r.at(44).lives(1)
+    r.at(unlisted_at).route(id0="b0-0:1")
+    r.at(unlisted_at + 1).lives(1)
+    assert judge(r).valid is valid
+
+
 def test_who_led_a_moment_ago_need_not_be_listed() -> None:
     """A name server has heard of its successor before itself has."""
     for again_at, valid in ((39, True), (45, False)):

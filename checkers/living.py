@@ -1,0 +1,233 @@
+"""Who lives is listed (N6), and who leads is listed as master (N10), by name servers left in peace.
+
+What is judged is an answer of a name server between two of the broker itself, both of one address.
+Claims and their exceptions: the text of `routes`.
+"""
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from checkers.addresses import MOVES
+from checkers.faults import Fault
+from checkers.force import Span, calms
+from checkers.ruling import Found
+from checkers.sightings import SetSighting, Sighting
+from histories.observed import ReplicaView, RouteView
+
+STARTS = frozenset(("start", "restart"))
+MASTER = "0"  # the role id of a master in routes
+
+Answers = Sequence[Sighting[RouteView]]
+Replicas = Sequence[Sighting[ReplicaView]]
+
+
+def may_start(act: Fault, node: str) -> bool:
+    """Whether an act may have started a node. To change an address may be to start anew."""
+    named = act.ended is None or not isinstance(act.result, dict) or node in act.result
+    return named and act.f in (*STARTS, *MOVES)
+
+
+def within(s: Sighting[RouteView], due: Span) -> bool:
+    """Whether an answer is of a span, as a whole."""
+    return s.begun > due.at and s.begun_ns > due.since_ns and s.at < due.until
+
+
+def by_node(answers: Answers) -> dict[str, list[Sighting[RouteView]]]:
+    """The answers of each name server."""
+    told: dict[str, list[Sighting[RouteView]]] = {}
+    for s in answers:
+        told.setdefault(s.view.node, []).append(s)
+    return told
+
+
+# N6.
+
+
+class Living(NamedTuple):
+    """A broker that answered before and after a name server did; the time in which nothing was done
+    to either; whether the broker must be listed."""
+
+    broker: Sighting[ReplicaView]
+    after: Sighting[ReplicaView]
+    answer: Sighting[RouteView]
+    calm: Span
+    due: bool = False
+
+    def lists(self, role: str = "") -> bool:
+        """Whether it is listed, or listed as this."""
+        view = self.broker.view
+        listed = self.answer.view.sets.get(view.set, {})
+        return view.address in ([listed.get(role)] if role else listed.values())
+
+
+class Welcome:
+    """Who may be listed: a broker registers with name servers once controllers have given it its
+    role, and from then on without them.
+
+    Args:
+        answers: of name servers, in order.
+        acts: everything that the nemesis did.
+        controllers: all of them.
+        bound_ns: for recovery.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        acts: Sequence[Fault],
+        controllers: Collection[str],
+        bound_ns: int,
+    ) -> None:
+        self.bound_ns = bound_ns
+        self._acts, self._controllers = acts, controllers
+        self._listed: dict[str, list[int]] = {}  # by address: the answers that list it
+        for s in answers:
+            for address in {a for listed in s.view.sets.values() for a in listed.values()}:
+                self._listed.setdefault(address, []).append(s.at)
+        self._starts: dict[str, list[int]] = {}  # by broker
+        self._peace: dict[str, list[Span]] = {}  # by broker
+
+    def has(self, one: Living) -> bool:
+        """Whether it was listed since it was started, or had the bound for recovery in peace with
+        the controllers."""
+        node = one.broker.view.node
+        if node not in self._starts:
+            acts = (a for a in self._acts if may_start(a, node))
+            self._starts[node] = [a.begun if a.ended is None else a.ended for a in acts]
+            self._peace[node] = [*calms(self._acts, [node, *self._controllers])]
+        life = max((at for at in self._starts[node] if at < one.answer.at), default=-1)
+        listed = self._listed.get(one.broker.view.address, [])
+        first = bisect_right(listed, life)
+        if first < len(listed) and listed[first] < one.answer.begun:
+            return True
+        due = (p._replace(since_ns=p.since_ns + self.bound_ns) for p in self._peace[node])
+        return any(within(one.answer, span) for span in due)
+
+
+def living_in_peace(
+    replicas: Replicas, answers: Answers, acts: Sequence[Fault], welcome: Welcome
+) -> Iterator[Living]:
+    lives: dict[str, list[Sighting[ReplicaView]]] = {}
+    for s in replicas:
+        lives.setdefault(s.view.node, []).append(s)
+    for namesrv, told in by_node(answers).items():
+        for node, seen in sorted(lives.items()):
+            for calm in calms(acts, [namesrv, node]):
+                yield from _due(_between(told, seen, calm), welcome)
+
+
+def _between(
+    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Span
+) -> Iterator[Living]:
+    """The answers with an answer of the broker before and after, at one address."""
+    at = 0
+    for s in answers:
+        while at + 1 < len(seen) and seen[at + 1].at < s.begun:
+            at += 1
+        after = next((b for b in seen[at:] if b.begun > s.at and b.at < calm.until), None)
+        before = seen[at]
+        if after is None or not calm.at < before.at < s.begun:
+            continue
+        if (before.view.set, before.view.address) == (after.view.set, after.view.address):
+            yield Living(before, after, s, calm)
+
+
+def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
+    """The same; it must be listed once the bound is over and controllers have welcomed it, or if it
+    was before, and nothing was done to either yet."""
+    listed = False
+    for one in living:
+        over = one.answer.begun_ns > one.calm.since_ns + welcome.bound_ns and welcome.has(one)
+        yield one._replace(due=over or (listed and one.calm.at < 0))
+        listed = listed or one.lists()
+
+
+def following(living: Sequence[Living], bound_ns: int) -> Iterator[Living]:
+    """Those whose broker must be listed and has been no master for long."""
+    led: dict[tuple[str, str], int] = {}
+    for one in living:
+        key = one.answer.view.node, one.broker.view.node
+        if one.broker.view.leads or one.after.view.leads:
+            led[key] = one.after.at_ns
+        elif one.due and (key not in led or one.answer.begun_ns > led[key] + bound_ns):
+            yield one
+
+
+def not_listed(living: Sequence[Living]) -> Iterator[Found]:
+    """One finding for each broker, name server and time in peace."""
+    told: set[tuple[str, str, Span]] = set()
+    for one in living:
+        broker, s = one.broker.view, one.answer
+        key = (s.view.node, broker.node, one.calm)
+        if key in told or one.lists():
+            continue
+        told.add(key)
+        said = (
+            f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op "
+            f"{one.broker.at} and in op {one.after.at}, and {s.view.node} does not list it (op "
+            f"{s.at}). Nothing had been done to either for "
+            f"{(s.begun_ns - one.calm.since_ns) / 1e9:.1f} s. Clients do not find it."
+        )
+        detail = {"set": broker.set, "node": broker.node, "namesrv": s.view.node}
+        yield Found("N6", "living-broker-not-listed", (one.broker.at, s.at), said, detail)
+
+
+# N10.
+
+Term = tuple[str, str, int]  # name server, broker, its master epoch
+
+
+def leading_in_peace(
+    living: Sequence[Living], sets: Mapping[str, Sequence[SetSighting]], bound_ns: int
+) -> Iterator[tuple[Living, int]]:
+    """Those whose broker must be listed as master, and the epoch in which it leads."""
+    begun: dict[Term, int] = {}  # when it was first seen leading
+    listed: set[Term] = set()
+    for one in living:
+        view, epoch = one.broker.view, _led(one.broker.view)
+        if epoch is None or epoch != _led(one.after.view):
+            continue
+        term = (one.answer.view.node, view.node, epoch)
+        since_ns = begun.setdefault(term, one.broker.at_ns)
+        ripe = term in listed or one.answer.begun_ns > since_ns + bound_ns
+        if one.due and ripe and _newest(epoch, one, sets.get(view.set, ())):
+            yield one, epoch
+        if one.lists(MASTER):
+            listed.add(term)
+
+
+def _led(view: ReplicaView) -> int | None:
+    """The epoch in which a broker leads by its own word."""
+    return view.epochs[-1].epoch if view.leads and view.epochs else None
+
+
+def _newest(epoch: int, one: Living, told: Sequence[SetSighting]) -> bool:
+    """Whether controllers, asked later, knew of no newer epoch."""
+    later = (s for s in told if s.begun > one.answer.at)
+    return next((s.view.master_epoch == epoch for s in later), False)
+
+
+def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:
+    """One finding for each term."""
+    told: set[Term] = set()
+    for one, epoch in leading:
+        broker, s = one.broker.view, one.answer
+        term = (s.view.node, broker.node, epoch)
+        if term in told or one.lists(MASTER):
+            continue
+        told.add(term)
+        listed = s.view.sets.get(broker.set, {}).get(MASTER)
+        said = (
+            f"Broker set {broker.set}: {broker.node} leads in epoch {epoch} (ops {one.broker.at} "
+            f"and {one.after.at}, and controllers know no newer one), and {s.view.node} lists "
+            f"{listed or 'nobody'} as master (op {s.at}). Clients write to whom it names."
+        )
+        detail = {
+            "set": broker.set,
+            "node": broker.node,
+            "namesrv": s.view.node,
+            "epoch": epoch,
+            "listed": listed,
+        }
+        yield Found("N10", "master-not-listed", (one.broker.at, s.at), said, detail)
