@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.hunt import deck
 from harness.hunt.decisions import DECISIONS, Decision
 from harness.hunt.hunt import Entry, Hunt
-from harness.hunt.known import UNCLASSIFIED, known_as
+from harness.hunt.known import EVIDENCE, KNOWN, UNCLASSIFIED, known_as
 from harness.targets.rocketmq.releases import BACK_ENDS
 
 HOLE = "**never**"
@@ -23,6 +23,7 @@ def markdown(hunt: Hunt) -> str:
     lines = [f"# The hunt on RocketMQ {hunt.release}", "", *_preface(hunt, entries, runs)]
     lines += ["", "## What was run", "", *_table(RUN, _by_profile(runs))]
     lines += ["", "## What was found", "", *FOUND_SAYS, "", *_table(FOUND, _found(runs))]
+    lines += ["", "## Causes seen in logs", "", *CAUSES_SAY, "", *_table(CAUSES, _causes(runs))]
     lines += ["", "## Pairs of values", "", *_pairs(hunt, runs)]
     lines += ["", "## Rows of the decision tables", "", *_reached(runs), ""]
     lines += [*_table(REACHED, [_decision(row, runs) for row in DECISIONS]), ""]
@@ -130,6 +131,26 @@ def _found(runs: Sequence[Entry]) -> Iterator[list[str]]:
 def place(entry: Entry) -> str:
     """A run's folder, as from the folder that was given as the store."""
     return str(Path(*Path(entry.run).parts[-PARTS:]))
+
+
+CAUSES = ("in the logs", "what it does", "in runs", "with its harm", "first in run")
+CAUSES_SAY = (
+    "Causes of what is known, as nodes' logs show them, whether a run came to harm by them or not. "
+    "A broker that never starts again leaves a run unknown, and its cause stands here alone.",
+)
+
+
+def _causes(runs: Sequence[Entry]) -> Iterator[list[str]]:
+    for name in EVIDENCE:
+        harms = [known for known in KNOWN if known.shown == name]
+        where = [n for n, entry in enumerate(runs, start=1) if name in entry.evidence]
+        told = {signature for known in harms for signature in known.signatures}
+        harmed = sum(
+            not told.isdisjoint((*runs[n - 1].broken, *runs[n - 1].measured)) for n in where
+        )
+        if where:
+            what = "; ".join(dict.fromkeys(known.what for known in harms))
+            yield [name, what, f"{len(where)}", f"{harmed}", f"{where[0]}"]
 
 
 # What was met.

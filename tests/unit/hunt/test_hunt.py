@@ -191,6 +191,10 @@ def test_the_tables(tmp_path: Path) -> None:
     assert (
         "| S8/log-diverged |  | yes | 1 | 2 | `maxq replay hunt/runs/queue/2 --times 10` |" in text
     )
+    assert (
+        "| deposed-master-shrinks | an election takes acknowledged messages away | 1 | 1 | 2 |"
+        in text
+    )
     assert "3 runs are of the covering array's" in text
     seen = [row for row in text.splitlines() if row.startswith("| 2.4 elect/5 |")]
     assert len(seen) == 1
