@@ -7,6 +7,9 @@ gone, so two owners of one id break S1 whenever they held it. A sighting that ov
 could be of either incarnation, and one after a removal whose outcome nobody knows too: those break
 S1 only against other nodes, and S2 never.
 
+An id that controllers know and nobody ever held is a ghost, where there are more of them than owners
+who were never asked.
+
 Not judged: two ids at one address. A wiped broker comes back under a new id at its old address, and
 its old id stays registered there; the same is seen while a broker that moved has not yet told its
 new address. Counted as ``addresses-shared``. That an id survives a change of address is S2.
@@ -17,7 +20,7 @@ Claims: S1, S2 (controller-ha 6.3). Hazards: H10, H11; a torn identity file.
 """
 
 from bisect import bisect_left, bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -234,9 +237,11 @@ def _case(history: History, context: Context, known: Known, results: Mapping[str
     judged = 0
     for name in sorted(context.broker_sets):
         of_set = results.get(name)
-        if of_set is not None and of_set.healed is not None and ghosts.provable(name, of_set):
-            judged += 1
-            case.found += _strangers(name, of_set.healed, of_set.ids)
+        excused = None if of_set is None else ghosts.excused(name, of_set)
+        if of_set is not None and of_set.healed is not None and excused is not None:
+            found = [*_strangers(name, of_set.healed, of_set.ids, excused)]
+            judged += bool(found) or not excused
+            case.found += found
     again = sum(of_set.again for of_set in results.values())
     owners = [len(of_set.owners) for of_set in results.values() if of_set.owners]
     last = (of_set.last for of_set in results.values())
@@ -296,11 +301,9 @@ class Wipes:
             return None
         return Held(f"node {node}", *self.between(node, begun, at), broker_id, at)
 
-    def of(self, node: str) -> int | None:
-        """How often its store was removed in the whole history; None: nobody knows."""
-        if node in self._unsure or ANYBODY in self._unsure:
-            return None
-        return len(self._begins.get(node, []))
+    def most(self, node: str) -> int | None:
+        """How often its store was removed in the whole history, at most; None: nobody knows."""
+        return None if ANYBODY in self._unsure else len(self._begins.get(node, []))
 
 
 def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
@@ -318,7 +321,7 @@ def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
 
 
 class _Ghosts:
-    """Where the controllers' table can be compared with everybody who ever had an id."""
+    """How much of the controllers' table can be compared with everybody who ever had an id."""
 
     def __init__(
         self, history: History, context: Context, wipes: Wipes, sets: Mapping[str, SetIds]
@@ -329,19 +332,22 @@ class _Ghosts:
         self._powerless = any(op.f == POWER_LOSS for op in history.nemesis)
         known = {n for of_set in sets.values() for n in of_set.nodes}
         known |= {n for names in context.broker_sets.values() for n in names}
-        self._stray = any(n not in known for n in _joining(history))
-        self._applying = set(_applying(history))
+        self._strays = {n for n in _joining(history) if n not in known}
+        self._applying = Counter(_applying(history))
 
-    def provable(self, name: str, of_set: SetIds) -> bool:
-        """Whether every incarnation of every node of a set is known with its id."""
-        if self._powerless or self._stray or name in self._applying:
-            return False
+    def excused(self, name: str, of_set: SetIds) -> int | None:
+        """How many ids of a set somebody may own whose id nobody was told of: an incarnation of a
+        node, or an applicant. None: nobody can say."""
+        if self._powerless:
+            return None
         seen = {(owner, low) for owner, low, high in of_set.owners if low == high}
-        for node in {*self._context.broker_sets[name], *of_set.nodes}:
-            wiped = self._wipes.of(node)
-            if wiped is None or any((f"node {node}", n) not in seen for n in range(wiped + 1)):
-                return False
-        return True
+        count = self._applying[name]
+        for node in {*self._context.broker_sets[name], *of_set.nodes, *self._strays}:
+            wiped = self._wipes.most(node)
+            if wiped is None:
+                return None
+            count += sum((f"node {node}", n) not in seen for n in range(wiped + 1))
+        return count
 
 
 def _joining(history: History) -> Iterator[str]:
@@ -364,15 +370,20 @@ def _last(seen: Sequence[SetSighting], healed: int) -> SetSighting | None:
     return max((s for s in seen if s.begun > healed), key=lambda s: s.at, default=None)
 
 
-def _strangers(name: str, last: SetSighting, ids: frozenset[int]) -> Iterator[Found]:
+def _strangers(name: str, last: SetSighting, ids: frozenset[int], excused: int) -> Iterator[Found]:
+    """Ids that nobody held, if they are more than those may have who were never asked."""
     table = registered(last.view, last.at)
-    for broker_id in sorted(set(table) - ids):
+    strange = sorted(set(table) - ids)
+    if len(strange) <= excused:
+        return
+    others = f", and {excused} more may have one of {listed(strange)}" if excused else ""
+    for broker_id in strange:
         said = (
             f"Broker set {name}: {last.node} has id {broker_id} registered at "
             f"{table[broker_id]} (op {last.at}), and nobody of the whole history ever held it; "
-            f"held were {listed(sorted(ids))}. Somebody was given an id and forgot it."
+            f"held were {listed(sorted(ids))}{others}. Somebody was given an id and forgot it."
         )
-        detail = {"set": name, "id": broker_id, "held": sorted(ids)}
+        detail = {"set": name, "id": broker_id, "held": sorted(ids), "excused": excused}
         yield Found("S2", "ghost-replica", (last.at,), said, detail)
 
 

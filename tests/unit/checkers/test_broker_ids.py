@@ -201,7 +201,7 @@ def test_an_id_of_nobody_is_a_ghost() -> None:
 
     [found] = judge(r).anomalies
     assert (found.claim, found.name, found.ops[-1]) == ("S2", "ghost-replica", last)
-    assert found.detail == {"set": "b0", "id": 3, "held": [1, 2]}
+    assert found.detail == {"set": "b0", "id": 3, "held": [1, 2], "excused": 0}
 
 
 def test_ghosts_are_not_judged_where_somebody_may_own_them() -> None:
@@ -217,6 +217,25 @@ def test_ghosts_are_not_judged_where_somebody_may_own_them() -> None:
     early.table(1, 2, 3)
     early.fault("kill", **{"b0-0": True})
     assert judge(early).valid is True
+
+
+def test_more_ids_of_nobody_than_anybody_may_own_are_ghosts() -> None:
+    """Each owner that was never asked excuses one."""
+    unanswered, wiped_unseen, wiped_perhaps, stray = steady(), steady(), steady(), steady()
+    unanswered.apply("x", None, "info")
+    wiped_unseen.wipe("b0-1")
+    wiped_perhaps.wipe("b0-1", "info")
+    stray.begin(3, "join", {"node": "b9-9"})
+    for r in (unanswered, wiped_unseen, wiped_perhaps, stray):
+        r.table(1, 2, 3, 4)
+        verdict = judge(r)
+        assert names(verdict) == ["ghost-replica", "ghost-replica"]
+        assert "and 1 more may have one of 3 and 4" in verdict.anomalies[0].story
+        assert verdict.counts["sets-without-ghosts-proved"] == 1
+    nobody_knows = steady()
+    nobody_knows.begin(NEMESIS, "wipe", "one")
+    nobody_knows.table(1, 2, 3, 4, 5)
+    assert judge(nobody_knows).valid is True
 
 
 def test_an_applicant_that_failed_owns_nothing() -> None:
