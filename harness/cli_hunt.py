@@ -79,7 +79,7 @@ def hunt(
         base_image=base_image,
     )
     if again:
-        found.look_again()
+        found.look_again(jobs)
     if not idle:
         budget_s = None if budget is None else budget / 1e9
         found.run(jobs=jobs, budget_s=budget_s, say=lambda text: click.echo(text, err=True))

@@ -272,9 +272,11 @@ class Hunt:
             return False
         return not self.missing()
 
-    def look_again(self) -> None:
-        """Judge every stored run anew: checkers, detectors and what is known get better."""
-        self._all = [again(entry) for entry in self._all]
+    def look_again(self, jobs: int) -> None:
+        """Judge every stored run anew, so many at a time: checkers, detectors and what is known get
+        better."""
+        with workers(jobs, self._folder) as pool:
+            self._all = [*pool.map(again, self._all)]
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in self._all)
         write_whole(self._folder / JOURNAL, lines)
 

@@ -1,7 +1,7 @@
 """The hunt's journal, what is to be run, and its tables."""
 
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,8 @@ def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(hunt, "judge_stored", lambda path: path)
     better = {"S8/log-diverged": 1}
     monkeypatch.setattr(hunt, "told", lambda e, _: msgspec.structs.replace(e, broken=better))
-    found.look_again()
+    monkeypatch.setattr(hunt, "workers", lambda *_: ThreadPoolExecutor(2))
+    found.look_again(2)
     assert [e.broken for e in found.entries()] == [{}, {}, better]
     stored = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
     assert stored.entries() == found.entries()
