@@ -7,8 +7,8 @@ gone, so two owners of one id break S1 whenever they held it. A sighting that ov
 could be of either incarnation, and one after a removal whose outcome nobody knows too: those break
 S1 only against other nodes, and S2 never.
 
-An id that controllers know and nobody ever held is a ghost, where there are more of them than owners
-who were never asked.
+An id that controllers know and nobody ever held is a ghost, where there are more of them than
+owners who were never asked.
 
 Not judged: two ids at one address. A wiped broker comes back under a new id at its old address, and
 its old id stays registered there; the same is seen while a broker that moved has not yet told its

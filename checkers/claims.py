@@ -133,6 +133,7 @@ CLAIMS: tuple[Claim, ...] = (
             "demoted_master_acknowledges",
             "majority_acknowledges",
             "offsets_rebuilt_short",
+            "point_taken_for_end",
             "shrinks_alone",
             "slave_acks_unsynced",
         ),
@@ -194,7 +195,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         profiles=ALL_ACK,
         checker="epochs",
-        mutants=("acks_by_local_set",),
+        mutants=("acks_by_local_set", "point_taken_for_end"),
     ),
     Claim(
         id="S10",
