@@ -12,7 +12,7 @@ from harness.hunt import detectors as d
 from harness.hunt.detectors import Detector, broker, controller
 from harness.hunt.remains import Remains
 
-OURS, UNCLASSIFIED = "ours", "unclassified"
+OURS, BY_DESIGN, UNCLASSIFIED = "ours", "by design", "unclassified"
 TRACK = "new: docs/track-record.md"
 FROM_5 = ("rocketmq:5.5.0", "rocketmq:5.5.0:jraft")
 # Names of what a run's logs show beside what is judged.
@@ -22,14 +22,17 @@ EVIDENCE: dict[str, Detector] = {
     ),
     "stays-with-deposed-master": d.per_broker(d.stays_with_deposed),
     "epoch-entry-refused": d.append_refused(by_epoch=False),
+    "list-ahead-of-log": broker("local epoch entries is", r"endOffset=9223372036854775807\}\]"),
+    "elects-from-outside": lambda remains: int(remains.profile == "P-UNCLEAN"),
     "epoch-file-empty": broker("Cannot parse null string", r"CheckpointFile\.read"),
     "identity-empty": broker("Read metadata file failed"),
 }
 
 
 class Known(NamedTuple):
-    """An anomaly that somebody has looked at. `is_` is ``ours``, ``upstream #n``, or where it is
-    told; `shown` the evidence of its cause, empty: none is needed."""
+    """An anomaly that somebody has looked at. `is_` is ``ours``, ``by design`` (of what the profile
+    asks for), ``upstream #n``, or where it is told; `shown` the evidence of its cause, empty: none
+    is needed."""
 
     signatures: tuple[str, ...]
     targets: tuple[str, ...]
@@ -43,6 +46,11 @@ LOSS = (
     "S10/truncation", "S11/duplicate", "S11/inconsistent-offsets",
 )  # fmt: skip
 KNOWN: tuple[Known, ...] = (
+    Known((*LOSS, "S14/replica-not-in-set"), FROM_5, TRACK,
+          "a replica whose list of epochs is ahead of its log has what it has not",
+          "list-ahead-of-log"),
+    Known(("S7/master-outside-set",), FROM_5, BY_DESIGN,
+          "P-UNCLEAN elects from outside of the SyncStateSet", "elects-from-outside"),
     Known(LOSS, FROM_5, TRACK, "an election takes acknowledged messages away",
           "deposed-master-shrinks"),
     Known(("S14/replica-not-in-set", "S13d/not-writable-during-fault"), FROM_5, TRACK,
