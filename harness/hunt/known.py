@@ -42,8 +42,9 @@ class Known(NamedTuple):
 
 
 LOSS = (
-    "S6/lost-tail", "S6/lost-write", "S9/missing-in-replica", "S9b/member-behind-confirmed",
-    "S10/truncation", "S11/duplicate", "S11/inconsistent-offsets",
+    "S6/lost-tail", "S6/lost-write", "S6/unseen", "S9/missing-in-replica",
+    "S9b/member-behind-confirmed", "S10/truncation", "S11/duplicate", "S11/inconsistent-offsets",
+    "S12/nonmonotonic-send",  # what comes next is put where the lost one was
 )  # fmt: skip
 KNOWN: tuple[Known, ...] = (
     Known((*LOSS, "S14/replica-not-in-set"), FROM_5, TRACK,
