@@ -32,6 +32,7 @@ CAUGHT_UP = "has caught up, slaveMaxOffset"
 ASKED = "Notify the syncStateSet has been changed into"
 CHANGED = "SyncStateSet changed from"
 POINT = "truncateOffset is"
+STAYS_S, DAY_S = 10.0, 86_400  # it looks for its master every 5 s
 _EPOCH = re.compile(r"masterEpoch=(\d+)|new Epoch:(\d+)|newMasterEpoch=(\d+)")
 _SETS = re.compile(r"\[([^\]]*)\]")
 _ENTRIES = re.compile(r"epoch=(\d+), startOffset=(\d+)")
@@ -358,15 +359,22 @@ _ALL_ACK = ("P-SAFE", "P-ALL", "P-UNCLEAN")
 
 
 def stays_with_deposed(log: Sequence[Event]) -> int:
-    """Addresses of a new master that a slave was told and did not connect to, until it was told
-    another one, changed its role, or its log ended."""
-    count, wanted = 0, ""
-    for _, text in log:
+    """Addresses of a new master that a slave was told and did not connect to: not for `STAYS_S`, or
+    not before it was told another one or its log ended."""
+    count, wanted, since = 0, "", 0.0
+    for at, text in log:
         line = text.partition("\n")[0]
         if "update master ha address" in line:
             old, _, new = line.partition("OLD: ")[2].partition(" NEW: ")
             count += bool(wanted)
-            wanted = new if "null" not in (old, new) and old != new else ""
+            wanted, since = new if "null" not in (old, new) and old != new else "", _seconds(at)
         elif any(t in line for t in (STARTED, "Begin to change to", f"connect to master {wanted}")):
+            count += bool(wanted) and (_seconds(at) - since) % DAY_S > STAYS_S
             wanted = ""
     return count + bool(wanted)
+
+
+def _seconds(at: str) -> float:
+    """Since midnight."""
+    hours, minutes, seconds = at.split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(seconds)

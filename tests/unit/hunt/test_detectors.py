@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.hunt.decisions import DECISIONS
@@ -258,6 +259,13 @@ def test_evidence_of_known_causes() -> None:
                 "\tat org.apache.rocketmq.common.utils.CheckpointFile.read(C.java:1)")  # fmt: skip
     found = evidence(remains(b0_0=stays, b0_1=empty))
     assert found == ("epoch-file-empty", "stays-with-deposed-master")
+    late = log(told("null", "h:1"), dialled("h:1"), told("h:1", "i:1"), *["x"] * 20, dialled("i:1"))
+    assert evidence(remains(b0_0=late)) == ("stays-with-deposed-master",)
+    ahead = log(LOCAL % 300, LOCAL % OPEN)
+    assert evidence(remains(b0_0=ahead)) == ("list-ahead-of-log",)
+    assert evidence(remains(b0_0=log(LOCAL % 300))) == ()
+    unclean = msgspec.structs.replace(remains(b0_0=fine), profile="P-UNCLEAN")
+    assert evidence(unclean) == ("elects-from-outside",)
 
 
 def test_an_anomaly_is_a_known_one_only_with_its_evidence() -> None:
