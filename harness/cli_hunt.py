@@ -8,7 +8,7 @@ from harness.cli_scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Relea
 from harness.cli_schedule import STORE
 from harness.cli_types import Duration
 from harness.hunt.hunt import JOURNAL, Hunt
-from harness.hunt.page import markdown
+from harness.hunt.page import FOLDER, markdown
 from harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
 from histories.store import write_whole
 
@@ -66,7 +66,7 @@ def hunt(
             f"--target: a release since {JRAFT_SINCE}, without a back end: half of the runs have "
             "jraft"
         )
-    folder = store.resolve() / "hunt"
+    folder = store.resolve() / FOLDER
     idle = table or again
     if not resume and not idle:
         (folder / JOURNAL).unlink(missing_ok=True)

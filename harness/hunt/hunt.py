@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -71,7 +72,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     `broken` counts anomalies by signature, `measured` those that the profile does not promise to
     keep out; `met` are the factors as they came, `decisions` how often each row of the tables was
     seen to be reached. Both and `evidence` are empty for a run that did not come up, which says why
-    in `error`. `seconds` are of the whole run; `source` is of the harness.
+    in `error`. `seconds` are of the whole run, `run` is its place in the hunt's folder, `source` is
+    of the harness.
     """
 
     job: Job
@@ -110,14 +112,14 @@ def measure(job: Job, folder: Path) -> Entry:
     try:
         options = options_for(script, job.environment, target=job.target, profile=job.profile)
         judged = run_test(options, folder / "runs", quiet=True, around=around)
-        entry = told(entry, judged)
+        entry = told(entry, judged, folder)
     except Exception as error:  # whatever befell one run of hundreds is told, and the others go on
         entry = msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
     return msgspec.structs.replace(entry, seconds=round(time.monotonic() - begun, 1))
 
 
-def told(entry: Entry, judged: Judged) -> Entry:
-    """What a run says."""
+def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
+    """What a run says, one of those in a hunt's folder."""
     history = judged.stored.history
     strict = msgspec.structs.replace(judged.options, profile=STRICT)
     broken = signatures(judged.results)
@@ -140,15 +142,16 @@ def told(entry: Entry, judged: Judged) -> Entry:
         decisions={row.id: row.seen(remains) for row in DECISIONS if row.seen is not None},
         evidence=evidence(remains),
         late=late_harness(history),
-        run=str(judged.stored.path),
+        run=str(judged.stored.path.resolve().relative_to(folder.resolve())),
     )
 
 
-def again(entry: Entry) -> Entry:
-    """The same run as it is judged now; as it was, if its folder is gone."""
-    if entry.error or not Path(entry.run).is_dir():
+def again(folder: Path, entry: Entry) -> Entry:
+    """The same run as it is judged now; as it was, if it is gone from the hunt's folder."""
+    path = folder / entry.run
+    if entry.error or not path.is_dir():
         return entry
-    return told(entry, judge_stored(Path(entry.run)))
+    return told(entry, judge_stored(path), folder)
 
 
 def signatures(results: Results) -> dict[str, int]:
@@ -276,7 +279,7 @@ class Hunt:
         """Judge every stored run anew, so many at a time: checkers, detectors and what is known get
         better."""
         with workers(jobs, self._folder) as pool:
-            self._all = [*pool.map(again, self._all)]
+            self._all = [*pool.map(partial(again, self._folder), self._all)]
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in self._all)
         write_whole(self._folder / JOURNAL, lines)
 

@@ -12,7 +12,7 @@ from harness.hunt.known import EVIDENCE, KNOWN, UNCLASSIFIED, known_as
 from harness.targets.rocketmq.releases import BACK_ENDS
 
 HOLE = "**never**"
-PARTS = 4  # of a run's path that are the hunt's own
+FOLDER = "hunt"  # of the store
 TOLD_MAX = 20  # of the pairs that were not met
 
 
@@ -130,7 +130,7 @@ def _found(runs: Sequence[Entry]) -> Iterator[list[str]]:
 
 def place(entry: Entry) -> str:
     """A run's folder, as from the folder that was given as the store."""
-    return str(Path(*Path(entry.run).parts[-PARTS:]))
+    return str(Path(FOLDER, entry.run))
 
 
 CAUSES = ("in the logs", "what it does", "in runs", "with its harm", "first in run")

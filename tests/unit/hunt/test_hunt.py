@@ -25,7 +25,7 @@ def entry(found: Hunt, number: int, **given: Any) -> Entry:
     job = Job(number=number, release="5.5.0", environment="local", row=row, length_ms=SHORT_MS,
               beside=given.pop("beside", 1))  # fmt: skip
     script = deck.script_for(number, row, length_ms=SHORT_MS)
-    more = {"met": row, "date": "2026-11-22", "run": f"/s/hunt/runs/queue/{number}", **given}
+    more = {"met": row, "date": "2026-11-22", "run": f"runs/queue/{number}", **given}
     return Entry(job=job, digest=digest_of(script), target=job.target, profile=job.profile, **more)
 
 
@@ -149,7 +149,7 @@ def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = of(tmp_path, gone, failed, entry(none, 2, run=str(tmp_path)))
     monkeypatch.setattr(hunt, "judge_stored", lambda path: path)
     better = {"S8/log-diverged": 1}
-    monkeypatch.setattr(hunt, "told", lambda e, _: msgspec.structs.replace(e, broken=better))
+    monkeypatch.setattr(hunt, "told", lambda e, *_: msgspec.structs.replace(e, broken=better))
     monkeypatch.setattr(hunt, "workers", lambda *_: ThreadPoolExecutor(2))
     found.look_again(2)
     assert [e.broken for e in found.entries()] == [{}, {}, better]
