@@ -108,6 +108,8 @@ class Welcome:
 def living_in_peace(
     replicas: Replicas, answers: Answers, acts: Sequence[Fault], welcome: Welcome
 ) -> Iterator[Living]:
+    """Each answer of a name server between two of a broker at one address, nothing being done to
+    either meanwhile; whether the broker must be listed."""
     lives: dict[str, list[Sighting[ReplicaView]]] = {}
     for s in replicas:
         lives.setdefault(s.view.node, []).append(s)
