@@ -72,10 +72,13 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
             return judged.exit_code
         seen = ", ".join(signatures(judged)) or "nothing"
         click.echo(f"{number}: {seen}  {judged.stored.path}")
+    runs_done = len(verdicts)
     for signature, hits in sorted(found.items()):
-        click.echo(f"{signature}: {Rate(hits, times)}")
+        click.echo(f"{signature}: {Rate(hits, runs_done)}")
     if not found:
-        click.echo(f"no anomaly in {times} runs: {Rate(0, times)}")
+        click.echo(f"no anomaly in {runs_done} runs: {Rate(0, runs_done)}")
+    if around.stop.asked:
+        raise KeyboardInterrupt
     return runner.exit_code(verdicts, crashed=False)
 
 
@@ -155,6 +158,8 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
         seen = ", ".join([*signatures(judged), *reasons(judged)])
         click.echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
                    f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
+        if around.stop.asked:  # this run is shorter than it should be, and the next would be none
+            raise KeyboardInterrupt
     met = coverage(rows)
     click.echo(f"pairs of values met: {met.met} of {met.of}")
     return runner.exit_code(verdicts, crashed=False)

@@ -134,14 +134,18 @@ def repeat(
     script: Schedule, options: Options, root: Path, *, times: int, quiet: bool, around: Around
 ) -> Iterator[Judged]:
     """Run a schedule again and again, each time in a folder of its own. In the simulator the first
-    repetition has the schedule's own seed and the others seeds of their own."""
+    repetition has the schedule's own seed and the others seeds of their own. One of several that
+    somebody interrupts is none, and the last."""
     for number in range(times):
         seed = script.header.seed if number == 0 else other_seed(script.header.seed, number)
         again = with_seed(script, seed)
         chosen = msgspec.structs.replace(options, seed=seed)
-        yield run_test(
+        judged = run_test(
             chosen, root, quiet=quiet, around=msgspec.structs.replace(around, script=again)
         )
+        if times > 1 and around.stop.asked:
+            return
+        yield judged
 
 
 def other_seed(seed: int, number: int) -> int:

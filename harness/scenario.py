@@ -3,8 +3,9 @@
 A trial is one run of a scenario's schedule on a target, with its faults or without. Trials are kept
 in a journal, so that a command that was cut off goes on. A scenario is *shown* when it was bad on
 the bad target in at least three of at most ten trials, in none of as many on the good one, and in
-none on the bad one without its faults. A trial says nothing whose cluster did not come up, or whose
-harness was too late itself to see it.
+none on the bad one without its faults. A trial says nothing whose cluster did not come up, whose
+harness was too late itself to see it, or in which none of the claims in question could be judged;
+one that somebody interrupts is none.
 
 A bisection looks for the first release that is bad, by halving. One bad trial makes a release bad;
 how many clean ones make it good follows from how often the bad end is bad.
@@ -18,6 +19,7 @@ from typing import Literal
 import msgspec
 
 from checkers.ruling import late_harness
+from checkers.runner import claim_verdicts
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost
 from harness.journal import append, resumed
@@ -125,8 +127,19 @@ def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
         wanted += ["slow"] if middle >= known.slower_ms * 1_000_000 else []
     if wanted:
         return "bad", tuple(told)
-    late = late_harness(judged.stored.history)  # and so could not have seen it
-    return ("failed", (*told, late)) if late else ("clean", tuple(told))
+    # Both could not have seen it.
+    blind = late_harness(judged.stored.history) or _unjudged(judged, known)
+    return ("failed", (*told, blind)) if blind else ("clean", tuple(told))
+
+
+def _unjudged(judged: Judged, known: Known) -> str:
+    """Why a run says nothing of what is looked for; empty: it does."""
+    if not all("/" in one for one in known.shows):  # counts need no verdict
+        return ""
+    claims = {one.partition("/")[0] for one in known.shows}
+    said = claim_verdicts(judged.results)
+    unknown = all(said.get(claim, "unknown") == "unknown" for claim in claims)
+    return f"nobody could judge {', '.join(sorted(claims))}" if claims and unknown else ""
 
 
 class Trials:
@@ -172,7 +185,11 @@ class Trials:
         ]
 
     def more(self, target: str, enough: Callable[[Tally], bool], *, way: Way = "bad") -> Tally:
-        """Run trials on a target until there are enough, or too many of them failed."""
+        """Run trials on a target until there are enough, or too many of them failed.
+
+        Raises:
+            KeyboardInterrupt: somebody interrupted one; it does not count.
+        """
         while not enough(tally := self.tally(target, way=way)):
             failed = [t for t in self.of(target, way=way) if t.came == "failed"]
             if len(failed) >= TRIALS_MAX:
@@ -198,6 +215,8 @@ class Trials:
         )
         try:
             judged = run_test(options, self._folder / "runs", quiet=True, around=around)
+            if around.stop.asked:
+                raise KeyboardInterrupt
         except (SetupFailed, EnvironmentLost) as error:
             trial = msgspec.structs.replace(trial, error=f"{error}"[:300])
         else:

@@ -2,12 +2,17 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
+from checkers.api import Anomaly, Valid, Verdict
+from checkers.runner import Results
 from harness import scenario
 from harness.cli_types import Target
+from harness.options import Options
+from harness.runs import Judged
 from harness.scenario import (
     Scenario,
     Tally,
@@ -16,11 +21,14 @@ from harness.scenario import (
     Way,
     between,
     bisect,
+    came_to,
     clean_needed,
     scenario_of,
     show_scenario,
 )
 from harness.schedule.items import Act, Header, Known, Schedule, ScheduleError, When, Who, decode
+from harness.worlds import Around
+from histories.history import History
 
 KNOWN = Known(bad="rocketmq:5.5.0", good="rocketmq:5.3.1", shows=("S6/lost-tail",))
 SCRIPT = Schedule(
@@ -146,6 +154,61 @@ def test_a_bisection_whose_ends_are_wrong_says_so(tmp_path: Path, ends: str, why
     targets = between("rocketmq:5.3.1", "rocketmq:5.3.3")
     found = bisect(Canned(tmp_path, outcomes), targets, lambda _: None)
     assert (found.open, found.good, found.bad) == (why, "", "")
+
+
+def judged(valid: Valid, *found: str, truncation: int = 0) -> Judged:
+    """A run whose only checker, of S6 and S10, says so."""
+    anomalies = tuple(
+        Anomaly(claim=claim, name=name, signature=f"{claim}/{name}", ops=(), story="")
+        for claim, _, name in (signature.partition("/") for signature in found)
+    )
+    verdict = Verdict(
+        checker="durability",
+        claims=("S6", "S10"),
+        valid=valid,
+        anomalies=anomalies,
+        counts={"truncation": truncation},
+    )
+    return Judged(
+        stored=cast(Any, SimpleNamespace(history=History(()), path=Path("run"))),
+        options=Options(environment="local", seed=1),
+        results=Results(valid=valid, verdicts=(verdict,)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("shows", "run", "came"),
+    [
+        (("S6/lost-tail",), judged(False, "S6/lost-tail"), "bad"),
+        (("S6/lost-tail",), judged(True), "clean"),
+        (("S6/lost-tail",), judged(False, "S6/unseen"), "clean"),
+        (("S6/lost-tail",), judged(False, "S10/truncation"), "failed"),
+        (("S6/lost-tail",), judged("unknown"), "failed"),
+        (("S14/replica-not-in-set",), judged(True), "failed"),
+        (("S14/replica-not-in-set", "S6/lost-tail"), judged(True), "clean"),
+        (("S10/truncation", "durability:truncation"), judged("unknown", truncation=2), "bad"),
+        (("S10/truncation", "durability:truncation"), judged("unknown"), "clean"),
+    ],
+)
+def test_a_run_that_could_not_be_judged_is_not_clean(
+    shows: tuple[str, ...], run: Judged, came: str
+) -> None:
+    assert came_to(run, Known(bad="a", good="b", shows=shows))[0] == came
+
+
+def test_an_interrupted_trial_is_none_and_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_test(*_: Any, around: Around, **__: Any) -> Judged:
+        around.stop.asked = True
+        return judged(True)
+
+    monkeypatch.setattr(scenario, "run_test", run_test)
+    trials = Trials(A, tmp_path, environment="local", say=lambda _: None)
+    with pytest.raises(KeyboardInterrupt):
+        show_scenario(trials, times=10)
+    assert trials.done == []
+    assert Trials(A, tmp_path, environment="local", say=lambda _: None).done == []
 
 
 def test_every_scenario_can_be_read_and_says_what_it_shows() -> None:

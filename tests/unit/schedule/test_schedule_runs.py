@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness import replay
 from harness.options import FLUSH, Options
-from harness.replay import Rate, options_for, other_seed, script_of, with_seed
+from harness.replay import Rate, options_for, other_seed, repeat, script_of, with_seed
 from harness.schedule.items import (
     SCHEDULE,
     Act,
@@ -20,6 +21,7 @@ from harness.schedule.items import (
     encode,
 )
 from harness.schedule.past import as_performed, as_recorded, differing, layout, main_part
+from harness.worlds import Around
 from histories.history import History
 from histories.op import NEMESIS, HistoryError, Op
 from histories.store import CONFIG
@@ -30,6 +32,24 @@ SENDS = Schedule(
     loads=(Load(id="l", until=10.0, rate=2.0), Load(id="r", until=10.0, rate=1.0, f="poll")),
     acts=(Act(id="k", f="kill"), Act(id="s", f="start"), Act(id="j", f="kill")),
 )
+
+
+@pytest.mark.parametrize(("times", "told"), [(1, [1]), (2, [1]), (5, [1])])
+def test_one_of_several_repetitions_that_is_interrupted_is_none_and_the_last(
+    times: int, told: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    def run_test(*_: Any, around: Around, **__: Any) -> Any:
+        begun.append(len(begun) + 1)
+        around.stop.asked = len(begun) == min(times, 2)
+        return begun[-1]
+
+    monkeypatch.setattr(replay, "run_test", run_test)
+    made = Options(environment="local", seed=1)
+    runs: Any = repeat(SENDS, made, Path(), times=times, quiet=True, around=Around())
+    assert list(runs) == told
+    assert len(begun) == min(times, 2)
 
 
 # A rate and what it may be.
