@@ -57,6 +57,16 @@ class Scenario(msgspec.Struct, frozen=True):
         return self.script
 
     @property
+    def differing(self) -> str:
+        """Which options are other ones where it is good; of keys of configuration, those alone."""
+        words, usual = [], self.script.header.options.get("keys", {})
+        for name, value in sorted(self.known.instead.items()):
+            keys = value.items() if name == "keys" else ()
+            words += [f"{k} {v}" for k, v in sorted(keys) if usual.get(k) != v]
+            words += [] if name == "keys" else [f"{name} {value}"]
+        return ", ".join(words)
+
+    @property
     def has_faults(self) -> bool:
         """Whether it has any."""
         return self.schedule("calm") != self.script
@@ -243,6 +253,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     known: Known
+    differing: str = ""  # options of the good one that are other ones
     bad: Tally
     good: Tally
     control: Tally | None  # on the bad target without its faults; None where it has none
@@ -262,8 +273,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """A row of a table."""
         calm = "-" if self.control is None else str(self.control)
         upstream = self.known.report or "-"
-        with_ = ", ".join(f"{k} {v}" for k, v in sorted(self.known.instead.items()))
-        good = f"{self.known.good} {with_}".strip()
+        good = f"{self.known.good} {self.differing}".strip()
         return (
             f"| {self.name} | {upstream} | {self.known.bad} | {self.bad} | {good} "
             f"| {self.good} | {calm} | {'shown' if self.holds else 'not shown'} |"
@@ -284,7 +294,7 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
         times: of how many trials on the bad target three must be bad; as many on the good one as
             that took, and a third of them without faults.
     """
-    known = trials.scenario.known
+    known, differing = trials.scenario.known, trials.scenario.differing
 
     def enough(tally: Tally) -> bool:
         return tally.bad >= SHOWN_MIN or tally.trials >= times
@@ -295,7 +305,14 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
     if trials.scenario.has_faults:
         calm = max(1, bad.trials // SHOWN_MIN)
         control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= calm, way="calm")
-    return Shown(name=trials.scenario.name, known=known, bad=bad, good=good, control=control)
+    return Shown(
+        name=trials.scenario.name,
+        known=known,
+        differing=differing,
+        bad=bad,
+        good=good,
+        control=control,
+    )
 
 
 # Since which release?

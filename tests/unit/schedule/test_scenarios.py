@@ -196,6 +196,14 @@ def test_a_run_that_could_not_be_judged_is_not_clean(
     assert came_to(run, Known(bad="a", good="b", shows=shows))[0] == came
 
 
+def test_what_differs_on_the_good_one_is_told() -> None:
+    keys = {"broker:a": "1", "broker:b": "2"}
+    known = Known(bad="x", good="y", instead={"profile": "P-SAFE", "keys": {**keys, "c": "3"}})
+    usual = Schedule(header=Header(options={"keys": keys}, known=known))
+    assert Scenario("test", usual, known).differing == "c 3, profile P-SAFE"
+    assert A.differing == ""
+
+
 def test_an_interrupted_trial_is_none_and_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
