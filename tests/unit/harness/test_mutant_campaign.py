@@ -19,6 +19,7 @@ from harness.mutant_campaign import (
     Row,
     accused,
     catches,
+    encoded,
     seen_in,
     table,
 )
@@ -37,7 +38,7 @@ def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> Told
 
 def written(folder: Path, *lines: tuple[str, Told]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    data = b"".join(msgspec.json.encode(Line(name, seen)) + b"\n" for name, seen in lines)
+    data = b"".join(encoded(name, seen) for name, seen in lines)
     (folder / JOURNAL).write_bytes(data)
     return folder
 
@@ -178,6 +179,13 @@ def test_short_limits_come_first() -> None:
     assert campaign._next([]) == Range(BUG, RANGES[1]), "nothing has caught it yet"
     assert list(STAGES) == sorted(STAGES)
     assert STAGES[-1] == LIMIT
+
+
+def test_a_line_keeps_what_the_table_needs() -> None:
+    seen = told(0, S6, reached="ran", oracle={"two-masters": 1}, factors={"disk": "slow"})
+    line = msgspec.json.decode(encoded(BUG, seen), type=Line)
+    assert line == Line(BUG, msgspec.structs.replace(seen, factors={}))
+    assert len(encoded(BUG, told(0))) < 120
 
 
 def test_who_accuses() -> None:
