@@ -159,6 +159,7 @@ CLAIMS: tuple[Claim, ...] = (
         profiles=EVERY,
         checker="replicas",
         mutants=(
+            "empty_epochs_left_out",
             "restarted_master_keeps_epoch",
             "truncation_by_length",
             "truncation_in_memory",

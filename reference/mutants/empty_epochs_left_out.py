@@ -1,0 +1,48 @@
+"""A slave that leaves out epochs in which nothing was written when it looks where logs part.
+
+The next master's bytes then count as the one's before, and nobody marks an epoch by a record of its
+own. Had that one written something that nobody got, two masters have written under one entry: the
+point up to which lists agree lies behind where logs part, and nothing is cut. Breaks S8.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from reference.broker import epochs as policy
+from reference.broker.epochs import Epochs
+from reference.broker.membership import Membership
+from reference.mutants import diverged, ran, replaced
+from reference.records import MasterEpoch, PhyOffset
+
+FAMILY = "replication"
+CLAIM = "S8"
+SOURCE = "controller-ha 4.8, H2: seen of RocketMQ 5.5.0 (docs/track-record.md)"
+
+
+@contextmanager
+def mutant() -> Iterator[None]:
+    """Keep the oldest of all entries that begin at one place."""
+    honest = policy.truncation_point
+
+    def truncation_point(
+        mine: Epochs, my_end: PhyOffset, theirs: Epochs, their_end: PhyOffset
+    ) -> PhyOffset | None:
+        ran(__name__)
+        point = honest(_thin(mine), my_end, _thin(theirs), their_end)
+        if point != honest(mine, my_end, theirs, their_end):
+            diverged(__name__)
+        return point
+
+    def _mark(self: Membership, epoch: MasterEpoch) -> None:
+        return None
+
+    with (
+        replaced(policy, "truncation_point", truncation_point),
+        replaced(Membership, "_mark", _mark),
+    ):
+        yield
+
+
+def _thin(epochs: Epochs) -> Epochs:
+    older = (None, *(e.start for e in epochs))
+    return tuple(e for e, before in zip(epochs, older, strict=False) if e.start != before)
