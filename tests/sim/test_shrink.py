@@ -22,6 +22,8 @@ from harness.shrink import (
     Shrunk,
     Tried,
     examine,
+    noisy,
+    roomier,
     shrunk,
     signature_of,
     story_of,
@@ -97,6 +99,21 @@ def test_the_story_says_what_became_of_it_and_how_to_repeat_it(done: Done) -> No
     assert "Under noise: " in done.story
     assert "acknowledged value" in done.story
     assert f"maxq replay {done.folder / SCRIPT}" in done.story
+
+
+def test_noise_leaves_no_act_out_where_there_is_room() -> None:
+    """An act just before the end is beyond it where it is late."""
+    act = Act(id="f", f="restart", when=When(at=0.677), who=Who(part="slave"))
+    tight = Schedule(header=Header(length=0.7, seed=1), acts=(act,))
+    (roomy,) = roomier(tight)
+
+    def left_out(script: Schedule) -> int:
+        scripts = [noisy(script, number) for number in range(1, 21)]
+        return sum(s.acts[0].when.at > s.header.length for s in scripts)
+
+    assert left_out(tight) > 0
+    assert left_out(roomy) == 0
+    assert not list(roomier(msgspec.structs.replace(tight, acts=())))
 
 
 def test_what_was_tried_is_not_tried_again(done: Done, tmp_path: Path) -> None:
