@@ -210,6 +210,15 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="S10b",
+        promise="Nor is it shown what might: a slave lets consumers read no byte that its master, "
+        "asked after that in the same epoch, has not confirmed.",
+        source=HA,
+        profiles=ALL_ACK,
+        checker="epochs",
+        mutants=("slave_reads_to_end",),
+    ),
+    Claim(
         id="S11",
         promise="An offset of a queue never changes its message, and no message is there twice. "
         "That nobody reads what nobody sent holds under every profile.",

@@ -88,6 +88,11 @@ DECISIONS: dict[str, Decision] = {
         "5.0.0 and 5.1.0 have no such limit, and with `allAckInSyncStateSet=false` or a set of one "
         "no release has: what is read there may be lost by design.",
     ),
+    "S10b": Decision(
+        f"{CODE}: a transfer carries the master's confirmOffset, and a slave reads no further",
+        "RocketMQ tells nobody its confirmOffset, so that this is judged of the reference, and of "
+        "brokers that tell it as `maxq.confirmOffset`.",
+    ),
     "S11": Decision(
         f"{CODE}: queues are built from the log, up to confirmOffset",
         "5.1.1 to 5.1.4 give an offset out twice after a restart (#7689), and what S6 loses is "

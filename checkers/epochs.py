@@ -11,18 +11,13 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
   From SyncStateSet epoch s to s+1 there is exactly one change. If the master epoch grew as well,
   that change was the election, and who was elected must be in the set of epoch s.
 
-A broker that leads names the last epoch of its own list; slaves and deposed masters may lag and say
-nothing about who leads. RocketMQ notes no epoch that begins where the one before it began, so where
-nobody wrote in between, a master goes by the number of the one before: its word counts only if what
-controllers said tells that no later election was its own (`Elections`). The first election of a set
-chooses from no set: not S7.
-
-- **Begins** (S8c): see `starts`. **Confirmation** (S9b): see `confirmation`.
+The first election of a set chooses from no set: not S7. Who leads (S5): see `masters`. Begins
+(S8c): see `starts`. Confirmation (S9b): see `confirmation`. Reading (S10b): see `readable`.
 
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7, S8c, S9b (controller-ha 6.3). S7 is not promised under P-UNCLEAN,
-S9b not where fewer than all members need to acknowledge.
+Claims: S3, S4, S5, S7, S8c, S9b, S10b (controller-ha 6.3). S7 is not promised under P-UNCLEAN,
+S9b and S10b not where fewer than all members need to acknowledge.
 """
 
 from bisect import bisect_left
@@ -35,6 +30,8 @@ from typing import NamedTuple
 from checkers.api import Context, Verdict
 from checkers.confirmation import NOT_ALL_ACK, unconfirmed
 from checkers.keyed import Alone, Event, check_keyed
+from checkers.masters import claimants_of, two_masters
+from checkers.readable import read_ahead
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import SetSighting, Sighting, listed, of_sets, sighting
 from checkers.starts import moved_starts
@@ -62,13 +59,14 @@ class SetJudgement(NamedTuple):
     leads: int  # answers of brokers that lead
     members: int  # answers of members, after one of their master
     starts: int  # begins of epochs that had another one to be compared with
+    slaves: int  # answers of slaves, before one of their master
 
 
 class Epochs(Alone):
     """The checker. See the module's text."""
 
     name = "epochs"
-    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b")
+    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b", "S10b")
     reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
 
     def check(self, history: History, context: Context) -> Verdict:
@@ -101,7 +99,7 @@ class Epochs(Alone):
         results: Mapping[str, SetJudgement],
     ) -> Verdict:
         unpromised: tuple[str, ...] = ("S7",) if context.profile == UNCLEAN else ()
-        unpromised += ("S9b",) if context.profile in NOT_ALL_ACK else ()
+        unpromised += ("S9b", "S10b") if context.profile in NOT_ALL_ACK else ()
         return rule(self, history, context, _case(results), unpromised=unpromised)
 
     def unreadable(self, error: HistoryError) -> Verdict:
@@ -125,15 +123,16 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
         first = min((s.at for s in group), default=-1)
         ordered += sum(first < s.begun for s in group)
     found += _forks(name, seen)
-    claimants = _claimants(seen, replicas)
+    claimants = claimants_of(seen, replicas)
     for epoch_number in sorted(claimants):
-        found += _two_masters(name, epoch_number, claimants[epoch_number])
+        found += two_masters(name, epoch_number, claimants[epoch_number])
     outside, elections = _outsiders(name, seen)
     leads = sum(r.view.leads for r in replicas)
     behind, members = unconfirmed(name, seen, replicas)
     moved, starts = moved_starts(name, replicas)
+    ahead, slaves = read_ahead(name, seen, replicas)
     return SetJudgement(
-        [*found, *outside, *behind, *moved],
+        [*found, *outside, *behind, *moved, *ahead],
         ordered,
         len(claimants),
         elections,
@@ -141,6 +140,7 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
         leads,
         members,
         starts,
+        slaves,
     )
 
 
@@ -241,96 +241,6 @@ def _fork(name: str, a: SetSighting, b: SetSighting) -> Found:
     return Found("S4", "sync-state-set-forked", (a.at, b.at), said, detail)
 
 
-class Claimant(NamedTuple):
-    """Somebody who leads in an epoch, by its own word or by a controller's."""
-
-    id: int | None
-    node: str | None  # None: a controller said it
-    at: int
-    said: str
-
-
-class Elections:
-    """Who was elected when, as far as controllers told.
-
-    Args:
-        seen: what they said of one set.
-    """
-
-    def __init__(self, seen: Seen) -> None:
-        self._masters: dict[int, set[int]] = defaultdict(set)
-        self._told: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by node: begun, epoch
-        for s in seen:
-            self._told[s.node].append((s.begun, s.view.master_epoch))
-            if s.view.master is not None:
-                self._masters[s.view.master_epoch].add(s.view.master)
-        for told in self._told.values():
-            told.sort()
-
-    def may_have_won(self, broker_id: int | None, after: int, until: int) -> bool:
-        """Whether a broker may have been elected in an epoch later than `after` before `until`, the
-        index at which something was known of it. Each controller's next answer says how many epochs
-        there can have been by then; where none answers, nobody knows."""
-        places = [(told, bisect_left(told, (until, 0))) for told in self._told.values()]
-        last = max((told[i][1] for told, i in places if i < len(told)), default=None)
-        if last is None:
-            return True
-        return any(
-            broker_id is None or broker_id in self._masters.get(epoch, {broker_id})
-            for epoch in range(after + 1, last + 1)
-        )
-
-
-def _claimants(seen: Seen, replicas: Replicas) -> dict[int, list[Claimant]]:
-    """Who leads, by master epoch; each once."""
-    elections = Elections(seen)
-    claims: dict[int, dict[tuple[int | None, str | None], Claimant]] = defaultdict(dict)
-    for s in seen:
-        m = s.view.master
-        if m is not None:
-            said = f"broker {m}, as {s.node} told in op {s.at}"
-            claims[s.view.master_epoch].setdefault((m, None), Claimant(m, None, s.at, said))
-    for r in replicas:
-        v = r.view
-        epoch = v.epochs[-1].epoch if v.epochs else None
-        if v.leads and epoch is not None and not elections.may_have_won(v.id, epoch, r.at):
-            who = f"node {v.node}" + ("" if v.id is None else f" (broker {v.id})")
-            said = f"{who} by its own word in op {r.at}"
-            claims[epoch].setdefault((v.id, v.node), Claimant(v.id, v.node, r.at, said))
-    return {epoch: list(found.values()) for epoch, found in claims.items()}
-
-
-def _two_masters(name: str, epoch: int, claimants: list[Claimant]) -> Iterator[Found]:
-    """S5: who may be one and the same is one party; a finding for each party after the first."""
-    parties: list[list[Claimant]] = []
-    for b in claimants:
-        same = next((p for p in parties if not any(_differ(c, b) for c in p)), None)
-        if same is not None:
-            same.append(b)
-            continue
-        parties.append([b])
-        if len(parties) == 1:
-            continue
-        a = next(c for p in parties for c in p if _differ(c, b))
-        said = (
-            f"Broker set {name} has two masters in epoch {epoch}: {a.said}; and {b.said}. Both may "
-            "write under one epoch, and no replica can tell their logs apart."
-        )
-        detail = {
-            "set": name,
-            "epoch": epoch,
-            "ids": [a.id, b.id],
-            "nodes": [a.node, b.node],
-        }
-        yield Found("S5", "two-masters", (a.at, b.at), said, detail)
-
-
-def _differ(a: Claimant, b: Claimant) -> bool:
-    if a.node is not None and b.node is not None:
-        return a.node != b.node
-    return a.id is not None and b.id is not None and a.id != b.id
-
-
 def _outsiders(name: str, seen: Seen) -> tuple[list[Found], int]:
     """S7, and how many elections could be judged."""
     before: dict[int, dict[tuple[int, ...], SetSighting]] = defaultdict(dict)
@@ -381,6 +291,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
     elections = sum(j.elections for j in judged.values())
     members = sum(j.members for j in judged.values())
     starts = sum(j.starts for j in judged.values())
+    slaves = sum(j.slaves for j in judged.values())
     case = Case(
         found=[f for j in judged.values() for f in j.found],
         judged={
@@ -390,6 +301,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
             "S7": elections,
             "S8c": starts,
             "S9b": members,
+            "S10b": slaves,
         },
         counts={
             "sets": len(judged),
@@ -399,6 +311,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
             "elections-judged": elections,
             "members-judged": members,
             "begins-compared": starts,
+            "slaves-judged": slaves,
             "leads-by-own-word": sum(j.leads for j in judged.values()),
         },
     )

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from checkers.keyed import Event
 from checkers.sightings import NEVER
 from histories.history import History
-from histories.observed import ELECT_MASTER
+from histories.observed import CHANGE_LEADER, ELECT_MASTER
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
 
@@ -142,8 +142,8 @@ def log_facts(history: History) -> LogFacts:
     """
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
-    # Who is made master after that disturbs nobody.
-    acts = (op.index for op in history.nemesis if op.f != ELECT_MASTER)
+    # Who is made master or leader after that disturbs nobody.
+    acts = (op.index for op in history.nemesis if op.f not in (ELECT_MASTER, CHANGE_LEADER))
     healed = max(acts, default=-1)
     if history.open_faults:
         healed = NEVER  # it never ended

@@ -24,7 +24,7 @@ Claims: N1, N5, N6, N10 (container-acting-master 8.1), S2b (controller-ha 6.3).
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.addresses import elsewhere, known
+from checkers.addresses import elsewhere, known, stays
 from checkers.api import Context, Verdict
 from checkers.faults import HOLDS, Fault, faults
 from checkers.force import Span, calms
@@ -87,7 +87,7 @@ def _judge(history: History, context: Context) -> Case:
     due = [*following(living, context.recovery_ns)]
     sets = set_sightings(history)
     leading = [*leading_in_peace(living, sets, context.recovery_ns)]
-    found = known(acts, replicas, sets, controllers, context.recovery_ns)
+    found = known(acts, replicas, sets, controllers, context.recovery_ns, stays(history))
     case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
     case.judged["S2b"] = len(found)
     case.found = [

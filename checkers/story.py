@@ -11,13 +11,21 @@ from typing import Any, NamedTuple
 
 from checkers.log_key import Finding
 from histories.history import History
-from histories.observed import ELECT_MASTER, OBSERVE_CONTROLLER, ControllerView, decoded
+from histories.observed import (
+    CHANGE_LEADER,
+    ELECT_MASTER,
+    OBSERVE_CONTROLLER,
+    ControllerView,
+    decoded,
+)
 from histories.op import HistoryError, Op
 from histories.tables import epoch_of, node_of
 
 TEXT_MAX = 160  # characters of a value quoted from the history
 # Of the nemesis, but neither fault nor heal.
-QUESTIONS = frozenset(("inspect", "await-recovery", "check-clock-offsets", ELECT_MASTER))
+QUESTIONS = frozenset(
+    ("inspect", "await-recovery", "check-clock-offsets", ELECT_MASTER, CHANGE_LEADER)
+)
 # What undoes a fault, by its last word: start, resume, heal, stop-partition, reset-clock.
 HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
 # Which heal undoes which fault, where the names alone do not say; several faults may be at work.

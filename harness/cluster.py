@@ -207,6 +207,11 @@ class ClusterView(Protocol):
         and brokers agree that it leads. No error if it does already."""
         ...
 
+    async def change_leader(self) -> Proof:
+        """Pause the controller that leads until another one does; prove it: who led and who leads.
+        `seen` has `from` and `to`. Needs `Capability.PAUSE`."""
+        ...
+
     async def order_election(self, node: str) -> Proof:
         """Tell controllers to elect a broker, as an operator might at any time, and tell what they
         answered: they may refuse, or have no leader."""

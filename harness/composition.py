@@ -17,6 +17,7 @@ from harness.cluster import ClusterView, FaultPackage, Workload
 from harness.environments.api import Capability
 from harness.generator import Context, Generator, Step
 from harness.generators import (
+    SECOND_NS,
     Source,
     any_of,
     clients,
@@ -32,7 +33,7 @@ from harness.generators.lift import lift
 from harness.options import APPLICANTS, LOCKERS, MOVERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
-from histories.observed import AWAIT_RECOVERY, ELECT_MASTER
+from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER
 from histories.op import Op
 from workloads import payload
 from workloads.lock import lock_workload
@@ -53,6 +54,8 @@ HEALS: dict[str, frozenset[str]] = {
 }
 INSPECT = "inspect"
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
+WATCH_NS = 3_000_000_000  # of each controller that leads at the end
+MAJORITY_OF = 3  # so many controllers at least go on without one
 BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 
 
@@ -158,6 +161,14 @@ class Composed:
             if w.name in names and w.final_generator is not None
         ]
 
+    def watch(self, for_ns: int) -> Source:
+        """What observers ask, for so long."""
+        return [
+            on_threads(range(end - w.threads, end), time_limit(for_ns, w.generator))
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.name == "observe"
+        ]
+
     def looks(self) -> Source:
         """A look at who leads, by everybody who can."""
         return [
@@ -227,6 +238,7 @@ def _whole(
     heal: Source,
     stopped: Callable[[], bool],
 ) -> Source:
+    each = options.ending == "each-replica"
     return phases(
         nemesis(once({"f": INSPECT, "value": None})),
         time_limit(options.time_limit_ns, Until(lift(busy), stopped)),
@@ -236,10 +248,20 @@ def _whole(
         composed.finals(["observe"]),
         *(
             part
-            for replica in range(options.replicas if options.ending == "each-replica" else 0)
+            for replica in range(options.replicas if each else 0)
             for part in _reign(composed, replica)
         ),
+        *(_leaders(options, composed) if each and options.controllers >= MAJORITY_OF else ()),
     )
+
+
+def _leaders(options: Options, composed: Composed) -> Iterator[Source]:
+    """Controllers lead in turn, and observers ask each what it holds. Before, everybody had time to
+    tell whoever leads where he is: what the others do not know then was never in their log."""
+    yield composed.watch(round(options.recovery_s * SECOND_NS) + WATCH_NS)
+    for turn in range(options.controllers):
+        change = once({"f": CHANGE_LEADER, "value": f"end/{turn}"})
+        yield any_of(nemesis(change), composed.watch(WATCH_NS))
 
 
 def _reign(composed: Composed, replica: int) -> Iterator[Source]:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence, Set
 from harness.cluster import Grudge, Part, Proof
 from harness.environments.api import Environment, MachineSpec, Role
 from harness.hardware import Hardware
-from harness.inquiry import Inquiry, SetupFailed
+from harness.inquiry import ELECT_TIMEOUT_S, Inquiry, SetupFailed
 from harness.links import CUT_PROBE_TIMEOUT_S, Links
 from harness.nodes import NODE_LOG, START_TIMEOUT_S, Nodes
 from harness.probes import until
@@ -243,6 +243,22 @@ class Deployment:
 
     async def elect(self, node: str) -> Proof:
         return await self._inquiry.elect(node, await self.identity(node))
+
+    async def change_leader(self) -> Proof:
+        led = await self.playing("controller-leader")
+        next_: list[str] = []
+
+        async def changed() -> bool:
+            next_[:] = await self.playing("controller-leader")
+            return bool(next_) and next_ != led
+
+        if not led:
+            return Proof(False, {"from": None, "to": None})
+        held = [await self.pause(led[0])]
+        holds = await until(changed, ELECT_TIMEOUT_S)
+        held.append(await self.resume(led[0]))
+        seen = {"from": led[0], "to": next_[0] if holds else None}
+        return Proof(holds and all(proof.holds for proof in held), seen)
 
     async def apply_ids(self, name: str, *, count: int) -> Proof:
         return await self._inquiry.apply_ids(name, count=count)

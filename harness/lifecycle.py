@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from harness import interpreter
-from harness.client.outcome import Fail, Ok, Outcome
+from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.client.session import RouteBook
 from harness.cluster import FaultPackage
 from harness.composition import (
@@ -35,9 +35,11 @@ from harness.schedule.items import Schedule
 from harness.schedule.script import First
 from harness.targets.api import Target
 from histories.jsonl import JournalWriter
-from histories.observed import AWAIT_RECOVERY, LATE_MS
+from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, LATE_MS
 from histories.op import Op
 from histories.store import Run
+from nemeses.nodes import told
+from nemeses.scripted import Scripted
 
 ANSWER_S_MAX = 60  # beyond every time-out of a client
 PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
@@ -123,7 +125,9 @@ class Nemeses:
         lateness: Lateness,
     ) -> None:
         self._lateness = lateness
-        self._by_f = {f: p.nemesis for p in packages for f in p.fs}
+        # Whatever the faults are, at the end somebody is told who shall lead.
+        ending = {ELECT_MASTER: Scripted(cluster, f"{options.seed}/ending")}
+        self._by_f: dict[str, Client] = ending | {f: p.nemesis for p in packages for f in p.fs}
         self._cluster = cluster
         self._recovery_s = options.recovery_s
         self._mutant = options.mutant
@@ -137,6 +141,8 @@ class Nemeses:
             return await self._inspect()
         if op.f == AWAIT_RECOVERY:
             return await self._recover()
+        if op.f == CHANGE_LEADER:
+            return Ok({"controllers": told(await self._cluster.change_leader())})
         nemesis = self._by_f.get(op.f)
         if nemesis is None:
             return Fail(["no-such-fault", op.f])

@@ -46,7 +46,8 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
 )
 AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
 AWAIT_RECOVERY, LATE_MS = "await-recovery", "late-ms"
-ELECT_MASTER = "elect-master"  # of the nemesis, once all faults are over: no fault itself
+# Of the nemesis, once all faults are over: no faults themselves.
+ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 COMMIT_PLACE, FETCH_PLACE = "commit-place", "fetch-place"
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"

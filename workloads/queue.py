@@ -17,6 +17,7 @@ has ``"drained": true``. Claims: S6, S10, S11.
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -191,6 +192,14 @@ def share_of(thread: int, readers: int, keys: int) -> tuple[int, ...]:
     return tuple(range(thread, keys, readers))
 
 
+def pinned_threads(concurrency: int, readers: int, count: int) -> frozenset[int]:
+    """So many threads: the last that writes, the last that reads, the last but one that writes.
+    What is read of a replica that nobody should have asked is as telling as what it takes."""
+    write, read = range(readers, concurrency)[::-1], range(readers)[::-1]
+    in_turn = [t for pair in zip_longest(write, read) for t in pair if t is not None]
+    return frozenset(in_turn[:count])
+
+
 def _replica(cluster: ClusterView, number: int, broker_set: str) -> str:
     """Where a replica of a set is now."""
     names = [n.name for n in cluster.nodes if n.broker_set == broker_set]
@@ -218,15 +227,16 @@ def queue_workload(
         rate: operations a second, two of three of them sends.
         drain_ns_max: how long the final read may take.
         wall_ms: the harness's wall clock, for message time stamps.
-        pinned: so many threads, the last ones, stay with one broker for the whole run: each with
-            another replica in turn, every process of it.
+        pinned: so many threads (`pinned_threads`) stay with one broker for the whole run: each
+            with another replica in turn, every process of it.
     """
     keys = queue_keys(cluster)
     readers = reader_count(concurrency, len(keys))
+    stay = pinned_threads(concurrency, readers, pinned)
     read_gap_ns, send_gap_ns = round(3e9 / rate), round(1.5e9 / rate)
 
     def client(thread: int) -> Client:
-        pin = partial(_replica, cluster, thread) if thread >= concurrency - pinned else None
+        pin = partial(_replica, cluster, thread) if thread in stay else None
         session = Session(routes, cluster.dial, group, pinned=pin)
         if thread < readers:
             return Reader(session, keys)

@@ -119,7 +119,8 @@ class Owner:
                 return Info(["no-identity", f"after {JOIN_TIMEOUT_S} s"])
             await asyncio.sleep(POLL_S)
         broker_set = next(n.broker_set for n in self._cluster.nodes if n.name == node)
-        return Ok({"node": node, "set": broker_set, "id": broker_id})
+        address = self._cluster.address(node)
+        return Ok({"node": node, "set": broker_set, "id": broker_id, "address": address})
 
     async def close(self) -> None:
         """Nothing is held."""

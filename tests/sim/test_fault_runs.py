@@ -130,3 +130,14 @@ def test_a_cut_whose_heal_is_late_to_be_seen_is_proven() -> None:
     done = simulated(script, options_for(script, "simulated"))
     seen = [f for f in faults(done.history) if f.f in ("start-partition", "stop-partition")]
     assert [(f.f, f.holds) for f in seen] == [("start-partition", True), ("stop-partition", True)]
+
+
+def test_at_the_end_each_replica_and_each_controller_leads(tmp_path: Path) -> None:
+    """Whatever the faults of the run are."""
+    judged = run(tmp_path, ("pause",), seed=3, seconds=8, ending="each-replica")
+    assert struck(judged).keys() >= {"elect-master", "change-controller-leader"}
+    told = [(f.f, f.result or {}) for f in faults(judged.stored.history)]
+    assert [[*done] for f, done in told if f == "elect-master"] == [["b0-0"], ["b0-1"], ["b0-2"]]
+    changes = [done["controllers"] for f, done in told if f == "change-controller-leader"]
+    assert all(done["from"] != done["to"] for done in changes)
+    assert [a["to"] for a in changes[:-1]] == [b["from"] for b in changes[1:]]

@@ -98,3 +98,37 @@ def test_where_controllers_are_silent_nobody_can_be_told() -> None:
 
 def test_an_id_that_a_controller_does_not_know_is_another_claims() -> None:
     assert "S2b" not in moved(msgspec.structs.replace(view("x:1"), replicas={"2": "y:1"})).claims
+
+
+def joined(*, touched: str = "", address: str | None = "x:1") -> Verdict:
+    """A broker whose owner lets it join at x:1; half a minute later a controller believes it where
+    it was before. Nobody asks it."""
+    r = Seen()
+    r.at(MOVED_AT)
+    r.op("ok", 5, "kill-broker", {"node": "r0"}, {"node": "r0"})
+    said = {"node": "r0", "set": "b0", "id": 2} | ({"address": address} if address else {})
+    r.op("ok", 5, "join", {"node": "r0"}, said)
+    r.route(id1="b0-0:1")
+    r.goes_on(MOVED_AT + 10, view("b0-0:1", "x:1"))
+    if touched:
+        r.op("ok", 5, touched, {"node": "r0"}, {"node": "r0"})
+    r.goes_on(MOVED_AT + 28, view("b0-0:1", "r0:1"))
+    return judge(r)
+
+
+def test_a_broker_that_joined_and_was_left_there() -> None:
+    verdict = joined()
+    [found] = verdict.anomalies
+    assert found.signature == "S2b/known-elsewhere"
+    assert (found.detail["node"], found.detail["told"]) == ("r0", "r0:1")
+    assert "joined at x:1" in found.story
+    assert joined(address="r0:1").valid is True
+
+
+@pytest.mark.parametrize("f", ["leave", "kill-broker", "readdress", "wipe"])
+def test_a_broker_that_was_touched_since_it_joined(f: str) -> None:
+    assert joined(touched=f).valid is True
+
+
+def test_a_history_of_before_joins_told_their_address() -> None:
+    assert joined(address=None).valid is True

@@ -83,6 +83,7 @@ def test_every_anomaly_is_explained() -> None:
         "S8c": ("epoch-starts-differ",),
         "S9": ("missing-in-replica",),
         "S9b": ("member-behind-confirmed",),
+        "S10b": ("slave-ahead-of-master",),
         "S11b": ("written-by-nobody",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),

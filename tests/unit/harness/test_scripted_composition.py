@@ -1,5 +1,6 @@
 """A run as its schedule says: inspection, calls and acts, the heals, and how it ends."""
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -99,13 +100,31 @@ def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
 def test_at_the_end_each_replica_leads_and_is_read() -> None:
     """S9: what one replica has, the others have, as consumers see it."""
     ops = played(SCRIPT, ending="each-replica")
-    tail = [(op.f, op.value) for op in ops[-6:]]
+    told = [(op.f, op.value) for op in ops if op.f != "observe"]
+    tail = told[-9:-3]
     assert [f for f, _ in tail] == ["elect-master", "queue-final"] * 3
     assert [value for f, value in tail if f == "elect-master"] == ["end/0", "end/1", "end/2"]
     asked = [op.ext for op in ops if op.f == "elect-master"]
     assert asked == [{"args": {"replica": n}} for n in range(3)]
     assert elect(2) == {"f": "elect-master", "value": "end/2", "args": {"replica": 2}}
     assert not [op for op in played(SCRIPT) if op.f == "elect-master"]
+
+
+def test_at_the_very_end_controllers_lead_in_turn_while_observers_ask() -> None:
+    ops = played(SCRIPT, ending="each-replica")
+    changes = [op for op in ops if op.f == "change-controller-leader"]
+    assert [op.value for op in changes] == ["end/0", "end/1", "end/2"]
+    assert all(op.process == NEMESIS for op in changes)
+    drained = max(op.time for op in ops if op.f == "queue-final")
+    before, *after = [
+        sum(op.f == "observe" and begin < op.time <= end for op in ops)
+        for begin, end in pairwise([drained, *(op.time for op in changes), ops[-1].time])
+    ]
+    assert changes[0].time - drained > 20 * SECOND_NS, "everybody could tell whoever leads"
+    assert before > 20
+    assert min(after) > 2, "each that leads is asked"
+    lonely = played(SCRIPT, ending="each-replica", controllers=1)
+    assert not [op for op in lonely if op.f == "change-controller-leader"], "nobody else can lead"
 
 
 @pytest.mark.parametrize(

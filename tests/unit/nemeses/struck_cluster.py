@@ -177,6 +177,9 @@ class FakeCluster:
     async def apply_ids(self, name: str, *, count: int) -> Proof:
         return self._proof("apply_ids", name)
 
+    async def change_leader(self) -> Proof:
+        return self._proof("change_leader", "")
+
     async def order_election(self, node: str) -> Proof:
         return self._proof("order_election", node)
 

@@ -17,7 +17,16 @@ from harness.generators.simulate import Simulated, after, simulate
 from harness.targets.api import Topology, plan
 from histories.op import Op
 from workloads import payload
-from workloads.queue import QUEUES, READER_SHARE, TOPIC, Reader, Reads, Writer, queue_workload
+from workloads.queue import (
+    QUEUES,
+    READER_SHARE,
+    TOPIC,
+    Reader,
+    Reads,
+    Writer,
+    pinned_threads,
+    queue_workload,
+)
 
 SECOND_NS = 1_000_000_000
 MS_NS = 1_000_000
@@ -364,7 +373,7 @@ def test_a_writer_sends_as_much_as_it_is_asked_to(size: int) -> None:
     assert len(sent[0]) >= size
 
 
-def test_the_last_threads_are_pinned_each_to_another_replica() -> None:
+def test_writers_and_readers_are_pinned_in_turn_each_to_another_replica() -> None:
     class Found(View):
         def address(self, node: str) -> str:
             return f"{node} at {self.moves}"
@@ -380,13 +389,15 @@ def test_the_last_threads_are_pinned_each_to_another_replica() -> None:
     )  # fmt: skip
     clients_made: list[Any] = [made.client(thread) for thread in range(8)]
     pins = [client._session.pinned for client in clients_made]
-    assert [pin is not None for pin in pins] == [False] * 5 + [True] * 3
-    assert [pin("b0") for pin in pins[5:]] == ["b0-2 at 0", "b0-0 at 0", "b0-1 at 0"]
+    assert [t for t, pin in enumerate(pins) if pin is not None] == [1, 6, 7]
+    assert [pins[t]("b0") for t in (1, 6, 7)] == ["b0-1 at 0", "b0-0 at 0", "b0-1 at 0"]
     view.moves = 1
-    assert pins[5]("b0") == "b0-2 at 1", "it follows its broker to another address"
-    again: Any = made.client(5)
-    assert again._session.pinned("b0") == "b0-2 at 1", "so does every process of the thread"
+    assert pins[6]("b0") == "b0-0 at 1", "it follows its broker to another address"
+    again: Any = made.client(6)
+    assert again._session.pinned("b0") == "b0-0 at 1", "so does every process of the thread"
     assert made.shares == ((0,), (1,))
+    assert pinned_threads(8, 2, 8) == frozenset(range(8))
+    assert pinned_threads(8, 2, 5) == {7, 1, 6, 0, 5}
 
 
 def test_same_seed_same_operations() -> None:

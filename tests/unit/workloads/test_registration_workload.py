@@ -68,6 +68,9 @@ class View:
     async def change_ip(self, node: str, *, restart: bool) -> Proof:
         return await self._do(f"change-ip {restart}", node)
 
+    def address(self, node: str) -> str:
+        return "198.18.0.112:10911"
+
     async def identity(self, node: str) -> int | None:
         return self.id
 
@@ -140,8 +143,9 @@ def test_what_was_proven_is_ok_and_the_rest_is_info(f: str, done: str) -> None:
     assert isinstance(owner(f, view), Info)
 
 
-def test_a_join_tells_the_id_that_the_broker_has() -> None:
-    assert owner(JOIN, View()) == Ok({"node": "r1", "set": "r1", "id": 4})
+def test_a_join_tells_the_id_that_the_broker_has_and_where_it_is() -> None:
+    told = {"node": "r1", "set": "r1", "id": 4, "address": "198.18.0.112:10911"}
+    assert owner(JOIN, View()) == Ok(told)
 
 
 def test_a_broker_that_does_not_start_has_not_joined() -> None:
