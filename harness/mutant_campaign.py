@@ -119,7 +119,9 @@ class MutantCampaign:
         self._folder = folder
         self._jobs = jobs
         self._names = tuple(names) or tuple(mutants.names())
+        self._about = {name: mutants.about(name) for name in self._names}
         self._told: dict[str, dict[int, Told]] = {name: {} for name in self._names}
+        self._came: dict[Range, tuple[int, bool]] = {}  # what `_range` has counted so far
 
     def run(self, *, budget_s: float | None, say: Callable[[str], None]) -> None:
         """Run what is not done yet; no seed begins after so many seconds."""
@@ -163,8 +165,8 @@ class MutantCampaign:
 
     def _turn(self, job: Range) -> tuple[bool, int]:
         """Who comes first: whom nothing has caught, and of these who has had the fewest seeds."""
-        told, about = self._told[job.mutant].values(), mutants.about(job.mutant)
-        return any(catches(t, about) for t in told), len(told)
+        caught = any(self._range(Range(job.mutant, first))[1] for first in RANGES)
+        return caught, len(self._told[job.mutant])
 
     def _open(self, name: str) -> list[Range]:
         """A mutant's ranges whose next seeds can still change its row's median."""
@@ -181,12 +183,13 @@ class MutantCampaign:
 
     def _range(self, job: Range) -> tuple[int, bool]:
         """How many seeds of a range were run, and whether the last of them was caught."""
-        told, count = self._told[job.mutant], 0
-        while job.first + count in told:
+        told, about = self._told[job.mutant], self._about[job.mutant]
+        count, caught = self._came.get(job, (0, False))
+        while not caught and job.first + count in told:
+            caught = catches(told[job.first + count], about)
             count += 1
-            if catches(told[job.first + count - 1], mutants.about(job.mutant)):
-                return count, True
-        return count, False
+        self._came[job] = count, caught
+        return count, caught
 
     def _read(self) -> None:
         for line in resumed(self._folder / JOURNAL, Line):
@@ -199,7 +202,7 @@ class MutantCampaign:
             yield self._row(name)
 
     def _row(self, name: str) -> Row:
-        about, seen = mutants.about(name), list(self._told[name].values())
+        about, seen = self._about[name], list(self._told[name].values())
         middle = median_low(self._afters(name))
         return Row(
             about=about,
