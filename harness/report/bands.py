@@ -1,7 +1,8 @@
 """When each fault was at work, and on which nodes: what plots are shaded with.
 
 A fault begins with its action and lasts until a heal of its kind that names its node, as far as
-probes told. A fault that nobody healed lasts to the end of the run; so does what we cannot pair.
+probes told. What undoes itself, as a restart, ends with its own completion. A fault that nobody
+healed lasts to the end of the run; so does what we cannot pair.
 """
 
 from bisect import bisect_right
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from checkers.faults import Fault, faults
-from checkers.story import QUESTIONS, UNDONE_BY, heals
+from checkers.story import QUESTIONS, UNDONE_BY, UNDONE_BY_ITSELF, heals
 from histories.history import History
 from nemeses.palette import band
 
@@ -85,6 +86,8 @@ def actions(history: History) -> Actions:
 def _healed(fault: Fault, later: Mapping[str, Sequence[Fault]]) -> dict[str, Fault]:
     """The first heal after a fault for each of its nodes; `later` has heals by name, in order,
     and all of them under no name."""
+    if fault.f in UNDONE_BY_ITSELF and fault.ended is not None:
+        return dict.fromkeys(fault.nodes, fault)
     after = later.get(UNDONE_BY.get(fault.f, ""), ())
     found: dict[str, Fault] = {}
     missing = set(fault.nodes)

@@ -62,8 +62,9 @@ def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) ->
         took = duration(max(0, action.ended_ns - action.begun_ns))
     undone: Child = None
     if color is not None:
-        links = [el("a", f"op {op}", href=f"#action-{op}") for op in healed.get(action.begun, ())]
-        undone = [[link, " "] for link in links] or "nothing"
+        ops = healed.get(action.begun, [])
+        links = [el("a", f"op {op}", href=f"#action-{op}") for op in ops if op != action.begun]
+        undone = [[link, " "] for link in links] or ("itself" if ops else "nothing")
     return [
         el("span", seconds(action.begun_ns), class_="at"),
         el("span", took, class_="at"),

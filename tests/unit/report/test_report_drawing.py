@@ -1,5 +1,6 @@
 """What plots and tables say of a run."""
 
+import pytest
 from report_evidence import SECOND_NS, call, evidence, fault, large, numbered
 
 from harness.report.bands import actions
@@ -65,6 +66,16 @@ def test_bands_of_one_colour_are_one_where_they_overlap() -> None:
 def test_terminate_is_a_fault_and_start_its_heal() -> None:
     found = actions(History(numbered([*fault("terminate", 1, "b0-0"), *fault("start", 2, "b0-0")])))
     assert [(band.f, band.end_ns()) for band in found.bands] == [("terminate", 2_010_000_000)]
+
+
+@pytest.mark.parametrize("f", ["restart", "order-election"])
+def test_what_undoes_itself_ends_when_it_is_done(f: str) -> None:
+    ops = numbered([*fault(f, 1, "b0-0"), *fault("start", 5, "b0-0")])
+    [band] = actions(History(ops)).bands
+    assert band.end_ns() == 1_010_000_000
+    page = render(evidence(ops))
+    assert "<td>itself</td>" in page
+    assert "<td>nothing</td>" not in page
 
 
 def controller(at_s: float, epoch: int, master: int | None, *members: int) -> list[Op]:
