@@ -4,18 +4,18 @@ What is judged is an answer of a name server between two of the broker itself, b
 Claims and their exceptions: the text of `routes`.
 """
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.addresses import MOVES
 from checkers.faults import Fault
-from checkers.force import Span, calms
+from checkers.force import GONE_BY, Span, calms
 from checkers.ruling import Found
 from checkers.sightings import SetSighting, Sighting
 from histories.observed import ReplicaView, RouteView
 
 STARTS = frozenset(("start", "restart"))
+ENDS = frozenset(f for f, how in GONE_BY.items() if how == "down")
 MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
@@ -63,7 +63,8 @@ class Living(NamedTuple):
 
 class Welcome:
     """Who may be listed: a broker registers with name servers once controllers have given it its
-    role, and from then on without them.
+    role, and from then on without them. Who lost its power, or was cut off when it ended, is listed
+    on until its entry expires, also when it is back: to be listed is no sign of its present life.
 
     Args:
         answers: of name servers, in order.
@@ -81,28 +82,52 @@ class Welcome:
     ) -> None:
         self.bound_ns = bound_ns
         self._acts, self._controllers = acts, controllers
-        self._listed: dict[str, list[int]] = {}  # by address: the answers that list it
-        for s in answers:
-            for address in {a for listed in s.view.sets.values() for a in listed.values()}:
-                self._listed.setdefault(address, []).append(s.at)
-        self._starts: dict[str, list[int]] = {}  # by broker
-        self._peace: dict[str, list[Span]] = {}  # by broker
+        self._appeared = _appeared(answers)
+        self._lives: dict[str, tuple[list[int], list[int]]] = {}  # by broker: its starts, its ends
+        self._due: dict[str, list[Span]] = {}  # by broker
 
-    def has(self, one: Living) -> bool:
-        """Whether it was listed since it was started, or had the bound for recovery in peace with
-        the controllers."""
-        node = one.broker.view.node
-        if node not in self._starts:
-            acts = (a for a in self._acts if may_start(a, node))
-            self._starts[node] = [a.begun if a.ended is None else a.ended for a in acts]
-            self._peace[node] = [*calms(self._acts, [node, *self._controllers])]
-        life = max((at for at in self._starts[node] if at < one.answer.at), default=-1)
-        listed = self._listed.get(one.broker.view.address, [])
-        first = bisect_right(listed, life)
-        if first < len(listed) and listed[first] < one.answer.begun:
-            return True
-        due = (p._replace(since_ns=p.since_ns + self.bound_ns) for p in self._peace[node])
-        return any(within(one.answer, span) for span in due)
+    def has(self, node: str, address: str, before: int, at: Sighting[RouteView]) -> bool:
+        """Whether a broker had registered in the life that it had before an operation: a name
+        server listed it that had not done so since its former life ended, or by the time of an
+        answer it had the bound for recovery in peace with the controllers."""
+        if node not in self._due:
+            peace = calms(self._acts, [node, *self._controllers])
+            self._due[node] = [p._replace(since_ns=p.since_ns + self.bound_ns) for p in peace]
+        ended, begun = self._life(node, before)
+        listed = self._appeared.get(address, ())
+        registered = any(absent >= ended and begun < seen < before for absent, seen in listed)
+        return registered or any(within(at, span) for span in self._due[node])
+
+    def _life(self, node: str, before: int) -> tuple[int, int]:
+        """When a broker's life before the one that it has then was over, and when this one began;
+        -1 in its first."""
+        if node not in self._lives:
+            starts = [_over(a) for a in self._acts if may_start(a, node)]
+            ends = [_over(a) for a in self._acts if a.f in ENDS and node in a.nodes]
+            self._lives[node] = starts, ends
+        starts, ends = self._lives[node]
+        *_, former, last = (-1, -1, *(at for at in starts if at < before))
+        # Who ended by itself may have done so at any time until it was started.
+        return max((at for at in ends if former < at < last), default=last), last
+
+
+def _appeared(answers: Answers) -> dict[str, list[tuple[int, int]]]:
+    """By address: since which operation a name server did not list it (-1: since its first answer),
+    and in which it did."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for told in by_node(answers).values():
+        here: set[str] = set()
+        absent = -1
+        for s in told:
+            now = {address for listed in s.view.sets.values() for address in listed.values()}
+            for address in sorted(now - here):
+                found.setdefault(address, []).append((absent, s.at))
+            here, absent = now, s.begun
+    return found
+
+
+def _over(act: Fault) -> int:
+    return act.begun if act.ended is None else act.ended
 
 
 def living_in_peace(
@@ -140,7 +165,9 @@ def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
     was before, and nothing was done to either yet."""
     listed = False
     for one in living:
-        over = one.answer.begun_ns > one.calm.since_ns + welcome.bound_ns and welcome.has(one)
+        view = one.broker.view
+        over = one.answer.begun_ns > one.calm.since_ns + welcome.bound_ns
+        over = over and welcome.has(view.node, view.address, one.answer.begun, one.answer)
         yield one._replace(due=over or (listed and one.calm.at < 0))
         listed = listed or one.lists()
 

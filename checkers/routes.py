@@ -6,7 +6,9 @@ done to the name server and no cut parts it from the broker (`checkers.force.cal
 end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
-  routes once the bound for a silent member is over, until it is started again.
+  routes once the bound for a silent member is over, until it is started again. Not who had not
+  registered since it was started: it may be listed from before, by a connection that ended unseen
+  when it lost its power.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
   the bound for recovery is over, whatever happens to others. Who was listed before anything was
   done stays so. Not who leads, or did so within the bound: a master that does not know of its
@@ -80,9 +82,9 @@ def _judge(history: History, context: Context) -> Case:
     answers = sightings(history, OBSERVE_ROUTE, RouteView)
     replicas, acts = replica_sightings(history), faults(history)
     deaths = _deaths(acts, replicas)
-    late = [*_late(deaths, answers, acts, context)]
     controllers = _controllers(history)
     welcome = Welcome(answers, acts, controllers, context.recovery_ns)
+    late = [*_late(deaths, answers, acts, welcome, context)]
     living = [*living_in_peace(replicas, answers, acts, welcome)]
     due = [*following(living, context.recovery_ns)]
     sets = set_sightings(history)
@@ -159,12 +161,19 @@ def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
 
 
 def _late(
-    deaths: Sequence[Death], answers: Answers, acts: Sequence[Fault], context: Context
+    deaths: Sequence[Death],
+    answers: Answers,
+    acts: Sequence[Fault],
+    welcome: Welcome,
+    context: Context,
 ) -> Iterator[tuple[Death, Sighting[RouteView]]]:
     """Answers from when a death must have been noticed: the name server was in peace, and so were
     its connections, for the bound for recovery before it."""
     for namesrv, told in by_node(answers).items():
         for death in deaths:
+            before = next((s for s in reversed(told) if s.at < death.at), None)
+            if before is None or not welcome.has(death.node, death.address, death.at, before):
+                continue
             for calm in calms(acts, [namesrv], [death.node]):
                 if calm.at <= death.at < calm.until and _settled(calm, death, context):
                     due = Span(death.at, death.since_ns + context.shrink_ns, calm.until)

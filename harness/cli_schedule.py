@@ -119,7 +119,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         if told.found or told.error or told.oracle:
             click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
         if summary.due():
-            click.echo(summary.progress(len(wanted)), err=True)
+            click.echo(summary.progress(len(wanted), campaign.resumed), err=True)
     for line in summary.lines():
         click.echo(line)
     if summary.groups:

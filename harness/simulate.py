@@ -249,6 +249,7 @@ class Campaign:
         self, folder: Path, *, jobs: int, mutant: str = "", length_ms: int = 0, verify: int = 0
     ) -> None:
         self.folder = folder
+        self.resumed = 0  # seeds that were done before
         self._jobs = jobs
         self._verify = verify
         self._length_ms = length_ms
@@ -260,6 +261,7 @@ class Campaign:
         self.folder.mkdir(parents=True, exist_ok=True)
         before = resumed(self.folder / JOURNAL, Told)
         done = {told.seed: told for told in before if self._is_done(told)}
+        self.resumed = sum(seed in done for seed in seeds)
         yield from (done[seed] for seed in seeds if seed in done)
         left = [seed for seed in seeds if seed not in done]
         with (self.folder / JOURNAL).open("ab") as journal:
@@ -332,12 +334,12 @@ class Summary:
         self._told = time.monotonic()
         return True
 
-    def progress(self, of: int) -> str:
-        """How far the campaign has come, in a line."""
+    def progress(self, of: int, resumed: int = 0) -> str:
+        """How far the campaign has come, in a line; `resumed` seeds took it no time."""
         done = sum(self.verdicts.values())
         minutes = (time.monotonic() - self._begun) / 60
         words = ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
-        return f"{done} of {of} seeds, {done / minutes:.0f} a minute: {words}"
+        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}"
 
     @property
     def covered(self) -> Coverage:

@@ -128,6 +128,7 @@ def test_two_unequal_runs_of_a_seed_are_a_finding(tmp_path: Path, differs: str) 
     [told] = campaign.run([7])
     assert (told.found, told.verified) == ({UNEQUAL: 1}, False)
     assert list(campaign.run([7])) == [told], "and is not done again"
+    assert campaign.resumed == 1
 
 
 def test_seeds_of_another_length_are_other_runs(tmp_path: Path) -> None:
@@ -232,6 +233,16 @@ def test_the_summary_groups_what_is_alike() -> None:
     names = len(FACTORS)
     assert lines[6].startswith(f"pairs of values met: {names * (names - 1) // 2} of ")
     assert lines[7] == "120 virtual s in 24 CPU s (5.0 a CPU s), 1,234 messages acknowledged"
+
+
+def test_a_rate_is_of_what_was_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(simulation.time, "monotonic", lambda: now[0])
+    summary = Summary()
+    for seed in range(30):
+        summary.add(Told(seed=seed, valid=True))
+    now[0] = 30.0
+    assert summary.progress(100, resumed=20) == "30 of 100 seeds, 20 a minute: 30 valid"
 
 
 def test_an_empty_summary_divides_by_nothing() -> None:

@@ -144,6 +144,7 @@ def test_a_cut_excuses_until_it_has_been_healed_for_long(
     r.at(5).cut("n0", "b0-1")
     if healed_at is not None:
         r.at(healed_at).fault("stop-partition", n0=True)
+    r.at(69).route(id2="b0-1:1")
     r.at(70).fault("kill", **{"b0-1": True})
     r.at(90).route(id0="b0-0:1", id2="b0-1:1")
     assert judge(r).valid is valid
@@ -180,18 +181,19 @@ def test_who_lives_in_peace_is_listed(until: float, *, known: bool) -> None:
 
 @pytest.mark.parametrize(
     ("listed_at", "unlisted_at", "valid"),
-    [(None, 45, True), (None, 51, False), (12, 45, False), (8, 45, True)],
+    [(None, 45, True), (None, 51, False), (12, 45, False), (6, 45, True)],
 )
 def test_who_was_started_without_controllers_is_listed_once_they_are_back(
     listed_at: float | None, unlisted_at: float, *, valid: bool
 ) -> None:
-    """Unless it was listed since: then it has met them."""
+    """Unless it was listed anew: then it has met them."""
     r = Led()
     r.at(1).controllers()
     r.lives(1)
     r.at(5).fault("kill", **{"b0-1": True, "c0": True})
-    if listed_at == 8:
-        r.at(8).route(id2="b0-1:1")
+    if listed_at == 6:
+        r.at(6).route(id2="b0-1:1")
+    r.at(8).route(id0="b0-0:1")
     r.at(10).fault("start", **{"b0-1": True})
     r.at(11).lives(1)
     if listed_at == 12:
@@ -201,6 +203,51 @@ def test_who_was_started_without_controllers_is_listed_once_they_are_back(
     r.at(unlisted_at).route(id0="b0-0:1")
     r.at(unlisted_at + 1).lives(1)
     assert judge(r).valid is valid
+
+
+def powerless(*, controllers: bool) -> Told:
+    """Broker 1 loses its power at 5 s and is started at 10 s, in vain where there are no
+    controllers: a name server lists it by a connection whose end it has not seen."""
+    r = Led()
+    r.at(1).controllers()
+    r.lives(1)
+    r.route(id2="b0-1:1")
+    lost = {"b0-1": True} if controllers else {"b0-1": True, "c0": True}
+    r.at(5).fault("power-loss", **lost)
+    r.at(10).fault("start", **{"b0-1": True})
+    r.at(11).lives(1)
+    r.at(12).route(id2="b0-1:1")
+    return r
+
+
+@pytest.mark.parametrize(
+    ("controllers", "left", "valid"),
+    [(False, False, True), (False, True, False), (True, False, False)],
+)
+def test_who_has_not_registered_since_it_lost_its_power_may_be_listed_when_it_dies(
+    *, controllers: bool, left: bool, valid: bool
+) -> None:
+    r = powerless(controllers=controllers)
+    if left:  # the old entry expires; what is listed then is new
+        r.at(13).route(id0="b0-0:1")
+    r.at(59).route(id2="b0-1:1")
+    r.at(60).fault("kill", **{"b0-1": True})
+    r.at(90).route(id2="b0-1:1")
+    verdict = judge(r)
+    assert verdict.valid is valid
+    assert ("N5" in verdict.claims) is not valid
+
+
+@pytest.mark.parametrize("registered", [False, True])
+def test_an_entry_of_a_former_life_that_expires_is_no_broker_left_out(*, registered: bool) -> None:
+    r = powerless(controllers=False)
+    if registered:
+        r.at(13).route(id0="b0-0:1")
+        r.at(14).route(id2="b0-1:1")
+    r.at(40).lives(1)
+    r.at(41).route(id0="b0-0:1")
+    r.at(42).lives(1)
+    assert judge(r).valid is not registered
 
 
 def test_who_led_a_moment_ago_need_not_be_listed() -> None:
