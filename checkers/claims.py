@@ -314,7 +314,9 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="N5",
         promise="A broker whose process is gone leaves a name server's routes within the bound "
-        "for a silent member, while nothing is done to the name server and no cut parts them.",
+        "for a silent member, while nothing is done to the name server and no cut parts them; if "
+        "it had been listed anew since it was started, or nothing was done to it and the "
+        "controllers for the bound for recovery.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
@@ -324,7 +326,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="N6",
         promise="A slave that runs, and to which nothing was done for the bound for recovery, is "
         "in the routes of a name server of which the same is true, while no cut parts them; once "
-        "started, if it was listed since, or nothing was done to the controllers as long.",
+        "started, if it was listed anew, or nothing was done to the controllers as long.",
         source=ROUTES,
         profiles=EVERY,
         checker="routes",
