@@ -294,7 +294,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S14b",
         promise="A silent member leaves the SyncStateSet within catch-up limit, check period and "
-        "margin, while its master runs and controllers answer; 20 s later where nobody writes.",
+        "margin, while its master runs and controllers answer; 20 s later where nobody writes, or "
+        "where another silent one has everything.",
         source=HA,
         profiles=ALL_ACK,
         checker="availability",

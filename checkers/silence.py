@@ -10,9 +10,11 @@ answer counts only if
    may part master and controllers;
 3. by an answer of the bound before, the master led in this very epoch;
 4. the master said so itself in between;
-5. its log was seen to grow, the bound before, while the member was silent. Where nothing is
-   written nothing lags: then it is noticed only when its connection is given up
-   (haHousekeepingInterval), so much later.
+5. its log was seen to grow, the bound before, while the member was silent, and whoever else of the
+   set has not answered since. Where nothing is written nothing lags: then silence is noticed only
+   when the connection is given up (haHousekeepingInterval), so much later. The others count, since
+   controllers refuse a set with somebody of whom they do not hear: a silent member that has
+   everything keeps one in the set that has not.
 
 A master that went silent is replaced within a bound, if another member of its set runs and was not
 cut off: of that the first two conditions hold as well, and such a member answered in between.
@@ -194,7 +196,10 @@ class Watch:
             alive = _first(self._leading.get(master, []), since[0], v.at)
             known_ns = self._led.get((v.view.master, v.view.master_epoch), v.begun_ns)
             for_ns = v.begun_ns - max(since[1], known_ns)
-            grown_ns = self._grown(silence, master, v.view.master_epoch, v.begun)
+            others = set(v.view.sync_state_set) - {master, silence.id}
+            told = all(_first(self._said.get(i, []), since[0], v.at) for i in sorted(others))
+            silent_at = silence.since if told else since[0]
+            grown_ns = self._grown(silent_at, master, v.view.master_epoch, v.begun)
             if grown_ns is not None:
                 for_ns = min(for_ns, max(v.begun_ns - grown_ns, for_ns - IDLE_NS))
             else:
@@ -207,10 +212,10 @@ class Watch:
                 return Stayed(silence, v, alive, for_ns), judged
         return None, judged
 
-    def _grown(self, silence: Silence, master: int, epoch: int, before: int) -> int | None:
-        """By when (ns) a master had more than when it was first asked after a silence began."""
+    def _grown(self, since: int, master: int, epoch: int, before: int) -> int | None:
+        """By when (ns) a master had more than when it was first asked after an index."""
         first: int | None = None
-        for s in _after(self._leading.get(master, []), silence.since):
+        for s in _after(self._leading.get(master, []), since):
             if s.at >= before:
                 break
             if s.view.epochs and s.view.epochs[-1].epoch == epoch:

@@ -237,7 +237,7 @@ def test_the_summary_groups_what_is_alike() -> None:
 
 def test_a_rate_is_of_what_was_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr(simulation.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("harness.simulate.time.monotonic", lambda: now[0])
     summary = Summary()
     for seed in range(30):
         summary.add(Told(seed=seed, valid=True))

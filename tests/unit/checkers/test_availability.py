@@ -234,6 +234,32 @@ def test_where_nobody_writes_nothing_lags(answered_at: float, *, blamed: bool) -
     assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"] * blamed
 
 
+@pytest.mark.parametrize(
+    ("also", "writes_at", "blamed"), [("b0-1", 11, 0), ("b0-1", 13, 2), ("n0", 11, 1)]
+)
+def test_a_silent_member_that_has_everything_keeps_another_that_has_not(
+    also: str, writes_at: int, blamed: int
+) -> None:
+    """Controllers refuse a set with somebody of whom they do not hear, and who has all does not
+    lag."""
+    r = Timed()
+    r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
+    for n in range(3):
+        r.lives(n, leads=n == 0)
+    r.at(10).fault("pause", **{"b0-2": True})
+    if writes_at == 11:
+        r.at(11).lives(0, leads=True)
+    end = len(r.ops)
+    r.at(12).fault("pause", **{also: True})
+    for more in (0, writes_at == 13):
+        value = broker("b0-0", 1, (1, 0, end + more), leads=True)
+        r.at(13).op("ok", 8, "observe-replica", {"node": "b0-0"}, value)
+    if also == "n0":
+        r.lives(1)
+    r.at(24).controllers(set_view(1, 3, 1, 1, 2, 3))
+    assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"] * blamed
+
+
 def silent(why: str) -> Timed:
     """Broker 3 is silent and stays a member; something excuses it."""
     r = Timed()
