@@ -1,8 +1,8 @@
 """What a checker is: a pure function from a history to a verdict.
 
-A checker sees the history and its context and nothing else; it cannot ask a cluster anything. It
-says `valid` only with evidence: without an `ok` operation of a kind that it judges the verdict is
-`unknown`. A crash of a checker becomes `unknown` with its traceback, never true or false.
+A checker sees the history and its context and nothing else; it cannot ask a cluster anything. Of
+each claim that it decides it says one of five things (`Status`), and *kept* only with evidence. A
+crash of a checker leaves its claims not judged, with its traceback.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,11 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from histories.grounds import Ground
 from histories.history import History
 
 Valid = bool | Literal["unknown"]
+Status = Literal["kept", "broken", "not promised", "no occasion", "not judged"]
 
 
 class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,31 +34,88 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one claim in a run.
+
+    `why` says which need is not fulfilled, what could not be seen, or which ground is missing;
+    `advice` what to change so that the claim can be judged. `occasions` is how often it could have
+    been broken and was looked at; `found` counts its anomalies by name, also of a claim that is
+    not promised.
+    """
+
+    claim: str
+    status: Status
+    why: str = ""
+    advice: str = ""
+    occasions: int = 0
+    found: dict[str, int] = {}
+
+    @property
+    def measured(self) -> bool:
+        """Whether something was found of a claim that is not promised."""
+        return self.status == "not promised" and bool(self.found)
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checker found. `reason` says why a verdict is unknown; `counts` are plain numbers."""
+    """What a checker found. `counts` are plain numbers. `gate`: why the run proves nothing whatever
+    its claims came to; empty where it does."""
 
     checker: str
-    claims: tuple[str, ...]
-    valid: Valid
+    rulings: tuple[Ruling, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
-    reason: str = ""
+    gate: str = ""
+
+    def of(self, *statuses: Status) -> tuple[str, ...]:
+        """The claims that came to one of these."""
+        return tuple(r.claim for r in self.rulings if r.status in statuses)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that were judged."""
+        return self.of("kept", "broken")
+
+    @property
+    def valid(self) -> Valid:
+        """This checker's word by itself: false if a claim is broken, else unknown if one is not
+        judged or none was kept, else true."""
+        if self.of("broken"):
+            return False
+        if self.gate or self.of("not judged"):
+            return "unknown"
+        return True if self.of("kept") or not self.rulings else "unknown"
+
+    @property
+    def reason(self) -> str:
+        """Why claims are not judged; else what was measured of those that are not promised."""
+        whys = dict.fromkeys(r.why for r in self.rulings if r.status == "not judged")
+        if self.gate or whys:
+            return "; ".join(w for w in (self.gate, *whys) if w)
+        return ", ".join(
+            f"{name} {n}" for r in self.rulings if r.measured for name, n in r.found.items()
+        )
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker may know beside the history: how the run was set up.
 
-    `ok_ops_min` is how many `ok` operations a kind (`send`) needs before its silence means
-    anything; it follows from the load that the run's own schedule asked for. `broker_sets` maps
-    each broker set that the run's faults struck to the names of its replicas. `lock_lease_ns` is
-    how long a broker keeps a lock for a client that is silent, `client_lease_ns` how long the
-    client relies on it. `recovery_ns` bounds what liveness claims promise, from the last heal on;
-    `shrink_ns` how long a silent replica may stay in a SyncStateSet. `suspended` are claims that
-    the run's own faults suspend: they are measured, as those that a profile does not make. Where
-    brokers have no ids (`has_ids`) nothing is judged of who is a member of what.
+    `settings` are the run's effective ones, by the keys of ``checkers.promises``; None where nobody
+    knows, and then every claim counts as promised. `profile` is what the settings are called, for
+    people; `by_hand` are the keys that were set one by one. `ok_ops_min` is how many `ok`
+    operations a kind (`send`) needs before its silence means anything; it follows from the load
+    that the run's own schedule asked for. `broker_sets` maps each broker set that the run's faults
+    struck to the names of its replicas. `lock_lease_ns` is how long a broker keeps a lock for a
+    client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns` bounds
+    what liveness claims promise, from the last heal on; `shrink_ns` how long a silent replica may
+    stay in a SyncStateSet. Where brokers have no ids (`has_ids`) nothing is judged of who is a
+    member of what; `absent` are the claims that the target cannot show. `purpose` are the claims
+    that the run is there for. `grounds` are those of a history that declares none itself, and
+    `ended` whether it is whole: None where nobody knows.
     """
 
-    profile: str = "P-ALL"
+    settings: dict[str, str] | None = None
+    profile: str = ""
+    by_hand: tuple[str, ...] = ()
     timing: str = "fast"
     target: str = "reference"
     ok_ops_min: dict[str, int] = msgspec.field(default_factory=dict)
@@ -65,8 +124,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     client_lease_ns: int = 5_000_000_000
     recovery_ns: int = 20_000_000_000
     shrink_ns: int = 8_000_000_000
-    suspended: tuple[str, ...] = ()
     has_ids: bool = True
+    absent: tuple[str, ...] = ()
+    purpose: tuple[str, ...] = ()
+    grounds: tuple[Ground, ...] = ()
+    ended: bool | None = None
 
 
 class Checker(Protocol):
@@ -79,13 +141,21 @@ class Checker(Protocol):
     def claims(self) -> tuple[str, ...]: ...
 
     def check(self, history: History, context: Context) -> Verdict:
-        """Judge. Pure; may raise, which the runner turns into `unknown`."""
+        """Judge. Pure; may raise, which the runner turns into claims that are not judged."""
         ...
+
+
+def unjudged(checker: Checker, why: str) -> Verdict:
+    """The verdict of a checker that could not judge at all; one without claims spoils the run."""
+    if not checker.claims:
+        return Verdict(checker=checker.name, gate=why)
+    rulings = (Ruling(claim=c, status="not judged", why=why) for c in checker.claims)
+    return Verdict(checker=checker.name, rulings=tuple(rulings))
 
 
 RANK: dict[Valid, int] = {True: 0, "unknown": 1, False: 2}
 
 
-def worst(verdicts: Sequence[Verdict]) -> Valid:
+def worst(valids: Sequence[Valid]) -> Valid:
     """Compose: invalid beats unknown beats valid; no verdict at all is unknown."""
-    return max((v.valid for v in verdicts), key=RANK.__getitem__, default="unknown")
+    return max(valids, key=RANK.__getitem__, default="unknown")

@@ -43,6 +43,7 @@ from histories.history import History
 from histories.observed import (
     APPLY_ID,
     JOIN,
+    LAST_LOOK,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     WIPE,
@@ -129,7 +130,8 @@ class BrokerIds(Alone):
         return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Known:
-        return Known(Wipes(history), max((op.index for op in history.nemesis), default=-1))
+        acts = (op.index for op in history.nemesis if op.f != LAST_LOOK)
+        return Known(Wipes(history), max(acts, default=-1))
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         op = event.op
@@ -254,10 +256,13 @@ def _case(history: History, context: Context, known: Known, results: Mapping[str
         "sets-without-ghosts-proved": judged,
         "addresses-shared": sum(_shared(seen) for seen in last if seen is not None),
     }
-    if not case.judged["S1"]:
-        case.doubts.append("no broker set of which two owners of ids were seen")
+    least, ok = context.ok_ops_min.get(APPLY_ID, 0), history.totals[APPLY_ID, "ok"]
+    if ok < least:
+        case.doubt("S1", f"only {ok} ok {APPLY_ID}, {least} needed", "--time-limit: a longer run")
+    if not owners:
+        case.doubt("S1", "nobody was seen with an id")
     if not again:
-        case.doubts.append("no owner of an id was seen twice")
+        case.doubt("S2", "no owner of an id was seen twice", "--time-limit: a longer run")
     return case
 
 

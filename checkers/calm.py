@@ -35,7 +35,7 @@ def calm_after(history: History) -> Calm:
         ns = max(ns, act.begun_ns if act.ended_ns is None else act.ended_ns)
         if act.ended is None:
             doubt = f"{act.f} at op {act.begun} never completed"
-        elif heals(act.f) and act.begun > last_strike and not act.holds:
+        elif heals(act.f) and act.begun > last_strike and not act.done:
             doubt = f"no proof that {act.f} at op {act.begun} held"
     for op in history.of_f(*sorted(MEMBERSHIP)):
         if op.is_client:

@@ -11,29 +11,44 @@ to `tests/unit/checkers/test_claims.py`, which compares this list with what chec
 Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
 """
 
+from collections.abc import Mapping
+
 import msgspec
 
 from checkers.decisions import DECISIONS
+from checkers.promises import ALL_ACK, CLEAN, STRICT, SYNCED, Need, keys, unfulfilled
+from histories.grounds import (
+    BROKER,
+    CONTROLLER,
+    FINAL_READ,
+    LOCK,
+    NAMESRV,
+    PLACE,
+    PROBE,
+    RECOVERY,
+    REPLICA_LOG_READ,
+    SAID,
+)
 
-HA, LOCK = "controller-ha 6.3", "container-acting-master 8.5"
+HA, QUEUE_LOCKS = "controller-ha 6.3", "container-acting-master 8.5"
 ROUTES = "container-acting-master 8.1"
-SAFE = ("P-SAFE", "P-ALL")
-EVERY = (*SAFE, "P-NUM", "P-DEFAULT", "P-UNCLEAN")
-ALL_ACK = (*SAFE, "P-UNCLEAN")
-CLEAN = (*SAFE, "P-NUM", "P-DEFAULT")
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
-    `profiles` are those that make it; elsewhere it is measured. `checker` is the name of the
-    checker that decides it, `mutants` the names of modules of ``reference/mutants``.
+    Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
+    it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which nobody
+    may say that it was kept. `checker` is the name of the checker that decides it, `mutants` the
+    names of modules of ``reference/mutants``.
     """
 
     id: str
     promise: str
     source: str
-    profiles: tuple[str, ...]
+    needs: tuple[Need, ...] = ()
+    after_power: tuple[Need, ...] = ()
+    grounds: tuple[str, ...]
     checker: str
     mutants: tuple[str, ...] = ()
 
@@ -50,7 +65,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="No two brokers of a set hold one controller id: an id is given out once. Not "
         "after CLEAN_BROKER_DATA, a copied store, or controllers that lost theirs.",
         source=HA,
-        profiles=EVERY,
+        grounds=(CONTROLLER, BROKER),
         checker="broker-ids",
         mutants=("claim_always_granted",),
     ),
@@ -59,7 +74,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A broker keeps its id as long as its store, over restarts and changes of "
         "address; controllers know no id of nobody.",
         source=HA,
-        profiles=EVERY,
+        grounds=(CONTROLLER, BROKER),
         checker="broker-ids",
         mutants=(
             "apply_timeout_is_refusal",
@@ -74,7 +89,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A controller knows a broker at the address where it answers, once nothing was "
         "done to it, and it could tell a controller, for the bound for recovery.",
         source=HA,
-        profiles=EVERY,
+        grounds=(CONTROLLER, BROKER, RECOVERY),
         checker="routes",
         mutants=("address_only_on_leader",),
     ),
@@ -82,7 +97,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="S3",
         promise="The master epoch of a set never goes back, and each election increases it.",
         source=HA,
-        profiles=EVERY,
+        grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
             "elect_keeps_epoch",
@@ -96,7 +111,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="The SyncStateSet epoch never goes back, and each change of the set has a number "
         "of its own.",
         source=HA,
-        profiles=EVERY,
+        grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
             "alter_not_replicated",
@@ -113,7 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="At most one master in a master epoch of a set. (Two at a time, in different "
         "epochs, are possible: there is no lease.)",
         source=HA,
-        profiles=EVERY,
+        grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("elect_keeps_epoch",),
     ),
@@ -122,7 +137,9 @@ CLAIMS: tuple[Claim, ...] = (
         promise="An acknowledged message is never lost while a member of the last SyncStateSet "
         "keeps its store.",
         source=HA,
-        profiles=SAFE,
+        needs=(ALL_ACK, CLEAN),
+        after_power=(SYNCED,),
+        grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
             "ack_before_write",
@@ -143,7 +160,8 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Who is elected was a member of the last SyncStateSet; the first election of a "
         "set is excepted.",
         source=HA,
-        profiles=CLEAN,
+        needs=(CLEAN,),
+        grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
             "alter_not_fenced",
@@ -156,7 +174,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Replicas that have an epoch of equal number and start have equal bytes in it, up "
         "to the end of the shorter.",
         source=HA,
-        profiles=EVERY,
+        grounds=(REPLICA_LOG_READ,),
         checker="replicas",
         mutants=(
             "empty_epochs_left_out",
@@ -170,14 +188,14 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Members of the SyncStateSet at rest agree on the epochs of the bytes that they "
         "hold.",
         source=HA,
-        profiles=EVERY,
+        grounds=(REPLICA_LOG_READ, CONTROLLER),
         checker="replicas",
     ),
     Claim(
         id="S8c",
         promise="An epoch of a set begins at one byte, on whoever holds it, whenever it is asked.",
         source=HA,
-        profiles=EVERY,
+        grounds=(BROKER,),
         checker="epochs",
         mutants=("epochs_not_reloaded", "restarted_master_keeps_epoch"),
     ),
@@ -185,7 +203,9 @@ CLAIMS: tuple[Claim, ...] = (
         id="S9",
         promise="A member of the SyncStateSet at rest holds every acknowledged message.",
         source=HA,
-        profiles=SAFE,
+        needs=(ALL_ACK, CLEAN),
+        after_power=(SYNCED,),
+        grounds=(REPLICA_LOG_READ, CONTROLLER),
         checker="replicas",
         mutants=("epochs_not_reloaded",),
     ),
@@ -194,7 +214,9 @@ CLAIMS: tuple[Claim, ...] = (
         promise="So it is while they run: a member of the SyncStateSet that answers holds what its "
         "master had confirmed before, unless the set has changed in between.",
         source=HA,
-        profiles=ALL_ACK,
+        needs=(ALL_ACK,),
+        after_power=(SYNCED,),
+        grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("acks_by_local_set", "point_taken_for_end"),
     ),
@@ -202,7 +224,9 @@ CLAIMS: tuple[Claim, ...] = (
         id="S10",
         promise="A consumer never reads a message that later disappears.",
         source=HA,
-        profiles=SAFE,
+        needs=(ALL_ACK, CLEAN),
+        after_power=(SYNCED,),
+        grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
             "reads_unconfirmed",
@@ -214,7 +238,9 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Nor is it shown what might: a slave lets consumers read no byte that its master, "
         "asked after that in the same epoch, has not confirmed.",
         source=HA,
-        profiles=ALL_ACK,
+        needs=(ALL_ACK,),
+        after_power=(SYNCED,),
+        grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("slave_reads_to_end",),
     ),
@@ -223,39 +249,43 @@ CLAIMS: tuple[Claim, ...] = (
         promise="An offset of a queue never changes its message, and no message is there twice. "
         "That nobody reads what nobody sent holds under every profile.",
         source=HA,
-        profiles=SAFE,
+        needs=(ALL_ACK, CLEAN),
+        after_power=(SYNCED,),
+        grounds=(FINAL_READ,),
         checker="durability",
     ),
     Claim(
         id="S11b",
-        promise="A log holds what clients send: where nobody sends, no epoch of any replica grows "
-        "beyond the record that begins it.",
-        source="the project's issue",
-        profiles=EVERY,
-        checker="replicas",
+        promise="A log holds what clients send: while nobody sends, no epoch of any replica grows "
+        "beyond what its master first had of it.",
+        source="decided here",
+        grounds=(REPLICA_LOG_READ, BROKER),
+        checker="idle-log",
     ),
     Claim(
         id="S12",
         promise="Acknowledged messages of one sequential producer are in a queue in the order in "
         "which it sent them.",
         source=HA,
-        profiles=SAFE,
+        needs=(ALL_ACK, CLEAN),
+        after_power=(SYNCED,),
+        grounds=(FINAL_READ,),
         checker="durability",
     ),
     Claim(
         id="S13",
-        promise="After the last heal a master of every set serves writes within the bound for "
-        "recovery: 20 s with fast timing, 60 s with stock timing.",
+        promise="After the last heal every queue takes messages and gives them back within the "
+        "bound for recovery: 20 s with fast timing, 60 s with stock timing.",
         source=HA,
-        profiles=EVERY,
-        checker="availability",
+        grounds=(RECOVERY, PROBE),
+        checker="service",
         mutants=(
-            "address_only_on_leader",
             "first_master_stays",
             "group_forgotten_with_member",
             "late_close_evicts",
             "late_goodbye_evicts",
             "raft_log_not_synced",
+            "serves_one_in_many",
             "state_version_ignored",
         ),
     ),
@@ -264,7 +294,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A master that has gone silent is replaced within the bound for recovery, while "
         "another member of its SyncStateSet runs and controllers answer.",
         source=HA,
-        profiles=EVERY,
+        grounds=(RECOVERY, CONTROLLER, BROKER),
         checker="availability",
         mutants=("unheard_never_dead",),
     ),
@@ -274,8 +304,8 @@ CLAIMS: tuple[Claim, ...] = (
         "servers that answer, a member of the SyncStateSet and as many replicas as must "
         "acknowledge connected, and nobody of them half alive: later than the bound for recovery "
         "after the last change, some send succeeds.",
-        source="the project's issue",
-        profiles=EVERY,
+        source="decided here",
+        grounds=(RECOVERY,),
         checker="availability",
         mutants=("ha_address_of_first_master",),
     ),
@@ -284,9 +314,10 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A healed replica is a member of the SyncStateSet again within the bound for "
         "recovery.",
         source=HA,
-        profiles=EVERY,
+        grounds=(RECOVERY, CONTROLLER, BROKER),
         checker="availability",
         mutants=(
+            "address_only_on_leader",
             "ha_address_of_first_master",
             "set_from_stale_base",
         ),
@@ -297,7 +328,8 @@ CLAIMS: tuple[Claim, ...] = (
         "margin, while its master runs and controllers answer; 20 s later where nobody writes, or "
         "where another silent one has everything.",
         source=HA,
-        profiles=ALL_ACK,
+        needs=(ALL_ACK,),
+        grounds=(RECOVERY, CONTROLLER, BROKER),
         checker="availability",
         mutants=(
             "caught_up_by_sending",
@@ -305,10 +337,32 @@ CLAIMS: tuple[Claim, ...] = (
         ),
     ),
     Claim(
+        id="S15",
+        promise="A node that is started runs: it does not end by itself, and starts again after it "
+        "was killed or its power was lost. Not while its disk takes nothing, its address is "
+        "another, or a cut parts it from the others.",
+        source="decided here",
+        after_power=(SYNCED,),
+        grounds=(RECOVERY,),
+        checker="processes",
+        mutants=("killed_broker_stays_down",),
+    ),
+    Claim(
+        id="S16",
+        promise="Whatever the settings: while one master leads a set and no power is lost, nothing "
+        "that was acknowledged is lost, an offset keeps its message, readers neither skip nor go "
+        "back, and a producer's messages keep their order. A message is in a log once, and nobody "
+        "reads what nobody sent, at any time.",
+        source=HA,
+        grounds=(FINAL_READ,),
+        checker="durability",
+        mutants=("pull_leaves_out_last",),
+    ),
+    Claim(
         id="N1",
         promise="A name server lists an address of a broker set under one id.",
         source=ROUTES,
-        profiles=EVERY,
+        grounds=(NAMESRV,),
         checker="routes",
         mutants=("address_under_two_ids",),
     ),
@@ -319,7 +373,7 @@ CLAIMS: tuple[Claim, ...] = (
         "it had been listed anew since it was started, or nothing was done to it and the "
         "controllers for the bound for recovery.",
         source=ROUTES,
-        profiles=EVERY,
+        grounds=(NAMESRV, RECOVERY),
         checker="routes",
         mutants=("dead_broker_stays",),
     ),
@@ -329,7 +383,7 @@ CLAIMS: tuple[Claim, ...] = (
         "in the routes of a name server of which the same is true, while no cut parts them; once "
         "started, if it was listed anew, or nothing was done to the controllers as long.",
         source=ROUTES,
-        profiles=EVERY,
+        grounds=(NAMESRV, RECOVERY),
         checker="routes",
         mutants=("group_forgotten_with_member",),
     ),
@@ -338,7 +392,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="So is a master, as master, once it has led for the bound for recovery or was "
         "listed so before, while controllers know of no newer epoch.",
         source=ROUTES,
-        profiles=EVERY,
+        grounds=(NAMESRV, RECOVERY),
         checker="routes",
         mutants=("state_version_ignored",),
     ),
@@ -348,15 +402,16 @@ CLAIMS: tuple[Claim, ...] = (
         "for 30 s since it was committed. (Places are copied every ten seconds or so, not with the "
         "log.)",
         source="controller-ha 6.4, H17",
-        profiles=EVERY,
+        grounds=(PLACE,),
         checker="offsets",
     ),
     Claim(
         id="L1",
         promise="Strict mode: grants of one queue's lock to different clients are a lease, less "
         "2 s, apart unless the lock was given back in between.",
-        source=LOCK,
-        profiles=EVERY,
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        grounds=(LOCK,),
         checker="locks",
         mutants=(
             "former_owner_renews",
@@ -372,26 +427,76 @@ CLAIMS: tuple[Claim, ...] = (
         id="L2",
         promise="Strict mode: no two clients rely on one queue's lock at a time, counted by their "
         "own leases.",
-        source=LOCK,
-        profiles=EVERY,
+        source=QUEUE_LOCKS,
+        needs=(STRICT,),
+        grounds=(LOCK,),
         checker="locks",
         mutants=("lock_without_quorum",),
     ),
 )
+
+BY_ID: dict[str, Claim] = {claim.id: claim for claim in CLAIMS}
+
+
+def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) -> tuple[Need, ...]:
+    """The needs for want of which a run does not make a claim; none where it makes it.
+
+    Args:
+        claim: its id; one that is not in the list is made by every run.
+        settings: the run's effective ones; None: nobody knows, and every claim counts as made.
+        power_lost: whether the run lost power.
+    """
+    known = BY_ID.get(claim)
+    if known is None or settings is None:
+        return ()
+    return unfulfilled((*known.needs, *(known.after_power if power_lost else ())), settings)
+
 
 _HEAD = """\
 # Claims
 
 What Max-Q decides. Written by `python -m checkers.claims`; edit `checkers/claims.py`.
 
-A claim is made under some profiles and measured under the others. It is *valid* only with evidence:
-a claim whose occasion never came (nobody was elected, nobody was silent for long enough) is left
-out of a verdict, and one whose occasion was not seen is *unknown*. What each checker finds when a
-claim is broken is in [anomalies.md](anomalies.md). A mutant is a reference that is wrong on purpose
-and must be caught by the claim's checker.
+Of each run a claim is one of five:
 
-| Claim | Promise | Profiles | Checker | Mutants | Source |
-|---|---|---|---|---|---|
+- **kept**: it could have been broken, and was not;
+- **broken**: the history proves an anomaly of it;
+- **not promised**: the run's settings do not make it; what was found is measured, and told with it;
+- **no occasion**: nothing could have broken it (nobody was elected, nobody was silent for long
+  enough);
+- **not judged**: it could have been broken, and nobody can say: an answer that it rests on is
+  missing, or what happened was not seen. The verdict says which, and what to change.
+
+What each checker finds when a claim is broken is in [anomalies.md](anomalies.md). A mutant is a
+reference that is wrong on purpose and must be caught by the claim's checker.
+
+| Claim | Promise | Made by | Rests on | Checker | Mutants | Source |
+|---|---|---|---|---|---|---|
+"""
+
+_MADE = """
+## Which settings make a claim
+
+Settings are the release's defaults, then the profile, then what `--set` says; where the brokers of
+a set differ, the weakest counts. The name of a profile decides nothing. What counts only in a run
+that lost power is marked ⚡. `minInSyncReplicas` (without `allAckInSyncStateSet` also
+`inSyncReplicas`) says how many copies an acknowledged message has; `inSyncReplicas` by itself
+promises nothing against loss, since who is elected need not be among those that acknowledged. A key
+that was set by hand and that this table does not know is named in the verdict.
+
+| Key | Default | Values, the weakest first |
+|---|---|---|
+"""
+
+_GROUNDS = """
+## What a verdict rests on
+
+Each run declares these answers when it begins (`histories/grounds.py`) and ticks them off. A claim
+is kept only if all grounds of its kinds are whole, and the run's last line says that it ended.
+A node that ended by itself (S15) cannot answer: that is recorded, and counts instead.
+
+| Kind | What |
+|---|---|
 """
 
 
@@ -410,14 +515,24 @@ issues and pull requests have a #; edit `checkers/decisions.py`.
 def page() -> str:
     """The list as Markdown."""
     table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
+    made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
+    grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
-    return _HEAD + table + _WHO_DECIDES + decided
+    return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided
 
 
 def _row(claim: Claim) -> tuple[str, ...]:
-    profiles = "every" if claim.profiles == EVERY else ", ".join(claim.profiles)
+    needs = [f"`{n}`" for n in claim.needs] + [f"⚡ `{n}`" for n in claim.after_power]
     mutants = ", ".join(f"`{m}`" for m in claim.mutants) or "none yet"
-    return claim.id, claim.promise, profiles, f"`{claim.checker}`", mutants, claim.source
+    return (
+        claim.id,
+        claim.promise,
+        ", ".join(needs) or "every run",
+        ", ".join(claim.grounds),
+        f"`{claim.checker}`",
+        mutants,
+        claim.source,
+    )
 
 
 if __name__ == "__main__":

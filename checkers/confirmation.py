@@ -7,7 +7,7 @@ end of the first of these answers and the begin of the last one nobody came, wen
 In between the master leads and says what it has confirmed, and after that a member says where its
 log ends. Offsets are bytes of the commit log, ends exclusive. Sets judged one by one.
 
-Claim: S9b (controller-ha 6.3). Not promised where fewer than all members need to acknowledge.
+Claim: S9b (controller-ha 6.3).
 """
 
 from collections import defaultdict
@@ -17,8 +17,6 @@ from typing import NamedTuple
 from checkers.ruling import Found
 from checkers.sightings import NEVER, SetSighting, Sighting, listed
 from histories.observed import ReplicaView
-
-NOT_ALL_ACK = frozenset(("P-NUM", "P-DEFAULT"))
 
 Said = Sighting[ReplicaView]
 

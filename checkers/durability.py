@@ -5,16 +5,20 @@ history is sorted by key (`log`), each key is judged alone (`log_key`), and each
 it by a fold (`log_order`); here findings are counted, told (`story`) and turned into a verdict.
 
 Claims: S6 acknowledged is never lost, S10 what a consumer saw stays, S11 an offset never changes
-its message, S12 one producer's messages keep their order (controller-ha 6.3).
+its message, S12 one producer's messages keep their order (controller-ha 6.3). Settings that do not
+promise these may lose the end of the log in a fail-over. What happened while one master led, and
+what no fail-over can bring about, they do not excuse: S16 (`excuses`).
 
 Not here yet: cycles of dependencies between transactions (G0, G1c), and `order` per sharding key.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from checkers.api import Anomaly, Context, Valid, Verdict
+from checkers.api import Context, Verdict
+from checkers.claims import unmade
+from checkers.excuses import WHATEVER, Excuses
 from checkers.keyed import Event, check_keyed
 from checkers.log import (
     MESSAGES,
@@ -28,7 +32,7 @@ from checkers.log import (
 )
 from checkers.log_key import Finding, judge_key
 from checkers.log_order import OrderFold, Placed
-from checkers.ruling import settings_of, unreadable
+from checkers.ruling import EVERY, Case, Found, power_lost, rule, unreadable
 from checkers.story import Storyteller
 from histories.history import History
 from histories.op import HistoryError
@@ -38,8 +42,6 @@ LISTED_MAX = 100  # anomalies of one name that are told; all are counted
 CLAIMS: dict[str, str] = {
     "lost-write": "S6",
     "lost-tail": "S6",
-    "hidden-loss": "S6",
-    "unseen": "S6",
     "truncation": "S10",
     "G1a": "S10",
     "precommitted-read": "S10",
@@ -55,23 +57,7 @@ CLAIMS: dict[str, str] = {
 }
 ALLOWED = frozenset(("int-send-skip",))  # counted, never told
 LOST = frozenset(("lost-write", "lost-tail"))
-NO_PROOF = frozenset(("unseen", "hidden-loss"))  # alone they make a verdict unknown
-
-# Profiles whose settings may lose the end of the log in a fail-over: there a loss, and the change
-# of what was readable that comes with it, is a measurement and no broken promise. A message that
-# nobody sent, or that is there twice, is wrong under any settings.
-LOSSY_PROFILES = frozenset(("P-NUM", "P-DEFAULT", "P-UNCLEAN"))
-LOSSES = frozenset(
-    (
-        *("lost-write", "lost-tail", "truncation", "inconsistent-offsets"),
-        *("poll-skip", "int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send"),
-    )
-)
-
-
-def lossy(context: Context) -> bool:
-    """Whether a run's settings, or its faults, may lose the end of the log."""
-    return context.profile in LOSSY_PROFILES or "S6" in context.suspended
+NO_PROOF = frozenset(("unseen", "hidden-loss"))  # these leave S6 not judged
 
 
 class KeyVerdict(NamedTuple):
@@ -83,7 +69,7 @@ class KeyVerdict(NamedTuple):
 
     findings: list[Finding]
     order: list[Placed]
-    names: Counter[str]
+    names: Counter[tuple[str, bool]]  # and whether no setting excuses it
     lost: list[int]  # the writers of lost messages
     unseen: int
     sent: int
@@ -99,7 +85,7 @@ class Durability:
     """The checker. See the module's text."""
 
     name = "durability"
-    claims = ("S6", "S10", "S11", "S12")
+    claims = ("S6", "S10", "S11", "S12", "S16")
     reads = MESSAGES
     orders = True  # whether each process's order is judged too
 
@@ -123,11 +109,15 @@ class Durability:
         fold = OrderFold(key, judged.order)
         placed = [found for step in steps for found in fold.step(step)] if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
+        excuses = Excuses(rows, judged.order, known.unrest)
+        findings = [excuses.marked(f) for f in judged.findings]
+        placed = [p._replace(finding=excuses.marked(p.finding)) for p in placed]
+        found = [*findings, *(p.finding for p in placed)]
         return KeyVerdict(
-            findings=_tellable(judged.findings, lambda f: f),
+            findings=_tellable(findings, lambda f: f),
             order=_tellable(placed, lambda p: p.finding),
-            names=Counter(f.name for f in [*judged.findings, *(p.finding for p in placed)]),
-            lost=[f.detail["writer"] for f in judged.findings if f.name in LOST],
+            names=Counter((f.name, f.inexcusable) for f in found),
+            lost=[f.detail["writer"] for f in findings if f.name in LOST],
             unseen=judged.unseen,
             sent=len(log.sent),
             acknowledged=sum(s.type == "ok" for s in log.sent),
@@ -154,26 +144,22 @@ class Durability:
         known: LogFacts,
         results: Mapping[int, KeyVerdict],
     ) -> Verdict:
-        counts = sum((v.names for v in results.values()), Counter[str]())
-        reason = ""
-        valid: Valid = True
-        measured = LOSSES if lossy(context) else frozenset[str]()
-        doubts = _doubts(history, results, context, hidden=counts["hidden-loss"])
-        if set(+counts) - ALLOWED - NO_PROOF - measured:
-            valid = False
-        elif doubts:
-            valid, reason = "unknown", "; ".join(doubts)
-        elif lost := sorted(set(+counts) & measured):
-            told = ", ".join(f"{name} {counts[name]}" for name in lost)
-            reason = f"measured, and not promised under {settings_of(context)}: {told}"
-        return Verdict(
-            checker=self.name,
-            claims=self.claims,
-            valid=valid,
-            anomalies=_anomalies(history, _told(results)),
-            counts={**_totals(results, known), **dict(sorted((+counts).items()))},
-            reason=reason,
-        )
+        promised = _promised(history, context)
+        names = sum((v.names for v in results.values()), Counter[tuple[str, bool]]())
+        counts = _totals(results, known)
+        case = Case(names=_by_claim(names, promised))
+        case.found = list(_found(history, _told(results), promised))
+        case.judged = {
+            **dict.fromkeys(("S6", "S12"), counts["acknowledged"]),
+            **dict.fromkeys(("S10", "S11"), counts["read"]),
+            WHATEVER: counts["acknowledged"] + counts["read"],
+        }
+        unclaimed = {
+            n: sum(names[n, mark] for mark in (False, True)) for n in (*NO_PROOF, *ALLOWED)
+        }
+        case.counts = counts | {name: n for name, n in sorted(unclaimed.items()) if n}
+        _doubt(case, history, results, context, hidden=unclaimed["hidden-loss"])
+        return rule(self, history, context, case)
 
     def unreadable(self, error: HistoryError) -> Verdict:
         return unreadable(self, error)
@@ -183,13 +169,13 @@ FoundT = TypeVar("FoundT")
 
 
 def _tellable(found: Iterable[FoundT], finding: Callable[[FoundT], Finding]) -> list[FoundT]:
-    """The first of each name: more are never told."""
-    told: Counter[str] = Counter()
+    """The first of each name: more are never told. Of those that no setting excuses as many."""
+    told: Counter[Hashable] = Counter()
     kept = []
     for f in found:
         name = finding(f).name
-        told[name] += 1
-        if name not in ALLOWED and told[name] <= LISTED_MAX:
+        told[name, finding(f).inexcusable] += 1
+        if name in CLAIMS and told[name, finding(f).inexcusable] <= LISTED_MAX:
             kept.append(f)
     return kept
 
@@ -205,44 +191,65 @@ def _proven(results: Mapping[int, KeyVerdict]) -> frozenset[int]:
     return frozenset[int]().union(*(v.proven for v in results.values()))
 
 
-def _doubts(
-    history: History, results: Mapping[int, KeyVerdict], context: Context, *, hidden: int
-) -> list[str]:
-    """Why silence would prove nothing."""
+def _promised(history: History, context: Context) -> frozenset[str]:
+    """The claims that the run's settings make."""
+    dark = power_lost(history)
+    claims = {*CLAIMS.values()}
+    return frozenset(c for c in claims if not unmade(c, context.settings, power_lost=dark))
+
+
+def _by_claim(
+    names: Counter[tuple[str, bool]], promised: frozenset[str]
+) -> Counter[tuple[str, str]]:
+    """How many anomalies break which claim. What no setting excuses breaks S16, whatever else."""
+    found: Counter[tuple[str, str]] = Counter()
+    for (name, inexcusable), count in names.items():
+        claim = CLAIMS.get(name)
+        if claim is None:
+            continue
+        if claim in promised or not inexcusable:
+            found[claim, name] += count
+        if inexcusable:
+            found[WHATEVER, name] += count
+    return found
+
+
+def _doubt(
+    case: Case,
+    history: History,
+    results: Mapping[int, KeyVerdict],
+    context: Context,
+    *,
+    hidden: int,
+) -> None:
+    """Note why silence would prove nothing."""
     ok = history.totals
     keys = results.values()
-    doubts = [
-        f"only {ok[f, 'ok']} ok {f}, {least} needed"
-        for f, least in sorted(context.ok_ops_min.items())
-        if f in MESSAGES and ok[f, "ok"] < least
-    ]
+    for f, least in sorted(context.ok_ops_min.items()):
+        if f in MESSAGES and ok[f, "ok"] < least:
+            case.doubt(EVERY, f"only {ok[f, 'ok']} ok {f}, {least} needed", LONGER)
     if not any(v.acknowledged or v.proven for v in keys):
-        doubts.append("no send that is known to have happened")
+        case.doubt(EVERY, "no send that is known to have happened", LONGER)
     if not ok["poll", "ok"] and not any(v.ok_read for v in keys):
-        doubts.append("no ok poll")
+        case.doubt(EVERY, "no ok poll", LONGER)
     if unseen := sum(v.unseen for v in keys):
-        doubts.append(
-            f"unseen: {unseen} acknowledged messages were never polled, and no reader was at the "
-            "confirmed end of their log after the last fault"
-        )
+        case.doubt("S6", f"unseen: {unseen} acknowledged messages were never polled, and no reader "
+                   "was at the confirmed end of their log after the last fault")  # fmt: skip
     if hidden:
-        doubts.append(f"hidden-loss: {hidden} messages could only be delivered by a later copy")
-    return doubts
+        case.doubt("S6", f"hidden-loss: {hidden} messages could only be delivered by a later copy")
 
 
-def _anomalies(history: History, findings: Sequence[Finding]) -> tuple[Anomaly, ...]:
+LONGER = "--time-limit: a longer run; or fewer faults at a time"
+
+
+def _found(
+    history: History, findings: Sequence[Finding], promised: frozenset[str]
+) -> Iterator[Found]:
     teller = Storyteller(history)
-    return tuple(
-        Anomaly(
-            claim=CLAIMS[f.name],
-            name=f.name,
-            signature=f"{CLAIMS[f.name]}/{f.name}",
-            ops=teller.evidence(f.ops),
-            story=teller.tell(f),
-            detail=f.detail,
-        )
-        for f in findings
-    )
+    for f in findings:
+        claim = CLAIMS[f.name]
+        of = WHATEVER if f.inexcusable and claim not in promised else claim
+        yield Found(of, f.name, f.ops, teller.say(f), f.detail)
 
 
 def _totals(results: Mapping[int, KeyVerdict], known: LogFacts) -> dict[str, int]:
@@ -251,6 +258,7 @@ def _totals(results: Mapping[int, KeyVerdict], known: LogFacts) -> dict[str, int
         "keys": len(known.assigned | set(results)),
         "sent": sum(v.sent for v in keys),
         "acknowledged": sum(v.acknowledged for v in keys),
+        "lost": sum(len(v.lost) for v in keys),
         "proven": len(_proven(results)),
         "read": sum(v.read for v in keys),
         "ends-confirmed": sum(v.ends for v in keys),

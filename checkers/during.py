@@ -23,13 +23,13 @@ from typing import NamedTuple
 from checkers.api import Context
 from checkers.force import Lull, connected, lulls
 from checkers.keyed import Alone, Event, results_of
+from checkers.promises import copies
 from checkers.sightings import NEVER, SetSighting, listed, replica_sightings, set_sightings
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE
 
 MARGIN_NS = 2_000_000_000  # that attempts go on beyond the bound
 ATTEMPTS_MIN = 5
-NEEDED = {"P-SAFE": 2, "P-NUM": 2}  # replicas that must have a message; elsewhere one will do
 PINNED = "pinned"  # ext of what a client did that stays with one broker
 
 
@@ -193,7 +193,7 @@ def windows(history: History, context: Context) -> Iterator[Window]:
             continue
         for name, nodes in sorted(context.broker_sets.items()):
             sound = group & set(nodes)
-            if len(sound) < NEEDED.get(context.profile, 1) or lull.doubtful & set(nodes):
+            if len(sound) < copies(context.settings or {}) or lull.doubtful & set(nodes):
                 continue
             seen = _during(answers.get(name, ()), lull)
             if seen and all(_names_one(s, name, ids, sound) for s in seen):

@@ -16,8 +16,7 @@ The first election of a set chooses from no set: not S7. Who leads (S5): see `ma
 
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7, S8c, S9b, S10b (controller-ha 6.3). S7 is not promised under P-UNCLEAN,
-S9b and S10b not where fewer than all members need to acknowledge.
+Claims: S3, S4, S5, S7, S8c, S9b, S10b (controller-ha 6.3).
 """
 
 from bisect import bisect_left
@@ -28,7 +27,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
-from checkers.confirmation import NOT_ALL_ACK, unconfirmed
+from checkers.confirmation import unconfirmed
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.masters import claimants_of, two_masters
 from checkers.readable import read_ahead
@@ -39,13 +38,29 @@ from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
 from histories.op import HistoryError
 
-UNCLEAN = "P-UNCLEAN"
 # Targets whose controllers answer only with what is committed when they answer.
 LINEARIZABLE = frozenset(("reference",))
 
 Replicas = Sequence[Sighting[ReplicaView]]
 Seen = Sequence[SetSighting]
-Row = SetSighting | Sighting[ReplicaView]
+
+
+class Silent(NamedTuple):
+    """A controller that leads was asked for a set, and its answer does not have it."""
+
+    begun: int
+    at: int
+    node: str
+
+
+class Known(NamedTuple):
+    """Whether answers of different controllers are ordered, and for which sets observers ask."""
+
+    linearizable: bool
+    sets: frozenset[str]
+
+
+Row = SetSighting | Sighting[ReplicaView] | Silent
 
 
 class SetJudgement(NamedTuple):
@@ -55,6 +70,7 @@ class SetJudgement(NamedTuple):
     ordered: int  # answers that some other answer is surely before
     masters: int  # master epochs of which a master was seen
     elections: int  # of which the SyncStateSet before was seen too
+    changes: int  # of the master epoch, after the first one that was told
     answers: int
     leads: int  # answers of brokers that lead
     members: int  # answers of members, after one of their master
@@ -72,35 +88,39 @@ class Epochs(Alone):
     def check(self, history: History, context: Context) -> Verdict:
         return check_keyed(self, history, context)
 
-    def prepare(self, history: History, context: Context) -> bool:
-        return context.target in LINEARIZABLE
+    def prepare(self, history: History, context: Context) -> Known:
+        return Known(context.target in LINEARIZABLE, frozenset(context.broker_sets))
 
-    def rows(self, event: Event, known: bool) -> Iterator[tuple[str, Row]]:
+    def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         if event.op.type != "ok":
             return
         if event.op.f == OBSERVE_CONTROLLER:
-            yield from of_sets(sighting(event.op, event.begun, ControllerView))
+            told = sighting(event.op, event.begun, ControllerView)
+            yield from of_sets(told)
+            for name in known.sets - told.view.sets.keys():
+                yield name, Silent(told.begun, told.at, told.view.node)
         else:
             seen = sighting(event.op, event.begun, ReplicaView)
             yield seen.view.set, seen
 
     def judge(
-        self, key: str, rows: Sequence[Row], known: bool, more: object = None
+        self, key: str, rows: Sequence[Row], known: Known, more: object = None
     ) -> SetJudgement:
         seen = [row for row in rows if isinstance(row, SetSighting)]
         replicas = [row for row in rows if isinstance(row, Sighting)]
-        return judge_set(key, seen, replicas, linearizable=known)
+        silent = [row for row in rows if isinstance(row, Silent)]
+        judged = judge_set(key, seen, replicas, linearizable=known.linearizable)
+        forgotten = _forgotten(key, seen, silent, linearizable=known.linearizable)
+        return judged._replace(found=[*judged.found, *forgotten])
 
     def conclude(
         self,
         history: History,
         context: Context,
-        known: bool,
+        known: Known,
         results: Mapping[str, SetJudgement],
     ) -> Verdict:
-        unpromised: tuple[str, ...] = ("S7",) if context.profile == UNCLEAN else ()
-        unpromised += ("S9b", "S10b") if context.profile in NOT_ALL_ACK else ()
-        return rule(self, history, context, _case(results), unpromised=unpromised)
+        return rule(self, history, context, _case(results))
 
     def unreadable(self, error: HistoryError) -> Verdict:
         return unreadable(self, error)
@@ -123,10 +143,11 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
         first = min((s.at for s in group), default=-1)
         ordered += sum(first < s.begun for s in group)
     found += _forks(name, seen)
-    claimants = claimants_of(seen, replicas)
+    claimants = claimants_of(seen, replicas, linearizable=linearizable)
     for epoch_number in sorted(claimants):
         found += two_masters(name, epoch_number, claimants[epoch_number])
     outside, elections = _outsiders(name, seen)
+    epochs = {s.view.master_epoch for s in seen if s.view.master is not None}
     leads = sum(r.view.leads for r in replicas)
     behind, members = unconfirmed(name, seen, replicas)
     moved, starts = moved_starts(name, replicas)
@@ -136,6 +157,7 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
         ordered,
         len(claimants),
         elections,
+        max(len(epochs) - 1, 0),
         len(seen),
         leads,
         members,
@@ -188,6 +210,24 @@ def _went_back(name: str, group: Seen, claim: str, anomaly: str, epoch: Epoch) -
         )
         detail = {"set": name, "epochs": [epoch(a), epoch(b)], "nodes": [a.node, b.node]}
         yield Found(claim, anomaly, (a.at, b.at), said, detail)
+
+
+def _forgotten(
+    name: str, seen: Seen, silent: Sequence[Silent], *, linearizable: bool
+) -> Iterator[Found]:
+    """S3: an answer without the set, after one that had it; the first."""
+    for b in sorted(silent, key=lambda s: s.at):
+        before = [s for s in seen if s.at < b.begun and (linearizable or s.node == b.node)]
+        if not before:
+            continue
+        a = max(before, key=_master_epoch)
+        said = (
+            f"Broker set {name}: {a.node} told {_state(a)} in op {a.at}, and after that {b.node} "
+            f"leads and knows of no such set (op {b.at}). Its epochs and ids begin anew."
+        )
+        detail = {"set": name, "epochs": [_master_epoch(a), None], "nodes": [a.node, b.node]}
+        yield Found("S3", "set-forgotten", (a.at, b.at), said, detail)
+        return
 
 
 def _higher(epoch: Epoch, a: SetSighting, b: SetSighting) -> SetSighting:
@@ -316,7 +356,12 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
         },
     )
     if not ordered:
-        case.doubts.append("no two answers of controllers about one set, one after the other")
+        for claim in ("S3", "S4"):
+            case.doubt(claim, "no two answers of controllers about one set, one after the other")
     if not masters:
-        case.doubts.append("nobody was seen leading")
+        case.doubt("S5", "nobody was seen leading")
+    changes = sum(j.changes for j in judged.values())
+    if changes and not elections:
+        why = f"of {changes} elections the SyncStateSet before was not seen"
+        case.doubt("S7", why, "--time-limit: a longer run")
     return case

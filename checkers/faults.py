@@ -3,21 +3,23 @@
 Each action of the nemesis is a pair of `info` operations: begun, and completed once a probe saw it
 take effect (or, for a heal, end). The completion's value is a map from node to what was done there,
 with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
-does not hold on each, is a fault without proof, and the verdict is `unknown`.
+does not hold on each, is a fault without proof, and a run with one is not valid.
 
 Source: design "Nemesis package", history-format 5.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from checkers.api import Context, Verdict
 from histories.history import History
+from histories.observed import AWAIT_RECOVERY, LAST_LOOK
 from histories.op import Op
 
 HOLDS = "holds"
 NAMED_MAX = 5  # faults without proof that the reason names
+LOOKS = frozenset((AWAIT_RECOVERY, LAST_LOOK))
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,6 +37,13 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     holds: bool
     asked: dict[str, Any] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether the nemesis did what it had to: each node's proof holds, or the node had ended by
+        itself or ended again when it was started, which is the node's doing (S15)."""
+        proofs = self.result.values() if isinstance(self.result, dict) else ()
+        return bool(proofs) and all(_held(p) or by_itself(self.f, p) is not None for p in proofs)
 
     @property
     def of(self) -> str:
@@ -81,6 +90,36 @@ def _held(done: Any) -> bool:
     return isinstance(done, dict) and done.get(HOLDS) is True
 
 
+# Keys of a proof that tell the exit code of a node that had ended by itself; the second is of
+# histories of older versions, and so is the reason.
+ENDED = ("ended_by_itself", "had_ended_by_itself")
+BY_ITSELF = "it had ended by itself"
+
+
+class Ended(NamedTuple):
+    """A node had ended by itself, or, `starts`, was started and ended again."""
+
+    code: object
+    starts: bool
+
+
+def by_itself(f: str, proof: object) -> Ended | None:
+    """What an act's proof of one node says of an end that the act did not cause; None: nothing."""
+    if not isinstance(proof, dict):
+        return None
+    for key in ENDED:
+        if proof.get(key) is not None:
+            return Ended(proof[key], starts=False)
+    if proof.get("reason") == BY_ITSELF:
+        return Ended(proof.get("code"), starts=False)
+    if proof.get(HOLDS):
+        return None
+    started = proof.get("started", proof if f == "start" else None)
+    if isinstance(started, dict) and started.get("code") is not None:
+        return Ended(started["code"], starts=True)
+    return None
+
+
 class FaultProof:
     """The checker. A run without a nemesis has nothing to prove."""
 
@@ -88,20 +127,16 @@ class FaultProof:
     claims: tuple[str, ...] = ()
 
     def check(self, history: History, context: Context) -> Verdict:
-        found = faults(history)
-        unproved = [fault for fault in found if not fault.holds]
+        # A cluster that does not recover is for those to judge who promise that it does.
+        found = [fault for fault in faults(history) if fault.f not in LOOKS]
+        unproved = [fault for fault in found if not fault.done]
         counts = {"faults": len(found), "without-proof": len(unproved)}
         if not unproved:
-            return Verdict(checker=self.name, claims=self.claims, valid=True, counts=counts)
+            return Verdict(checker=self.name, counts=counts)
         named = [f"{fault.f} at op {fault.begun}{_why(fault)}" for fault in unproved[:NAMED_MAX]]
         more = f" and {len(unproved) - NAMED_MAX} more" if len(unproved) > NAMED_MAX else ""
-        return Verdict(
-            checker=self.name,
-            claims=self.claims,
-            valid="unknown",
-            counts=counts,
-            reason=f"a fault without proof: {'; '.join(named)}{more}",
-        )
+        gate = f"a fault without proof: {'; '.join(named)}{more}"
+        return Verdict(checker=self.name, counts=counts, gate=gate)
 
 
 def _why(fault: Fault) -> str:
@@ -109,5 +144,9 @@ def _why(fault: Fault) -> str:
         return " never completed"
     if not isinstance(fault.result, dict) or not fault.result:
         return " names no node"
-    missing = sorted(str(node) for node, done in fault.result.items() if not _held(done))
+    missing = sorted(
+        str(node)
+        for node, done in fault.result.items()
+        if not _held(done) and not by_itself(fault.f, done)
+    )
     return f" does not hold on {', '.join(missing)}"

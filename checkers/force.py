@@ -18,6 +18,7 @@ from checkers.faults import HOLDS, Fault, faults
 from checkers.sightings import NEVER
 from checkers.story import QUESTIONS
 from histories.history import History
+from histories.observed import AWAIT_RECOVERY
 
 CLIENT = "client"  # whom cuts call so
 NOBODY = "nobody"
@@ -76,6 +77,15 @@ class InForce:
             doubtful=frozenset(n for n, why in self._doubts.items() if why),
             cuts=frozenset(pair for pairs in self._cuts.values() for pair in pairs),
         )
+
+    def parted(self) -> frozenset[str]:
+        """Nodes of which some cut is in force."""
+        return frozenset(n for pairs in self._cuts.values() for pair in pairs for n in pair)
+
+    def doubts_of(self, node: str) -> frozenset[str]:
+        """What leaves a node half alive: by kind of fault (`DOUBTED_BY`), or an act without
+        proof."""
+        return frozenset(self._doubts.get(node, ()))
 
     def take(self, fault: Fault) -> None:
         """An action is over, or never will be."""
@@ -139,10 +149,11 @@ class InForce:
 
 def lulls(history: History) -> Iterator[Lull]:
     """The times between actions, in order, as long as anybody can say what is in force. Not before
-    the first action, nor after the last."""
+    the first action, nor after the last, nor once everything is healed and waited for."""
     force = InForce()
-    acts = faults(history)
-    for act, then in pairwise(acts):
+    for act, then in pairwise(faults(history)):
+        if act.f == AWAIT_RECOVERY:
+            return
         force.take(act)
         if force.lost:
             return

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from checkers.api import Context, Verdict
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.lease_key import Grant, Overlap, TooSoon, overlaps, too_soon
-from checkers.ruling import Case, Found, rule, unreadable
+from checkers.ruling import EVERY, Case, Found, rule, unreadable
 from checkers.sightings import NEVER, begin
 from checkers.story import when
 from histories.history import History
@@ -139,9 +139,10 @@ def _case(results: Mapping[int, LockJudgement]) -> Case:
     if gaps:
         case.counts["hand-over-gap-ns-min"] = min(gaps)
     if not contended:
-        case.doubts.append("no lock was granted to two clients, one after the other")
+        case.doubt(EVERY, "no lock was granted to two clients, one after the other",
+                   "--time-limit: a longer run")  # fmt: skip
     if untimed:
-        case.doubts.append(f"{untimed} grants whose time is not known")
+        case.doubt(EVERY, f"{untimed} grants whose time is not known")
     return case
 
 

@@ -19,9 +19,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from checkers.keyed import Event
+from checkers.reigns import NO_UNREST, Unrest, unrest_of
 from checkers.sightings import NEVER
 from histories.history import History
-from histories.observed import CHANGE_LEADER, ELECT_MASTER
+from histories.observed import CHANGE_LEADER, ELECT_MASTER, LAST_LOOK
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
 
@@ -30,6 +31,7 @@ Value = int | str  # ours is an integer; anything else is a payload that nobody 
 MESSAGES = frozenset(("send", "poll", "txn"))
 ASSIGNMENTS = frozenset(("assign", "subscribe"))
 SEEK = "seek-to-beginning?"
+ENDING = frozenset((ELECT_MASTER, CHANGE_LEADER, LAST_LOOK))  # of the nemesis, that disturb nobody
 
 
 class MalformedError(HistoryError):
@@ -54,6 +56,8 @@ class LogOp(NamedTuple):
     rebalanced: frozenset[int] = frozenset()  # keys
     shared: bool = False
     places: tuple[int, int] = (0, 0)
+    node: str | None = None  # the broker set that answered, of an ok one; and which broker of it
+    broker: str | None = None
 
 
 class Assignment(NamedTuple):
@@ -120,13 +124,14 @@ class LogFacts(NamedTuple):
     """What every key must know: the last operation of the nemesis, and all assignments.
 
     In a `plain` history nobody ever assigns. `elected`: when replicas were made master in turn
-    after that, as indices of completions.
+    after that, as indices of completions. `unrest`: when another master may have been elected.
     """
 
     healed: int
     plain: bool
     assignments: tuple[Assignment, ...]
     elected: tuple[int, ...] = ()
+    unrest: Unrest = NO_UNREST
 
     @property
     def assigned(self) -> frozenset[int]:
@@ -143,14 +148,15 @@ def log_facts(history: History) -> LogFacts:
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
     # Who is made master or leader after that disturbs nobody.
-    acts = (op.index for op in history.nemesis if op.f not in (ELECT_MASTER, CHANGE_LEADER))
+    acts = (op.index for op in history.nemesis if op.f not in ENDING)
     healed = max(acts, default=-1)
     if history.open_faults:
         healed = NEVER  # it never ended
     asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
     done = (op for op in asked if op.type in ("ok", "info"))
     elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]
-    return LogFacts(healed, not asked, tuple(_assignment(history, op) for op in done), elected)
+    assignments = tuple(_assignment(history, op) for op in done)
+    return LogFacts(healed, not asked, assignments, elected, unrest_of(history))
 
 
 def _assignment(history: History, done: Op) -> Assignment:
@@ -193,7 +199,8 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
     rebalanced = _rebalanced(ext) if "rebalance-log" in ext else _NO_KEYS
     op_type = "info" if event.open else done.type
     # By position, for there is one for each operation of a history.
-    op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced)
+    op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced,
+               node=ext.get("node"), broker=ext.get("broker"))  # fmt: skip
     confirmed = done.type == "ok" and "end" in ext and begun_at > healed
     return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else _NO_ENDS)
 

@@ -30,12 +30,13 @@ LISTED_MAX = 32  # values listed inside one anomaly
 
 
 class Finding(NamedTuple):
-    """An anomaly before anybody has told its story."""
+    """An anomaly before anybody has told its story. `inexcusable`: no setting excuses it."""
 
     name: str
     key: int
     ops: tuple[int, ...]
     detail: dict[str, Any]
+    inexcusable: bool = False
 
 
 class Order(NamedTuple):
@@ -46,6 +47,7 @@ class Order(NamedTuple):
     place: dict[Value, int]  # value -> the last dense index that it represents
     first: dict[Value, int]  # value -> smallest dense index over all values of each offset
     last: dict[Value, int]
+    shown: list[int]  # dense index -> the operation that first showed the value there
 
     def delta(self, a: Value, b: Value) -> int:
         """How far b is behind a; 1 when either place is unknown."""
@@ -109,11 +111,12 @@ def _committed(sent: Sent, proven: frozenset[int]) -> bool:
 
 
 def _order(places: Places) -> Order:
-    order = Order(sorted(places), [], {}, {}, {})
+    order = Order(sorted(places), [], {}, {}, {}, [])
     for at, offset in enumerate(order.offsets):
         values = places[offset]
         chosen = min(values, key=_rank) if len(values) > 1 else next(iter(values))
         order.values.append(chosen)
+        order.shown.append(values[chosen])
         order.place[chosen] = at
         for value in values:
             order.first.setdefault(value, at)

@@ -36,13 +36,16 @@ class Elections:
 
     Args:
         seen: what they said of one set.
+        linearizable: an answer tells of everything that was decided before it was asked for,
+            whoever gives it.
     """
 
-    def __init__(self, seen: Seen) -> None:
+    def __init__(self, seen: Seen, *, linearizable: bool) -> None:
         self._masters: dict[int, set[int]] = defaultdict(set)
         self._told: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by node: begun, epoch
         for s in seen:
-            self._told[s.node].append((s.begun, s.view.master_epoch))
+            node = "" if linearizable else s.node
+            self._told[node].append((s.begun, s.view.master_epoch))
             if s.view.master is not None:
                 self._masters[s.view.master_epoch].add(s.view.master)
         for told in self._told.values():
@@ -50,8 +53,9 @@ class Elections:
 
     def may_have_won(self, broker_id: int | None, after: int, until: int) -> bool:
         """Whether a broker may have been elected in an epoch later than `after` before `until`, the
-        index at which something was known of it. Each controller's next answer says how many epochs
-        there can have been by then; where none answers, nobody knows."""
+        index at which something was known of it. The next answer says how many epochs there can
+        have been by then, where answers are not linearizable each controller's; where none
+        answers, nobody knows."""
         places = [(told, bisect_left(told, (until, 0))) for told in self._told.values()]
         last = max((told[i][1] for told, i in places if i < len(told)), default=None)
         if last is None:
@@ -62,9 +66,11 @@ class Elections:
         )
 
 
-def claimants_of(seen: Seen, replicas: Replicas) -> dict[int, list[Claimant]]:
+def claimants_of(
+    seen: Seen, replicas: Replicas, *, linearizable: bool
+) -> dict[int, list[Claimant]]:
     """Who leads, by master epoch; each once."""
-    elections = Elections(seen)
+    elections = Elections(seen, linearizable=linearizable)
     claims: dict[int, dict[tuple[int | None, str | None], Claimant]] = defaultdict(dict)
     for s in seen:
         m = s.view.master

@@ -22,10 +22,9 @@ from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import NEVER, set_sightings
 from checkers.story import QUESTIONS, when
 from histories.history import History
-from histories.observed import COMMIT_PLACE, FETCH_PLACE, WIPE
+from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE, WIPE
 from histories.op import HistoryError, Op
 
-COPIED_NS = 30_000_000_000  # a copy every 10 to 13 s, and as much again; source: hazard H17
 ORDERS = frozenset(("order-election", "elect-master"))
 
 
@@ -118,7 +117,8 @@ class Offsets(Alone):
             judged={"O1": judged},
         )
         if not judged:
-            case.doubts.append("O1: no place was asked for that had been left in peace for 30 s")
+            why = "no offset was asked for that had been left undisturbed for 30 s"
+            case.doubt("O1", why, "--time-limit 90s --lull 35s: a longer run with quiet periods")
         return rule(self, history, context, case)
 
     def unreadable(self, error: HistoryError) -> Verdict:

@@ -7,10 +7,7 @@ acknowledged sends; `replica_logs` compares the stores of one set.
 - S8b and S9 bind the members of the last SyncStateSet, as a controller told it after the last
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
 
-- S11b: see `unwritten`.
-
-Claims: S8, S8b, S9, S11b (controller-ha 6.3). S9 is not promised where fewer than all members need
-to acknowledge, nor where somebody from outside the set may be elected.
+Claims: S8, S8b, S9 (controller-ha 6.3).
 """
 
 from collections import defaultdict
@@ -19,7 +16,6 @@ from typing import NamedTuple
 
 from checkers.api import Context, Verdict
 from checkers.calm import calm_after, ending
-from checkers.durability import lossy
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.replica_logs import (
     Parting,
@@ -33,7 +29,6 @@ from checkers.replica_logs import (
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import SetSighting, Sighting, listed, set_sightings, sighting
 from checkers.story import when
-from checkers.unwritten import grown
 from histories.history import History
 from histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from histories.op import HistoryError, Op
@@ -82,7 +77,7 @@ class Replicas(Alone):
     """The checker. See the module's text."""
 
     name = "replicas"
-    claims = ("S8", "S8b", "S9", "S11b")
+    claims = ("S8", "S8b", "S9")
     reads = frozenset((REPLICA_LOG, "send"))
 
     def check(self, history: History, context: Context) -> Verdict:
@@ -134,8 +129,7 @@ class Replicas(Alone):
         known: Homes,
         results: Mapping[str, SetStores],
     ) -> Verdict:
-        unpromised = ("S9",) if lossy(context) else ()
-        return rule(self, history, context, _case(history, context, results), unpromised=unpromised)
+        return rule(self, history, context, _case(history, context, results))
 
     def unreadable(self, error: HistoryError) -> Verdict:
         return unreadable(self, error)
@@ -157,9 +151,8 @@ def keys_of(op: Op) -> tuple[str, frozenset[int]]:
 def _case(history: History, context: Context, results: Mapping[str, SetStores]) -> Case:
     sets = results.values()
     total = Count(*map(sum, zip(*(s.looked for s in sets), strict=True))) if sets else Count()
-    more, epochs = grown(history)
-    case = Case(found=[*(f for s in sets for f in s.found), *more])
-    case.judged = {"S8": total.pairs, "S8b": total.lists, "S9": total.messages, "S11b": epochs}
+    case = Case(found=[f for s in sets for f in s.found])
+    case.judged = {"S8": total.pairs, "S8b": total.lists, "S9": total.messages}
     case.counts = {
         "replicas": total.replicas,
         "pairs-compared": total.pairs,
@@ -168,23 +161,24 @@ def _case(history: History, context: Context, results: Mapping[str, SetStores]) 
         "messages-looked-up": total.messages,
         "members-read": total.holders,
     }
-    case.doubts += _doubts(results, context, total)
-    sent = history.totals["send", "ok"]
-    if sent and not lossy(context) and not total.messages:
-        case.doubts.append(
-            "S9: no acknowledged message could be looked up in the whole log of a replica that was "
-            "in its SyncStateSet after the last fault"
-        )
+    for name, read in _unread(results, context):
+        why = f"the stores of {read} replicas of {name} were read, {NODES_MIN} needed"
+        for claim in ("S8", "S8b", "S9"):
+            case.doubt(claim, why)
+    if history.totals["send", "ok"] and not total.messages:
+        case.doubt("S9", "no acknowledged message could be looked up in the whole log of a replica "
+                   "that was in its SyncStateSet after the last fault")  # fmt: skip
+    if not total.lists and not total.holders:
+        case.doubt("S8b", "no member of a SyncStateSet was read after the last fault")
     return case
 
 
-def _doubts(results: Mapping[str, SetStores], context: Context, total: Count) -> Iterator[str]:
-    if not total.pairs:
-        yield "no two replicas of a broker set with an epoch in common were read"
+def _unread(results: Mapping[str, SetStores], context: Context) -> Iterator[tuple[str, int]]:
+    """Broker sets of which too few stores were read, and how many were."""
     for name, nodes in sorted(context.broker_sets.items()):
         read = results[name].looked.replicas if name in results else 0
         if len(nodes) >= NODES_MIN and read < NODES_MIN:
-            yield f"the stores of {read} replicas of {name} were read, {NODES_MIN} needed"
+            yield name, read
 
 
 def _members(history: History) -> dict[str, tuple[int, ...]]:

@@ -108,7 +108,7 @@ def _judge(history: History, context: Context) -> Case:
         "answers-on-addresses": len(found),
     }
     if not answers:
-        case.doubts.append("no name server told of routes")
+        case.doubt("N1", "no name server told of routes")
     return case
 
 

@@ -1,9 +1,9 @@
-"""From what a checker found to its verdict: the same rules for every claim of the cluster's state.
+"""From what a checker found to its verdict: the same rules for every claim.
 
-Any broken promise makes the verdict false. Otherwise a doubt makes it unknown, and so does a
-history in which no claim was judged. A claim whose occasion never came, or was not seen (nobody
-was elected, nobody was silent for long enough), or that the profile does not make, is left out of
-the verdict's claims: it was neither kept nor broken. What breaks such a claim is counted.
+Of each claim, in this order: settings that do not make it leave it *not promised*, with what was
+found as a measurement; an anomaly makes it *broken*; a doubt leaves it *not judged*; without an
+occasion nothing could have broken it; else it was *kept*. Whether the grounds are whole on which a
+kept claim rests is looked at by ``checkers.runner``, once for all checkers.
 """
 
 from collections import Counter
@@ -12,19 +12,21 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.api import Anomaly, Checker, Context, Valid, Verdict
+from checkers.api import Anomaly, Checker, Context, Ruling, Status, Verdict, unjudged
+from checkers.claims import unmade
 from checkers.log import MalformedError
-from checkers.sightings import listed
+from checkers.promises import DEFAULTS, POWER_LOSS
 from checkers.story import Storyteller
 from histories.history import History
 from histories.observed import AWAIT_RECOVERY, LATE_MS
 
 LATE_MS_MAX = 250
 LISTED_MAX = 100  # anomalies of one name that are told; all are counted
+EVERY = ""  # as a claim: all of a checker
 
 
 class Found(NamedTuple):
-    """A broken promise, told but for the faults around it."""
+    """An anomaly, told but for the faults around it."""
 
     claim: str
     name: str
@@ -33,17 +35,31 @@ class Found(NamedTuple):
     detail: dict[str, Any]
 
 
+class Doubt(NamedTuple):
+    """Why silence would prove nothing of a claim, and what to change so that it would."""
+
+    why: str
+    advice: str = ""
+
+
 class Case(msgspec.Struct, kw_only=True):
     """What a checker found out about a history.
 
-    `judged` counts, by claim, how often the claim could have been broken; 0 or none is no occasion.
-    A claim in `doubts` had an occasion, and there is a reason why silence would prove nothing.
+    `judged` counts, by claim, how often the claim could have been broken and was looked at; 0 or
+    none is no occasion. A claim with `doubts` had an occasion, and there is a reason why silence
+    would prove nothing. `names` counts anomalies by claim and name where `found` holds only those
+    that are told.
     """
 
     found: list[Found] = []
+    names: Counter[tuple[str, str]] | None = None
     counts: dict[str, int] = {}
     judged: dict[str, int] = {}
-    doubts: list[str] = []
+    doubts: dict[str, list[Doubt]] = {}
+
+    def doubt(self, claim: str, why: str, advice: str = "") -> None:
+        """Note a doubt about a claim, or about `EVERY` one."""
+        self.doubts.setdefault(claim, []).append(Doubt(why, advice))
 
 
 def rule(
@@ -52,7 +68,6 @@ def rule(
     context: Context,
     case: Case,
     *,
-    unpromised: Collection[str] = (),
     timed: Collection[str] = (),
 ) -> Verdict:
     """Compose the verdict.
@@ -62,38 +77,68 @@ def rule(
         history: what was judged.
         context: how the run was set up.
         case: what was found out.
-        unpromised: claims that the profile does not make.
         timed: claims that count time: a harness that was late itself cannot judge them.
     """
-    unpromised = (*unpromised, *context.suspended)
-    broken = [f for f in case.found if f.claim not in unpromised]
+    names = case.names
+    if names is None:
+        names = Counter((f.claim, f.name) for f in case.found)
     late = late_harness(history) if timed else ""
-    if late and (case.judged or broken):
-        case.doubts.append(f"{listed(sorted(timed))}: {late}")
-        broken = [f for f in broken if f.claim not in timed]
-    accused = {f.claim for f in broken}
-    promised = tuple(c for c in checker.claims if c not in unpromised)
-    claims = tuple(c for c in promised if case.judged.get(c) or c in accused)
-    names = Counter(f.name for f in case.found)
-    reason = ""
-    valid: Valid = True
-    if broken:
-        valid = False
-    elif case.doubts or not claims:
-        valid = "unknown"
-        reason = "; ".join(case.doubts) or "nothing that could be judged"
-    elif names:
-        told = ", ".join(f"{name} {n}" for name, n in sorted(names.items()))
-        reason = f"measured, and not promised under {settings_of(context)}: {told}"
+    if late:
+        for claim in timed:
+            if case.judged.get(claim) or any(of == claim for of, _ in names):
+                case.doubt(claim, late, "run on a machine with less other load")
+    lost_power = power_lost(history)
+    rulings = []
+    for claim in (c for c in checker.claims if c not in context.absent):
+        found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
+        told = {} if late and claim in timed else found
+        rulings.append(_ruling(claim, context, case, told, power_lost=lost_power))
     return Verdict(
         checker=checker.name,
-        # A verdict without evidence still says for which claims it has none.
-        claims=promised if valid == "unknown" else claims,
-        valid=valid,
-        anomalies=_anomalies(history, broken),
-        counts={**case.counts, **dict(sorted(names.items()))},
-        reason=reason,
+        rulings=tuple(rulings),
+        anomalies=_anomalies(history, case.found),
+        counts={**case.counts, **_by_name(names)},
     )
+
+
+def _by_name(names: Counter[tuple[str, str]]) -> dict[str, int]:
+    # One anomaly may break several claims; it is counted once.
+    counts: dict[str, int] = {}
+    for (_, name), count in sorted(names.items()):
+        counts[name] = max(count, counts.get(name, 0))
+    return counts
+
+
+def _ruling(
+    claim: str, context: Context, case: Case, found: dict[str, int], *, power_lost: bool
+) -> Ruling:
+    occasions = case.judged.get(claim, 0)
+    missing = unmade(claim, context.settings, power_lost=power_lost)
+    if missing:
+        settings = context.settings or {}
+        why = ", ".join(
+            f"{n} (it is {settings.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
+        )
+        return Ruling(claim=claim, status="not promised", why=f"it needs {why}",
+                      occasions=occasions, found=found)  # fmt: skip
+    if found:
+        return Ruling(claim=claim, status="broken", occasions=occasions, found=found)
+    doubts = [*case.doubts.get(EVERY, ()), *case.doubts.get(claim, ())]
+    if doubts:
+        return Ruling(
+            claim=claim,
+            status="not judged",
+            why="; ".join(dict.fromkeys(d.why for d in doubts)),
+            advice="; ".join(dict.fromkeys(d.advice for d in doubts if d.advice)),
+            occasions=occasions,
+        )
+    status: Status = "kept" if occasions else "no occasion"
+    return Ruling(claim=claim, status=status, occasions=occasions)
+
+
+def power_lost(history: History) -> bool:
+    """Whether a machine of the run lost its power."""
+    return any(op.f == POWER_LOSS for op in history.nemesis)
 
 
 def late_harness(history: History) -> str:
@@ -112,15 +157,9 @@ def late_harness(history: History) -> str:
     return ""
 
 
-def settings_of(context: Context) -> str:
-    """Under what something is promised or not, in words."""
-    return f"{context.profile} and these faults" if context.suspended else context.profile
-
-
 def unreadable(checker: Checker, error: ValueError) -> Verdict:
     """The verdict on a history with a value of another shape than the documented one."""
-    reason = str(error) if isinstance(error, MalformedError) else f"W9: {error}"
-    return Verdict(checker=checker.name, claims=checker.claims, valid="unknown", reason=reason)
+    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")
 
 
 def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:

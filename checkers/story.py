@@ -14,6 +14,7 @@ from histories.history import History
 from histories.observed import (
     CHANGE_LEADER,
     ELECT_MASTER,
+    LAST_LOOK,
     OBSERVE_CONTROLLER,
     ControllerView,
     decoded,
@@ -24,7 +25,7 @@ from histories.tables import epoch_of, node_of
 TEXT_MAX = 160  # characters of a value quoted from the history
 # Of the nemesis, but neither fault nor heal.
 QUESTIONS = frozenset(
-    ("inspect", "await-recovery", "check-clock-offsets", ELECT_MASTER, CHANGE_LEADER)
+    ("inspect", "await-recovery", LAST_LOOK, "check-clock-offsets", ELECT_MASTER, CHANGE_LEADER)
 )
 # What undoes a fault, by its last word: start, resume, heal, stop-partition, reset-clock.
 HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
@@ -46,7 +47,6 @@ STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partiti
 _ALREADY = {
     "lost-write": "and no ok poll ever returned it, although reading went on past its place",
     "lost-tail": "and it is not in the log that was read to its confirmed end afterwards",
-    "hidden-loss": "and every reader has passed its first copy; only a later one could deliver it",
 }
 
 
@@ -85,15 +85,15 @@ class Storyteller:
         before = self.fault_before(min(ops, default=0))
         return ops if before is None else tuple(sorted({before.index, *ops}))
 
-    def tell(self, finding: Finding) -> str:
-        """The paragraph."""
+    def say(self, finding: Finding) -> str:
+        """The paragraph, but for the faults around it."""
         d = finding.detail
         if finding.name in _ALREADY:
             text = self._loss(finding)
         else:
             text = f"Queue {finding.key}: {_SAID[finding.name](d)}."
             text += "".join(f" {self._op(index)}." for index in finding.ops[:4])
-        return f"{text} {self.around(finding.ops[0])}"
+        return text
 
     def _loss(self, finding: Finding) -> str:
         d = finding.detail
@@ -202,9 +202,6 @@ _SAID: dict[str, Callable[[dict[str, Any]], str]] = {
     "int-nonmonotonic-poll": _back,
     "nonmonotonic-send": _back,
     "int-nonmonotonic-send": _back,
-    "unseen": lambda d: (
-        f"{d['unseen']} acknowledged messages were never polled: {_listed(d['messages'])}"
-    ),
 }
 
 

@@ -92,7 +92,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended: as expected or not, and why not."""
+    """How a run ended: as expected or not, and why not; `said` is its verdict in words."""
 
     name: str
     passed: bool
@@ -100,6 +100,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     run: str = ""
     why: str = ""
+    said: str = ""
 
 
 def read_campaign(path: Path) -> Campaign:
@@ -192,61 +193,64 @@ def perform_job(job: Job, store: Path) -> Done:
     begun = time.monotonic()
     command = [sys.executable, "-m", "harness.cli", "test", *job.words]
     command += ["--seed", str(job.seed), "--store", str(store)]
-    if job.expect == NOTHING_LEFT:
-        code, run, why = _killed(command, store, job)
-    else:
-        code, run, why = _judged(command, job)
-    seconds = round(time.monotonic() - begun, 1)
-    return Done(name=job.name, passed=not why, exit_code=code, seconds=seconds, run=run, why=why)
+    killed = job.expect == NOTHING_LEFT
+    done = _killed(command, store, job) if killed else _judged(command, job)
+    return msgspec.structs.replace(done, seconds=round(time.monotonic() - begun, 1))
 
 
-def _judged(command: Sequence[str], job: Job) -> tuple[int, str, str]:
-    """Exit code, run, and what is not as expected."""
+def _done(job: Job, code: int, *, run: str = "", why: str = "", said: str = "") -> Done:
+    return Done(
+        name=job.name, passed=not why, exit_code=code, seconds=0.0, run=run, why=why, said=said
+    )
+
+
+def _judged(command: Sequence[str], job: Job) -> Done:
+    """How a run ended, by what it printed."""
     process = _start([*command, "--json"])
     try:
         out, err = process.communicate(timeout=RUN_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.terminate()
         process.communicate()
-        return process.returncode, "", f"not over after {RUN_TIMEOUT_S:.0f} s"
+        return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
     code = process.returncode
     try:
         told: Mapping[str, Any] = json.loads(out)
     except ValueError:
-        return code, "", f"exit {code}: {err.strip()[-500:]}"
+        return _done(job, code, why=f"exit {code}: {err.strip()[-500:]}")
     accused = sorted({a["claim"] for a in told["anomalies"]})
     if job.expect == VALID:
-        reasons = [v["reason"] for v in told["verdicts"] if v["reason"]]
-        why = "" if code == 0 else f"exit {code}: {'; '.join([*accused, *reasons])[:500]}"
+        why = "" if code == 0 else f"exit {code}: {told['verdict']}"[:500]
     else:
         wanted = job.expect.split()[1:]
         missed = [claim for claim in wanted if claim not in accused]
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
-    return code, str(told["run"]), why
+    return _done(job, code, run=str(told["run"]), why=why, said=str(told["verdict"]))
 
 
-def _killed(command: Sequence[str], store: Path, job: Job) -> tuple[int, str, str]:
+def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
     """Kill the harness at a random moment: everything must go, and what it recorded be judged."""
     process = _start(command)
     at_s = Random(f"{job.name}/{job.seed}").uniform(*KILL_S)
     try:
         process.communicate(timeout=at_s)
-        return process.returncode, "", f"it was over before {at_s:.1f} s"
+        return _done(job, process.returncode, why=f"it was over before {at_s:.1f} s")
     except subprocess.TimeoutExpired:
         left = left_of(process.pid)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     stayed = _gone(left)
     if stayed:
-        return -signal.SIGKILL, "", f"after {LEAVE_S:.0f} s there was left: {', '.join(stayed)}"
+        why = f"after {LEAVE_S:.0f} s there was left: {', '.join(stayed)}"
+        return _done(job, -signal.SIGKILL, why=why)
     run = (store / "latest").resolve()
     if not (run / HISTORY).exists():  # killed so soon: nothing is recorded, and nothing known
-        return UNKNOWN, str(run), ""
+        return _done(job, UNKNOWN, run=str(run))
     check = [sys.executable, "-m", "harness.cli", "check", str(run)]
     done = subprocess.run(check, capture_output=True, text=True)
     judged = done.returncode in (0, 1, 2)
     why = "" if judged else f"killed at {at_s:.1f} s; check: exit {done.returncode}: {done.stderr}"
-    return done.returncode, str(run), why
+    return _done(job, done.returncode, run=str(run), why=why)
 
 
 def _gone(left: Left) -> list[str]:
@@ -293,13 +297,17 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
             failure.text = f"{result.why}\nrun: {result.run}"
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        ElementTree.SubElement(case, "system-out").text = f"{words}\n{result.run}"
+        told = (words, result.said, result.run)
+        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in told if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
 
 
 def table(done: Sequence[Done]) -> str:
     """What came of a campaign, a line a run."""
-    lines = [f"{'passed' if d.passed else 'FAILED':8}{d.seconds:8.1f} s  {d.name}" for d in done]
+    lines = []
+    for d in done:
+        lines.append(f"{'passed' if d.passed else 'FAILED':8}{d.seconds:8.1f} s  {d.name}")
+        lines += [f"{'':20}{d.said}"] if d.said else []
     passed = sum(d.passed for d in done)
     return "\n".join([*lines, f"{passed} of {len(done)} passed"])

@@ -29,6 +29,7 @@ from harness import (
     scenario,
 )
 from harness.cli_types import (
+    FAIL_ON_OPTION,
     PROFILES,
     Alias,
     Commands,
@@ -224,10 +225,12 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @with_options(*CLUSTER, *LOAD)
 @click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
 @click.option("--plan", is_flag=True, help="say what would be run, and run nothing")
+@FAIL_ON_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def test(**given: Any) -> int:
     """Run workloads under faults and judge what was recorded."""
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
+    fail_on = given.pop("fail_on") or ""
     around = Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
     options = resolved(given)
     if plan:
@@ -235,6 +238,7 @@ def test(**given: Any) -> int:
         click.echo(options.command())
         return 0
     judged = runs.run_test(options, store, quiet=as_json, around=around)
+    judged = msgspec.structs.replace(judged, fail_on=fail_on)
     show(judged, as_json=as_json)
     if judged.trouble is not None:
         report(judged.trouble)

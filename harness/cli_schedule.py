@@ -166,8 +166,8 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
 
 
 def reasons(judged: Judged) -> list[str]:
-    """Why checkers could not judge a run."""
-    return [v.reason for v in judged.results.verdicts if v.valid == "unknown"]
+    """Why a run is unknown."""
+    return list(judged.results.whys)
 
 
 def wanted_seeds(text: str) -> range:

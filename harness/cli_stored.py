@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import click
+import msgspec
 
 from checkers.runner import check_all
 from harness import files, runs
-from harness.cli_types import Name, Names
+from harness.cli_types import FAIL_ON_OPTION, Name, Names
 from harness.composition import MAKERS as WORKLOADS
 from harness.environments.api import EnvironmentUnavailable
 from harness.files import FORMATS, JudgedFile
@@ -46,6 +47,7 @@ TRUNCATED = click.option(
     multiple=True,
     help="what clients did, where RUN is a file and no run's folder",
 )
+@FAIL_ON_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
     """Judge a stored run (its folder) again, also one whose harness was killed.
@@ -66,6 +68,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
         if not workloads:
             raise click.UsageError(f"--workload is needed for a file: {', '.join(WORKLOADS)}")
         judged = _check_file(run, workloads, master, allow_truncated=allow_truncated)
+    judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     show(judged, as_json=as_json)
     return judged.exit_code
 
@@ -114,8 +117,9 @@ def _check_file(
     _say_state(stored)
     context = files.CONTEXT
     click.echo(
-        f"no config: assumed are profile {context.profile}, {context.timing} timing, a target of "
-        f"which nothing is known, {files.concurrency_of(stored.history)} clients at a time",
+        f"no config: assumed are settings that promise everything, {context.timing} timing, a "
+        "target of which nothing is known, "
+        f"{files.concurrency_of(stored.history)} clients at a time",
         err=True,
     )
     checkers = files.checkers_for(workloads)

@@ -9,11 +9,14 @@ from typing import Any
 
 import click
 
+from checkers.summary import FAIL_ON
 from harness.targets.rocketmq.releases import REFERENCE, parse
 
 DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_SETTING = re.compile(r"((?:namesrv|controller|broker):[A-Za-z][A-Za-z0-9._]*)=(.*)")
+_SETTING = re.compile(
+    r"((?:namesrv|controller|broker|[nc]\d+|b\d+-\d+):[A-Za-z][A-Za-z0-9._]*)=(.*)"
+)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 PROFILES = {
@@ -64,7 +67,8 @@ class Percent(click.ParamType[int]):
 
 
 class Setting(click.ParamType[tuple[str, str]]):
-    """A setting of a role's configuration: ``broker:flushDiskType=SYNC_FLUSH``."""
+    """A setting of a role's configuration, or of one node's: ``broker:flushDiskType=SYNC_FLUSH``,
+    ``b0-1:flushDiskType=SYNC_FLUSH``."""
 
     name = "setting"
 
@@ -76,7 +80,7 @@ class Setting(click.ParamType[tuple[str, str]]):
         found = _SETTING.fullmatch(str(value))
         if found is None:
             self.fail(f"{value!r} is no setting; write ROLE:KEY=VALUE, the role namesrv, "
-                      "controller or broker", param)  # fmt: skip
+                      "controller or broker, or a node's name such as b0-1", param)  # fmt: skip
         return found[1], found[2]
 
 
@@ -178,3 +182,12 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """The names that a wrong one may have meant, as the rest of a sentence."""
     close = difflib.get_close_matches(str(word), list(known), n=2, cutoff=0.5)
     return f", did you mean {' or '.join(close)}?" if close else ""
+
+
+FAIL_ON_OPTION = click.option(
+    "--fail-on",
+    type=Name(FAIL_ON),
+    default=None,
+    help="exit with 1 also for what the settings do not promise: lost messages, what was shown and "
+    "then gone or in another order, or anything that is measured",
+)

@@ -39,6 +39,12 @@ class Proof(msgspec.Struct, frozen=True):
     holds: bool
     seen: dict[str, Any]
 
+    @property
+    def forced(self) -> dict[str, Any]:
+        """``forced`` and the ``reason``, where a node did not end when it was asked to and was
+        killed; empty otherwise. Part of what is seen of any fault for which a node is stopped."""
+        return {k: self.seen[k] for k in ("forced", "reason") if self.seen.get("forced")}
+
 
 class ClusterView(Protocol):
     """The cluster as faults and clients see it."""
@@ -111,8 +117,9 @@ class ClusterView(Protocol):
         ...
 
     async def stop(self, node: str) -> Proof:
-        """End the node cleanly, as SIGTERM does; prove it as for `kill`, with exit code 0. One
-        that does not end in time is killed, and the proof does not hold."""
+        """End the node cleanly, as SIGTERM does; prove it as for `kill`, with the exit code of a
+        clean end. One that does not end in time is killed: it is stopped all the same, and `seen`
+        has ``forced`` and the reason, as it was no clean end."""
         ...
 
     async def crashed(self) -> Mapping[str, int]:
@@ -145,7 +152,8 @@ class ClusterView(Protocol):
     async def change_ip(self, node: str, *, restart: bool) -> Proof:
         """Give the node's machine the next address of its block, under the running process or,
         with `restart`, with the process stopped before and started after. Prove it: the node
-        answers at the new address, and nobody at the old one. `seen` has `from` and `to`."""
+        answers at the new address, and nobody at the old one. `seen` has `from` and `to`, and
+        ``forced`` as for `stop`."""
         ...
 
     async def restore_ip(self, node: str, *, restart: bool) -> Proof:
@@ -248,7 +256,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     replicas before the first fault. `shares` are the keys that its first threads read, by thread.
     `turns` does the same as `generator`, each whenever it is asked, for a schedule that has the
     times; None where `generator` can do so itself. `look` is a short look at who leads, beside
-    what happens at the end; None where the workload has none.
+    what happens at the end, and `settling` what clients do last before a long time without any
+    disturbance and a fail-over; None where the workload has none.
     """
 
     name: str
@@ -261,3 +270,4 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     shares: tuple[tuple[int, ...], ...] = ()
     turns: Generator | None = None
     look: Generator | None = None
+    settling: Generator | None = None

@@ -1,8 +1,9 @@
 """A run's workloads side by side: whose thread is whose, and the schedule of the whole run.
 
 The workload queue comes first where it is there, the observers last. The schedule: what the brokers
-say they are; clients and faults until the time limit; the heal; the wait for recovery; the final
-reads; the observers' last look, once replicas are level.
+say they are; clients and faults until the time limit; the heal; the wait for recovery, and probes;
+for consumers a long time without any disturbance, and a fail-over; the final reads; the observers'
+last look, once replicas are level; a look at all processes.
 """
 
 import asyncio
@@ -27,32 +28,26 @@ from harness.generators import (
     once,
     phases,
     reserve,
+    sleep,
     time_limit,
 )
 from harness.generators.lift import lift
-from harness.options import APPLICANTS, LOCKERS, MOVERS, Options
+from harness.options import APPLICANTS, LOCK_LEASE_MS, LOCKERS, MOVERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
-from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER
+from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, COPIED_NS, ELECT_MASTER, LAST_LOOK
 from histories.op import Op
+from nemeses.heals import HEALS, in_order
 from workloads import payload
 from workloads.lock import lock_workload
 from workloads.observe import observe_workload
 from workloads.offsets import offsets_workload
+from workloads.probe import probe_workload
 from workloads.queue import queue_keys, queue_workload
 from workloads.registration import registration_workload
 
-HEALS: dict[str, frozenset[str]] = {
-    "stop-disk-fault": frozenset({"start-disk-fault"}),
-    "stop-delay": frozenset({"start-delay"}),
-    "reset-clock": frozenset({"bump-clock"}),
-    "stop-partition": frozenset({"start-partition"}),
-    "resume": frozenset({"pause"}),
-    "restore-ip": frozenset({"change-ip"}),
-    # A disk that takes nothing may have ended its node.
-    "start": frozenset({"kill", "terminate", "power-loss", "start-disk-fault"}),
-}
 INSPECT = "inspect"
+OTHER = "other"  # as a replica: one that does not lead
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 WATCH_NS = 3_000_000_000  # of each controller that leads at the end
 MAJORITY_OF = 3  # so many controllers at least go on without one
@@ -85,7 +80,9 @@ def _queue(m: Making) -> Workload:
 
 
 def _lock(m: Making) -> Workload:
-    return lock_workload(m.cluster, m.group, clients=LOCKERS, seed=m.options.seed)
+    return lock_workload(
+        m.cluster, m.group, clients=LOCKERS, seed=m.options.seed, lease_ms=LOCK_LEASE_MS
+    )
 
 
 def _registration(m: Making) -> Workload:
@@ -113,14 +110,22 @@ MAKERS: dict[str, Callable[[Making], Workload]] = {
 
 
 def make_workloads(making: Making) -> list[Workload]:
-    """Make what a run's clients do, in the order of their threads, and the observers."""
+    """Make what a run's clients do, in the order of their threads, the probes that every run has,
+    and the observers."""
     cluster, options = making.cluster, making.options
     made = [make(making) for name, make in MAKERS.items() if name in options.workload]
     keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
     observers = observe_workload(
         cluster, making.group, keys=keys, decode=payload.decode, level_s=options.recovery_s
     )
-    return [*made, observers]
+    probes = probe_workload(
+        cluster,
+        making.routes,
+        making.group,
+        bound_ns=round(options.recovery_s * SECOND_NS),
+        wall_ms=making.wall_ms,
+    )
+    return [*made, probes, observers]
 
 
 class Composed:
@@ -153,7 +158,7 @@ class Composed:
             first += workload.threads
         return reserve(*parts)
 
-    def finals(self, names: Sequence[str]) -> Source:
+    def finals(self, names: Sequence[str]) -> list[Source]:
         """The final generators of these workloads, each on its own threads."""
         return [
             on_threads(range(end - w.threads, end), w.final_generator)
@@ -167,6 +172,14 @@ class Composed:
             on_threads(range(end - w.threads, end), time_limit(for_ns, w.generator))
             for w, end in zip(self._workloads, self._ends, strict=True)
             if w.name == "observe"
+        ]
+
+    def settling(self) -> Source:
+        """What clients do last before a fail-over that nothing disturbs."""
+        return [
+            on_threads(range(end - w.threads, end), w.settling)
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.settling is not None
         ]
 
     def looks(self) -> Source:
@@ -183,7 +196,7 @@ class Composed:
 
 
 def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
-    if workload.name == "observe":
+    if workload.name in ("observe", "probe"):
         return workload.generator
     if workload.name == "queue":
         return Started(queue_calls(script, workload.threads, workload.shares))
@@ -214,10 +227,10 @@ def steps(
 ) -> Source:
     """Everything that happens in a run, as one generator; `stopped` ends its main part early."""
     faults = [p.generator for p in packages]
-    busy = clients(composed.main(), any_of(*faults) if faults else None)
+    busy = clients(composed.main(), in_order(*faults) if faults else None)
     if options.lull_ns:
         busy = lulls(BUSY_NS, options.lull_ns, busy)
-    heal = nemesis([p.final_generator for p in packages])
+    heal = nemesis(in_order(*(p.final_generator for p in packages)))
     return _whole(options, composed, busy, heal, stopped)
 
 
@@ -239,12 +252,15 @@ def _whole(
     stopped: Callable[[], bool],
 ) -> Source:
     each = options.ending == "each-replica"
+    awaited = nemesis(once({"f": AWAIT_RECOVERY, "value": None}))
     return phases(
         nemesis(once({"f": INSPECT, "value": None})),
         time_limit(options.time_limit_ns, Until(lift(busy), stopped)),
         heal,
-        nemesis(once({"f": AWAIT_RECOVERY, "value": None})),
+        any_of(awaited, *composed.finals(["probe"])),
+        *(_quiet_failover(composed) if "offsets" in options.workload else ()),
         composed.finals(options.workload),
+        *(_last_election(composed) if options.elects and not each else ()),
         composed.finals(["observe"]),
         *(
             part
@@ -252,7 +268,25 @@ def _whole(
             for part in _reign(composed, replica)
         ),
         *(_leaders(options, composed) if each and options.controllers >= MAJORITY_OF else ()),
+        nemesis(once({"f": LAST_LOOK, "value": None})),
     )
+
+
+def _last_election(composed: Composed) -> Iterator[Source]:
+    """Once clients have read all, an election from a set that was seen just before. Faults that take
+    a broker away in good order are answered by a new set and an election in one moment, so that
+    nobody sees whom a master was elected from."""
+    yield composed.looks()
+    yield nemesis(once(elect(OTHER)))
+    yield composed.looks()
+
+
+def _quiet_failover(composed: Composed) -> Iterator[Source]:
+    """Consumers commit, nothing happens for longer than every replica needs to copy that, another
+    replica is made master; what consumers ask then is judged."""
+    yield composed.settling()
+    yield nemesis(sleep(COPIED_NS + SECOND_NS))
+    yield nemesis(once(elect(OTHER)))
 
 
 def _leaders(options: Options, composed: Composed) -> Iterator[Source]:
@@ -280,6 +314,8 @@ def script_heals(script: Schedule) -> list[str]:
     return [heal for heal, faults in HEALS.items() if asked & faults]
 
 
-def elect(replica: int) -> dict[str, Any]:
-    """The operation that makes a replica of each set master."""
-    return {"f": ELECT_MASTER, "value": f"end/{replica}", "args": {"replica": replica}}
+def elect(replica: int | str) -> dict[str, Any]:
+    """The operation that makes a replica of each set master; where any `OTHER` will do, to be
+    refused is no failure."""
+    more = {"refusable": True} if replica == OTHER else {}
+    return {"f": ELECT_MASTER, "value": f"end/{replica}", "args": {"replica": replica, **more}}

@@ -7,6 +7,7 @@ be started, ended, moved and wiped, and are in no other way part of the cluster.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from typing import Any
 
 from harness.cluster import Grudge, Part, Proof
 from harness.environments.api import Environment, MachineSpec, Role
@@ -87,6 +88,10 @@ class Deployment:
     async def crashed(self) -> dict[str, int]:
         """Nodes that should run and have ended by themselves, with their exit codes."""
         return await self._nodes.crashed()
+
+    async def look(self) -> dict[str, Any]:
+        """What has become of every node that should run (`Nodes.look`)."""
+        return await self._nodes.look()
 
     async def collect(self) -> AsyncIterator[tuple[str, str, bytes]]:
         """Every node's log, configuration and store, one file at a time: node, path, content."""

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
+import msgspec
 
+from checkers.summary import FAIL_ON
 from harness import cli, runs
 from harness.cli_types import nearest
 from harness.options import Options
@@ -49,7 +51,7 @@ def options_of(given: Mapping[str, object]) -> tuple[Options, str]:
     try:
         context = cli.test.make_context("maxq.run", words)
         params = dict(context.params)
-        for of_the_command in ("store", "as_json", "plan", "keep"):
+        for of_the_command in ("store", "as_json", "plan", "keep", "fail_on"):
             params.pop(of_the_command)
         base_image = params.pop("base_image")
         return cli.resolved(params), base_image
@@ -69,7 +71,9 @@ def _words(name: str, value: object) -> list[str]:
     return [str(value)]
 
 
-def perform(given: Mapping[str, object], store: Path, *, quiet: bool) -> tuple[Judged, bool]:
+def perform(
+    given: Mapping[str, object], store: Path, *, quiet: bool, fail_on: str = ""
+) -> tuple[Judged, bool]:
     """Perform a run; its verdict, and whether somebody interrupted it.
 
     Raises:
@@ -86,6 +90,8 @@ def perform(given: Mapping[str, object], store: Path, *, quiet: bool) -> tuple[J
         raise RuntimeError("maxq.run waits for a whole run: call it from a test that is no "
                            "coroutine, or in a thread")  # fmt: skip
     options, base_image = options_of(given)
+    if fail_on and fail_on not in FAIL_ON:
+        raise ValueError(f"maxq.run: fail_on is one of {', '.join(FAIL_ON)}, not {fail_on!r}")
     around = Around(base_image=base_image)
     judged = runs.run_test(options, store, quiet=quiet, around=around)
-    return judged, around.stop.asked
+    return msgspec.structs.replace(judged, fail_on=fail_on), around.stop.asked

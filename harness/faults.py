@@ -11,7 +11,7 @@ from harness.options import THEN
 from harness.schedule.items import Schedule, ScheduleError
 from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
-from nemeses.partition import partition_fault
+from nemeses.partition import ANY, partition_fault
 from nemeses.power import power_fault
 from nemeses.process import kill_fault, pause_fault, restart_fault, stop_fault
 from nemeses.readdress import readdress_fault
@@ -39,11 +39,15 @@ def _readdress(cluster: Deployment, rng: Random) -> Fault:
     return readdress_fault(cluster, rng, moved)
 
 
-PARTITION_CLIENTS = "partition-clients"  # cuts clients off from masters as well, if asked by name
+# Only where they are asked for by name: one cuts clients off from masters as well, the other cuts
+# without regard to majorities.
+PARTITION_CLIENTS, PARTITION_ANY = "partition-clients", "partition-any"
+NOT_IN_ALL = frozenset((PARTITION_CLIENTS, PARTITION_ANY))
 # In the order of the final heals: first whoever runs is let go and hears the others again.
 MAKERS: dict[str, Maker] = {
     "partition": partition_fault,
     PARTITION_CLIENTS: lambda cluster, rng: partition_fault(cluster, rng, clients=True),
+    PARTITION_ANY: lambda cluster, rng: partition_fault(cluster, rng, keeps=ANY),
     "pause": lambda cluster, rng: pause_fault(cluster, rng, PAUSED),
     "readdress": _readdress,
     "kill": lambda cluster, rng: kill_fault(cluster, rng, KILLED),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from checkers import summary
 from checkers.api import Checker, Context
 from checkers.recovery import Recovery, recoveries
 from checkers.runner import Results
@@ -39,8 +40,15 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     repeat: str
     absent: Sequence[str] = ()
     commit: str = "unknown"
+    context: Context = CONTEXT
+    fail_on: str = ""
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
+
+    @property
+    def failed_on(self) -> dict[str, int]:
+        """The measured anomalies that `fail_on` names; there are none, as all is promised."""
+        return summary.fails_on(self.results, self.fail_on)
 
     @property
     def exit_code(self) -> int:

@@ -2,22 +2,29 @@
 
 from collections.abc import Sequence
 
-from checkers.api import Checker
+import msgspec
+
+from checkers.api import Checker, Context
 from checkers.availability import Availability
 from checkers.broker_ids import BrokerIds
 from checkers.claims import CLAIMS
 from checkers.durability import Durability
 from checkers.epochs import Epochs
 from checkers.faults import FaultProof
+from checkers.idle_log import Idle
 from checkers.locks import Locks
 from checkers.offsets import Offsets
+from checkers.processes import Processes
 from checkers.replicas import Replicas
 from checkers.routes import Routes
 from checkers.runner import Results, check_all
+from checkers.service import Service
 from checkers.stats import Stats
+from harness.grounds import grounds_of, older
 from harness.options import Options
-from harness.targets.rocketmq.releases import lacks_ids
+from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
 from histories.history import History
+from histories.store import StoredRun
 
 BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "queue": (Durability(),),
@@ -25,9 +32,18 @@ BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),
 }
-REPLICATED: Sequence[Checker] = (BrokerIds(), Epochs(), Replicas(), Availability(), Routes())
-BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Routes()))
-ALWAYS: Sequence[Checker] = (FaultProof(), Stats())
+REPLICATED: Sequence[Checker] = (
+    BrokerIds(),
+    Epochs(),
+    Replicas(),
+    Idle(),
+    Availability(),
+    Routes(),
+)
+ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
+# What no answer of a target without ids tells, by checker; and what only our reference tells.
+BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes()))
+CONFIRMED = ("S9b", "S10b")  # RocketMQ does not tell its confirmOffset
 
 
 def every_checker() -> list[Checker]:
@@ -46,12 +62,33 @@ def checkers_of(options: Options) -> list[Checker]:
 
 
 def absent(options: Options) -> list[str]:
-    """The claims that nobody can judge on a run's target: n/a, never valid."""
-    if not lacks_ids(options.target):
-        return []
-    return [c.id for c in CLAIMS if c.checker in BY_IDS or c.id in Availability.by_ids]
+    """The claims that nobody can judge on a run's target: n/a, never kept."""
+    if lacks_ids(options.target):
+        hidden = [c.id for c in CLAIMS if c.checker in BY_IDS]
+        return [*hidden, *Availability.by_ids]
+    return [] if options.target == REFERENCE else list(CONFIRMED)
 
 
-def judge(options: Options, history: History) -> Results:
-    """Judge a run by what it recorded, at once or years later."""
-    return check_all(history, checkers_of(options), options.context())
+def context_of(options: Options, *, ended: bool | None = None) -> Context:
+    """What the checkers of a run are told.
+
+    Args:
+        options: how it was set up.
+        ended: whether the journal is whole, for a history that does not say so itself.
+    """
+    return msgspec.structs.replace(
+        options.context(),
+        absent=tuple(absent(options)),
+        grounds=older(grounds_of(options)),
+        ended=ended,
+    )
+
+
+def judge(options: Options, history: History, *, ended: bool | None = None) -> Results:
+    """Judge a run by what it recorded, at once or years later; arguments as `context_of`."""
+    return check_all(history, checkers_of(options), context_of(options, ended=ended))
+
+
+def judge_stored(options: Options, stored: StoredRun) -> Results:
+    """Judge a run as it was found on disk."""
+    return judge(options, stored.history, ended=stored.report.complete)

@@ -29,13 +29,15 @@ from harness.deployment import Deployment, until
 from harness.environments.api import Capability, Environment
 from harness.faults import fault_packages, scripted_package
 from harness.generators import Source
+from harness.grounds import grounds_of
 from harness.lateness import Lateness
 from harness.options import Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import First
 from harness.targets.api import Target
+from histories.grounds import conclusion, declaration
 from histories.jsonl import JournalWriter
-from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, LATE_MS
+from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, LAST_LOOK, LATE_MS
 from histories.op import Op
 from histories.store import Run
 from nemeses.nodes import told
@@ -141,6 +143,8 @@ class Nemeses:
             return await self._inspect()
         if op.f == AWAIT_RECOVERY:
             return await self._recover()
+        if op.f == LAST_LOOK:
+            return Ok({"cluster": {"holds": True, **await self._cluster.look()}})
         if op.f == CHANGE_LEADER:
             return Ok({"controllers": told(await self._cluster.change_leader())})
         nemesis = self._by_f.get(op.f)
@@ -162,12 +166,10 @@ class Nemeses:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         recovered = await until(self._cluster.recovered, self._recovery_s)
-        crashed = await self._cluster.crashed()
-        seen = {
-            "holds": recovered and not crashed,
-            "after_ms": round((loop.time() - begun) * 1000),
-            "crashed": dict(sorted(crashed.items())),
-        }
+        after_ms = round((loop.time() - begun) * 1000)
+        look = await self._cluster.look()
+        holds = recovered and not look["crashed"]
+        seen = {"holds": holds, "after_ms": after_ms, **look}
         late = self._lateness.told()
         return Ok({"cluster": seen}, ext={LATE_MS: late} if late else None)
 
@@ -272,6 +274,7 @@ async def _drive(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
         around.stop.possible = True
+        recorder.append(at(declaration(grounds_of(options)), loop.time() - zero))
         try:
             await interpreter.run(
                 _source(options, composed, packages, around),
@@ -284,11 +287,18 @@ async def _drive(
                 say=around.telling.say,
                 answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
             )
+            end = conclusion(stopped=around.stop.asked)
+            recorder.append(at(end, loop.time() - zero))
         finally:
             around.stop.possible = False
             for task in tasks:
                 task.cancel()
             routes.close()
+
+
+def at(op: Op, after_s: float) -> Op:
+    """An operation at a time, in seconds since the start of the history."""
+    return msgspec.structs.replace(op, time=round(after_s * 1e9))
 
 
 def _source(

@@ -7,7 +7,8 @@ and cuts prove themselves apart, and a heal asks only that no rule is left and t
 meets something, a listener or a refusal. Units: seconds.
 
 A change of address is proven by the node answering at the new address (refusing, where it is down)
-and nobody at the old one. Whoever compares addresses must ask the machine for its present one.
+and nobody at the old one. Whoever compares addresses must ask the machine for its present one. A
+node that had to be killed for it, as it did not stop in time, has moved as well.
 """
 
 import asyncio
@@ -202,7 +203,7 @@ class Links:
         holds = True
         if restart and running:
             stopped = await self._nodes.stop(node)
-            holds, steps["stopped"] = stopped.holds, stopped.seen
+            holds, steps = stopped.holds, {"stopped": stopped.seen, **stopped.forced}
         await machine.set_address(address)
         await self.name_machines()
         if restart and running:

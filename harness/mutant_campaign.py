@@ -22,6 +22,7 @@ import msgspec
 
 from checkers.availability import Availability
 from checkers.claims import CLAIMS
+from checkers.service import Service
 from harness import source
 from harness.journal import resumed
 from harness.replay import Rate
@@ -34,7 +35,7 @@ from reference.mutants import About
 RANGES = (0, 10_020, 20_040)  # where each begins: at other rows of the covering array
 STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit
 LIMIT = STAGES[-1]
-LIVENESS = frozenset(c.id for c in CLAIMS if c.checker == Availability.name)
+LIVENESS = frozenset(c.id for c in CLAIMS if c.checker in (Availability.name, Service.name))
 JOURNAL = "journal.jsonl"
 # What a line of the journal keeps of a seed: all that the table needs, as there are ten thousand.
 KEPT = ("seed", "valid", "found", "oracle", "error", "reached", "source", "cpu_s")

@@ -10,6 +10,7 @@ Units: seconds.
 import asyncio
 import signal
 from collections.abc import Sequence
+from typing import Any
 
 from harness.cluster import Proof
 from harness.environments.api import Environment, Machine, Port, ProcessStatus
@@ -26,6 +27,7 @@ DEATH_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 15.0  # a broker says goodbye for 5 s to name servers that do not answer
 STATE_TIMEOUT_S = 5.0
 LOG_TAIL_BYTES = 600
+EXCUSE = "its disk was at fault"  # why a node may have ended by itself
 
 
 class Nodes:
@@ -129,12 +131,15 @@ class Nodes:
         async def gone() -> bool:
             return (await self.status(node)).code is not None
 
+        clean = self._target.ends_with
         if await until(gone, STOP_TIMEOUT_S):
-            return await self._ended(node, self._target.ends_with)
+            return await self._ended(node, clean)
         await self.signal(node, signal.SIGKILL)
-        proof = await self._ended(node, -signal.SIGKILL)
+        proof = await self._ended(node, -signal.SIGKILL, clean)  # it may have ended in time
+        if proof.seen["code"] != -signal.SIGKILL:
+            return proof
         why = f"it did not stop within {STOP_TIMEOUT_S:.0f} s and was killed"
-        return Proof(False, {**proof.seen, "reason": why})
+        return Proof(proof.holds, {**proof.seen, "forced": True, "reason": why})
 
     async def _condemned(self, node: str) -> Proof | None:
         """From now on the node should not run. A proof that it did not, if so."""
@@ -144,12 +149,22 @@ class Nodes:
         status = await self.status(node) if known else None
         if status is not None and status.code is None:
             return None
-        seen = {"pid": status.pid, "code": status.code} if status is not None else {}
+        seen: dict[str, Any] = {}
+        if status is not None:
+            seen = {"pid": status.pid, "code": status.code}
+        if wanted or paused:
+            seen |= self._by_itself(node, status)
         why = "it had ended by itself" if wanted or paused else "it was down"
         return Proof(False, {**seen, "reason": why})
 
-    async def _ended(self, node: str, expected: int) -> Proof:
-        """Prove the end of a process: gone, with the right exit code, and its port refuses."""
+    def _by_itself(self, node: str, status: ProcessStatus | None) -> dict[str, Any]:
+        """What is told of a node that has ended by itself; why it may, where it may."""
+        code = None if status is None else status.code
+        excuse = {"excused": EXCUSE} if self.excused(node) else {}
+        return {"ended_by_itself": code, **excuse}
+
+    async def _ended(self, node: str, *expected: int) -> Proof:
+        """Prove the end of a process: gone, with a right exit code, and its port refuses."""
 
         async def gone() -> bool:
             return (await self.status(node)).code is not None
@@ -157,7 +172,7 @@ class Nodes:
         await until(gone, DEATH_TIMEOUT_S)
         status, port = await self.status(node), await self.port(node)
         # Another exit code means that the process ended by itself: a crash, not our fault.
-        holds = status.code == expected and port == "refused"
+        holds = status.code in expected and port == "refused"
         return Proof(holds, {"pid": status.pid, "code": status.code, "port": port})
 
     # Beginnings.
@@ -169,10 +184,10 @@ class Nodes:
 
     async def start(self, node: str) -> Proof:
         before = await self.status(node) if node in self._pids else None
-        ended = {}
+        ended: dict[str, Any] = {}
         if before is None or before.code is not None:
             if before is not None and self._wanted[node]:
-                ended = {"had_ended_by_itself": before.code}
+                ended = self._by_itself(node, before)
             await self.spawn(node)
             self._paused[node] = False
             self._excused.discard(node)
@@ -263,6 +278,19 @@ class Nodes:
             if self._wanted[name] and code is not None:
                 ended[name] = code
         return ended
+
+    async def look(self) -> dict[str, Any]:
+        """What has become of every node that should run: who has ended by himself, with his exit
+        code, and why he may have; who runs and does not answer at his port."""
+        crashed = await self.crashed()
+        wanted = [n.name for n in self.all if self._wanted[n.name] and n.name not in crashed]
+        met_at = {name: await self.port(name) for name in wanted if not self._paused[name]}
+        return {
+            "crashed": dict(sorted(crashed.items())),
+            "excused": {name: EXCUSE for name in sorted(crashed) if self.excused(name)},
+            "silent": [name for name, port in met_at.items() if port != "open"],
+            "nodes": len(wanted) + len(crashed),
+        }
 
     async def stop_all(self) -> list[str]:
         """Stop every node cleanly; kills those that do not stop, and returns their names."""

@@ -9,6 +9,7 @@ import msgspec
 from checkers.api import Context
 from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
+from harness.targets.reference import effective
 from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
@@ -17,13 +18,20 @@ OK_SHARE_OF_SCRIPT_MIN = 0.03  # of a schedule's, which may be full of faults fr
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
-NO_LOSS = ("S6", "S9", "S9b", "S10", "S11")
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 MOVERS = 2  # of the workload offsets
 THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
 SPARES = 2  # brokers that the registration workload owns
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
+# The claims that a run is there for: of all runs, and of those of each workload.
+PURPOSE: dict[str, tuple[str, ...]] = {
+    "": ("S13",),
+    "queue": ("S6", "S11", "S12"),
+    "lock": ("L1",),
+    "registration": ("S1",),
+    "offsets": ("O1",),
+}
 
 
 Ending = Literal["current", "each-replica"]
@@ -92,7 +100,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             if node.broker_set and not node.spare:
                 sets.setdefault(node.broker_set, []).append(node.name)
         return Context(
+            settings=effective(self.settings()),
             profile=self.profile,
+            by_hand=tuple(sorted(self.keys)),
             timing=self.timing,
             target=self.target,
             ok_ops_min=self._ok_ops_min(),
@@ -101,9 +111,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
-            suspended=self.suspended(),
             has_ids=not lacks_ids(self.target),
+            purpose=tuple(
+                dict.fromkeys(
+                    c for w in ("", *self.workload) if self.busy(w) for c in PURPOSE.get(w, ())
+                )
+            ),
         )
+
+    @property
+    def elects(self) -> bool:
+        """Whether another replica can be made master by order at the end."""
+        return self.replicas > 1 and not lacks_ids(self.target)
 
     @property
     def loses_power(self) -> bool:
@@ -123,24 +142,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         usual = HEARTBEAT_S[self.timing]
         return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
 
-    def suspended(self) -> tuple[str, ...]:
-        """Claims that this run's faults suspend: nothing is promised of what no disk had synced.
-
-        A replica that answered before it synced and then lost power has less than it said, and may
-        be elected all the same, since whoever knows better may be away.
-
-        No other fault suspends anything. Leases, time-outs and catch-up limits are counted on
-        monotonic clocks, so a wall clock may show what it likes; a disk that takes nothing, or
-        syncs slowly, may keep a node from promising, never from what it promised; a slow way is a
-        slow network. What they take is liveness, while they last.
-        """
-        synced = self.settings().sync_flush or self.keys.get(FLUSH) == "SYNC_FLUSH"
-        return NO_LOSS if self.loses_power and not synced else ()
-
     def busy(self, workload: str) -> bool:
         """Whether a workload's clients have anything to do. The schedule of a run may leave them
-        idle; then nothing is to be judged of what they did."""
-        return not self.scripted or bool(self.scheduled.get(workload))
+        idle; then nothing is to be judged of what they did. The probes of every run always do."""
+        return not (workload and self.scripted) or bool(self.scheduled.get(workload))
 
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:

@@ -4,9 +4,11 @@
         assert maxq.run(workload="queue", nemesis=["kill", "readdress"], time_limit="20s")
 
 What comes back is true only if the run is valid; unknown is a failure as well, since nothing is
-proved, unless the test says `allow_unknown=True`. A test that fails ends with a section for each of
-its runs: the verdict, what was found, the run's folder, and the command that repeats it. Wrong
-arguments raise, and name the nearest right ones.
+proved, unless the test says `allow_unknown=True`. What a profile does not promise breaks nothing
+and is measured (`.lost`, `.measured`); `fail_on="loss"` fails on it all the same.
+
+A test that fails ends with a section for each of its runs: the verdict, what was found, the run's
+folder, and the command that repeats it. Wrong arguments raise, and name the nearest right ones.
 
 What an argument does not say is taken from `--maxq-env`, `--maxq-seed`, `--maxq-store`, then from
 `maxq_env`, `maxq_seed`, `maxq_store` of the ini file, then from `maxq test`. Run folders are under
@@ -30,7 +32,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from checkers.api import Anomaly
+    from checkers.api import Anomaly, Status
     from harness.runs import Judged
 
 TOLD_MAX = 2  # stories of one name
@@ -92,74 +94,82 @@ def _embedding() -> "ModuleType":
 
 
 class Outcome:
-    """A judged run. True if it is valid; if it is unknown, only where the test allows that.
+    """A judged run. True if it is valid; if it is unknown, only where the test allows that; and
+    false where something was measured that the test asked to fail on.
 
-    `valid` is True, False or "unknown"; `run` the run's folder, `report` the page in it; `repeat`
-    the command that repeats it; `anomalies` what was found, each with its story, and `found` how
-    many of each; `claims` the verdict on each claim.
+    `valid` is True, False or "unknown"; `claims` what became of each claim: kept, broken, not
+    promised, no occasion, or not judged. `promised` are the claims that the run's settings make,
+    `lost` how many acknowledged messages were lost of `acknowledged`, promised or not, and
+    `measured` what was found, by name, of claims that are not promised. `anomalies` is what breaks
+    a claim, each with its story, and `found` how many of each. `run` is the run's folder, `report`
+    the page in it; `repeat` the command that repeats it.
     """
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
+        from checkers import summary
+
+        results = judged.results
         self.allow_unknown = allow_unknown
-        self.valid: bool | Literal["unknown"] = judged.results.valid
+        self.valid: bool | Literal["unknown"] = results.valid
+        self.headline: str = summary.headline(results, judged.context)
+        self.advice: tuple[str, ...] = results.advice
         self.run: Path = judged.stored.path
         self.report: Path | None = judged.report
-        self.repeat: str = judged.options.command()
+        self.repeat: str = judged.repeat
         self.commit: str = judged.commit
         self.trouble: Exception | None = judged.trouble
-        self.anomalies: tuple[Anomaly, ...] = tuple(
-            a for v in judged.results.verdicts for a in v.anomalies
+        self.failed_on: Mapping[str, int] = judged.failed_on
+        self.lost, self.acknowledged = summary.lost_of(results)
+        self.measured: Mapping[str, int] = summary.measured_names(results.claims)
+        self.anomalies: tuple[Anomaly, ...] = results.broken
+        self.claims: Mapping[str, Status] = {c: r.status for c, r in results.claims.items()}
+        self.promised: tuple[str, ...] = tuple(
+            claim for claim, status in self.claims.items() if status != "not promised"
         )
         # Of one name only so many are told; the checker counted them all.
-        self.found: dict[str, int] = {}
-        for v in judged.results.verdicts:
-            for a in v.anomalies:
-                key, told = f"{a.claim} {a.name}", len([o for o in v.anomalies if o.name == a.name])
-                self.found[key] = max(told, v.counts.get(a.name, 0))
-        self.claims: Mapping[str, bool | Literal["unknown"]] = judged.results.to_json()["claims"]
-        self.doubts: tuple[str, ...] = tuple(
-            f"{v.checker}: {v.reason}" for v in judged.results.verdicts if v.valid == "unknown"
-        )
+        self.found: dict[str, int] = {
+            f"{claim} {name}": count
+            for claim, ruling in results.claims.items()
+            if ruling.status == "broken"
+            for name, count in ruling.found.items()
+        }
 
     def __bool__(self) -> bool:
-        return self.trouble is None and (
-            self.valid is True or (self.valid == "unknown" and self.allow_unknown)
+        return (
+            self.trouble is None
+            and not self.failed_on
+            and (self.valid is True or (self.valid == "unknown" and self.allow_unknown))
         )
 
     def __repr__(self) -> str:
-        return f"<maxq {self.verdict}>"
-
-    @property
-    def verdict(self) -> str:
-        """The verdict in a line."""
-        if self.valid is True:
-            return "valid"
-        if self.valid is False:
-            return f"INVALID: {', '.join(f'{name} ({n})' for name, n in self.found.items())}"
-        more = "allowed here" if self.allow_unknown else "a failure, as nothing is proved"
-        return f"unknown ({more})"
+        return f"<maxq {self.headline}>"
 
     def told(self) -> str:
         """All there is to say of it, for people."""
-        lines = [f"verdict: {self.verdict}"]
+        lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
         if self.trouble is not None:
             lines.append(f"trouble: {type(self.trouble).__name__}: {self.trouble}")
-        lines += self.doubts if self.valid == "unknown" else ()
-        if self.valid == "unknown" and not self.allow_unknown:
-            lines.append("maxq.run(..., allow_unknown=True) takes an unknown verdict for a pass")
+        if self.failed_on:
+            found = ", ".join(f"{n} {name}" for name, n in self.failed_on.items())
+            lines.append(f"fails on what was measured, as asked by fail_on: {found}")
+        if self.valid == "unknown":
+            how = "is allowed here" if self.allow_unknown else "fails; allow_unknown=True passes it"
+            lines.append(f"an unknown verdict {how}")
         lines += self._stories()
         lines += [f"run:     {self.run}", f"repeat:  {self.repeat}", f"commit:  {self.commit}"]
         lines += [f"report:  {self.report}"] if self.report is not None else []
         return "\n".join(lines)
 
     def _stories(self) -> Iterator[str]:
-        by_name: dict[str, list[Anomaly]] = {}
+        by_name: dict[tuple[str, str], list[Anomaly]] = {}
         for anomaly in self.anomalies:
-            by_name.setdefault(anomaly.name, []).append(anomaly)
-        for name, found in sorted(by_name.items(), key=lambda e: (not e[0].startswith("lost"), e)):
+            by_name.setdefault((anomaly.claim, anomaly.name), []).append(anomaly)
+        for (claim, name), found in sorted(
+            by_name.items(), key=lambda e: (not e[0][1].startswith("lost"), e[0])
+        ):
             for anomaly in found[:TOLD_MAX]:
-                yield f"\n{anomaly.claim} {name}\n  {anomaly.story}"
-            more = self.found[f"{found[0].claim} {name}"] - TOLD_MAX
+                yield f"\n{claim} {name}\n  {anomaly.story}"
+            more = self.found.get(f"{claim} {name}", 0) - TOLD_MAX
             if more > 0:
                 yield f"\n... and {more} more {name}"
         if by_name:
@@ -194,6 +204,7 @@ class MaxQ:
         base_image: str | None = None,
         store: Path | str | None = None,
         allow_unknown: bool = False,
+        fail_on: str = "",
         **strange: object,
     ) -> Outcome:
         """Perform a run and judge it. Arguments are those of `maxq test`, and so are defaults.
@@ -204,6 +215,8 @@ class MaxQ:
             env: auto, docker, local or simulated.
             store: where the run's folder goes.
             allow_unknown: whether an unknown verdict passes.
+            fail_on: ``loss``, ``stale`` or ``any``: fail also on what the settings do not promise
+                against.
 
         Raises:
             ValueError, TypeError: an argument is wrong; names the nearest right ones.
@@ -214,16 +227,16 @@ class MaxQ:
         embedding = _embedding()
         given = {k: v for k, v in locals().items()
                  if k in embedding.ARGUMENTS and v is not None}  # fmt: skip
-        embedding.refuse(strange, [*embedding.ARGUMENTS, "store", "allow_unknown"])
+        embedding.refuse(strange, [*embedding.ARGUMENTS, "store", "allow_unknown", "fail_on"])
         given.setdefault("env", self._chosen("env"))
         given.setdefault("seed", self._chosen("seed"))
         live = self._item.config.getoption("capture") == "no"
         folder = Path(store) if store is not None else self._folder()
-        judged, interrupted = embedding.perform(given, folder, quiet=not live)
+        judged, interrupted = embedding.perform(given, folder, quiet=not live, fail_on=fail_on)
         outcome = Outcome(judged, allow_unknown=allow_unknown)
         self.runs.append(outcome)
         if interrupted:
-            raise KeyboardInterrupt(f"maxq: interrupted; {outcome.verdict}, run {outcome.run}")
+            raise KeyboardInterrupt(f"maxq: interrupted; {outcome.headline}, run {outcome.run}")
         return outcome
 
     def _chosen(self, name: str) -> str | None:

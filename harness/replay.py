@@ -160,6 +160,4 @@ def with_seed(script: Schedule, seed: int) -> Schedule:
 
 def signatures(judged: Judged) -> Sequence[str]:
     """What a run showed: its anomalies, each kind once; not what is only measured."""
-    broken = [v for v in judged.results.verdicts if v.valid is False]
-    found = [a.signature for v in broken for a in v.anomalies]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(a.signature for a in judged.results.broken))

@@ -22,14 +22,15 @@ import msgspec
 from rich.console import Console
 from rich.status import Status
 
-from checkers import runner
+from checkers import runner, summary
+from checkers.api import Context
 from checkers.recovery import Recovery, recoveries
 from checkers.runner import Results
-from harness import doctor, source, worlds
+from harness import doctor, judging, source, worlds
 from harness.composition import MAKERS as WORKLOADS
 from harness.faults import MAKERS as FAULTS
-from harness.faults import NO_FAULT, PARTITION_CLIENTS
-from harness.judging import absent, judge
+from harness.faults import NO_FAULT, NOT_IN_ALL
+from harness.judging import absent
 from harness.options import Options
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
@@ -38,6 +39,7 @@ from harness.schedule.past import as_performed, as_recorded
 from harness.targets.reference import PROFILES
 from harness.targets.rocketmq.releases import excluded
 from harness.worlds import Around, run_in_world
+from histories.grounds import RUN
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
 
@@ -49,7 +51,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     `trouble` is what went wrong besides, of our own. `report` is where the report is;
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
-    faults where `stored.history` holds only a part.
+    faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
+    is 1 (`checkers.summary.FAIL_ON`).
     """
 
     stored: StoredRun
@@ -59,11 +62,22 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     report: Path | None = None
     unreported: Exception | None = None
     measured: tuple[Recovery, ...] | None = None
+    fail_on: str = ""
 
     @property
     def recoveries(self) -> Sequence[Recovery]:
         """How long it took after each fault until messages were taken again."""
         return recoveries(self.stored.history) if self.measured is None else self.measured
+
+    @property
+    def context(self) -> Context:
+        """What the checkers were told."""
+        return judging.context_of(self.options, ended=self.stored.report.complete)
+
+    @property
+    def failed_on(self) -> dict[str, int]:
+        """The measured anomalies that `fail_on` names."""
+        return summary.fails_on(self.results, self.fail_on)
 
     @property
     def absent(self) -> Sequence[str]:
@@ -78,7 +92,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def exit_code(self) -> int:
         """A violation is told before a failure of ours, and that before any other verdict."""
-        return runner.exit_code([self.results.valid], crashed=self.trouble is not None)
+        valid = False if self.failed_on else self.results.valid
+        return runner.exit_code([valid], crashed=self.trouble is not None)
 
     @property
     def commit(self) -> str:
@@ -90,7 +105,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     def save(self, *, whole: bool) -> None:
         """Store the verdict; `whole`: the history as a table as well."""
         run = Run(self.stored.path)
-        results = {**self.results.to_json(), "repeat": self.repeat}
+        said = summary.headline(self.results, self.context)
+        results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:
@@ -115,6 +131,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return Evidence(
             history=self.stored.history,
             results=self.results,
+            context=self.context,
             options=self.options,
             config=self.stored.config,
             run=str(self.stored.path),
@@ -139,7 +156,7 @@ def options_from(given: Mapping[str, Any]) -> Options:
     simulated = known["environment"] == "simulated"
     # On real machines power is lost only where it is asked for by name: it takes root, and brokers
     # that sync before they answer.
-    left_out = {PARTITION_CLIENTS} if simulated else {PARTITION_CLIENTS, "power"}
+    left_out = NOT_IN_ALL if simulated else NOT_IN_ALL | {"power"}
     possible = sorted(FAULTS.keys() - left_out)
     asked = flat(known["nemesis"])
     faults = possible if "all" in asked else asked
@@ -263,7 +280,7 @@ def judge_stored(path: Path, *, allow_truncated: bool = False) -> Judged:
     """
     stored = open_run(path, allow_truncated=allow_truncated)
     options = options_of(stored)
-    return Judged(stored=stored, options=options, results=judge(options, stored.history))
+    return Judged(stored=stored, options=options, results=judging.judge_stored(options, stored))
 
 
 def options_of(stored: StoredRun) -> Options:
@@ -345,7 +362,8 @@ class Progress:
         """An operation, or a moment without one."""
         if op is not None:
             self._counts["faults" if not op.is_client else op.type] += 1
-            if not op.is_client and (op.error or isinstance(op.value, dict)):
+            of_nemesis = not op.is_client and op.process != RUN
+            if of_nemesis and (op.error or isinstance(op.value, dict)):
                 self.say(f"{now_ns / 1e9:7.2f} s  {op.f}: {told(op)}")
         if self._first_ns is None:
             self._first_ns = now_ns

@@ -13,16 +13,18 @@ how many clean ones make it good follows from how often the bad end is bad.
 
 import math
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
+from checkers.names import signatures as signatures_found
 from checkers.ruling import late_harness
-from checkers.runner import claim_verdicts
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost
 from harness.journal import append, resumed
+from harness.judging import every_checker
 from harness.replay import Rate, options_for, signatures
 from harness.report.measures import kinds, quantile
 from harness.runs import Judged, run_test
@@ -104,7 +106,7 @@ def scenario_of(name: str) -> Scenario:
     """A scenario by its name, or a schedule's file that says what it is known to show.
 
     Raises:
-        ScheduleError: there is none.
+        ScheduleError: there is none, or it is known to show what no checker finds.
     """
     path = FOLDER / f"{name}.jsonl"
     if not path.exists():
@@ -114,7 +116,23 @@ def scenario_of(name: str) -> Scenario:
     script = read(path)
     if script.header.known is None:
         raise ScheduleError(f"{path}: its header does not say what it is known to show")
+    wrong = complaint(script.header.known)
+    if wrong:
+        raise ScheduleError(f"{path}: {wrong}")
     return Scenario(path.stem, script, script.header.known)
+
+
+def complaint(known: Known) -> str:
+    """What of `shows` no checker can find, so that every run would be clean; empty if all can be
+    found."""
+    checkers = [f"{checker.name}:" for checker in every_checker()]
+    for shown in known.shows:
+        checker, colon, _ = shown.partition(":")
+        word, there = (checker + colon, checkers) if colon else (shown, signatures_found())
+        if word not in there:
+            [nearest] = get_close_matches(word, there, n=1, cutoff=0.0)
+            return f"it is known to show {shown!r}, which no checker finds; nearest: {nearest!r}"
+    return ""
 
 
 def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
@@ -147,8 +165,8 @@ def _unjudged(judged: Judged, known: Known) -> str:
     if not all("/" in one for one in known.shows):  # counts need no verdict
         return ""
     claims = {one.partition("/")[0] for one in known.shows}
-    said = claim_verdicts(judged.results)
-    unknown = all(said.get(claim, "unknown") == "unknown" for claim in claims)
+    said = judged.results.claims
+    unknown = all(c not in said or said[c].status == "not judged" for c in claims)
     return f"nobody could judge {', '.join(sorted(claims))}" if claims and unknown else ""
 
 

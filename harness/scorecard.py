@@ -5,40 +5,41 @@ then drawn ones, of the same seeds for all. What a run showed is a line of a jou
 command that was cut off, or whose budget was spent, goes on. Lines of equal battery, release and
 profile are together a cell; the order of work is such that all cells fill at one pace.
 
-Every claim is judged in every profile, as if it were promised; a table says where it is not.
+Every claim is looked at in every profile, promised or measured; a table says where it is not
+promised.
 """
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from statistics import median
 from typing import Literal
 
 import msgspec
 
-from checkers.claims import CLAIMS
+from checkers.api import Ruling
+from checkers.claims import unmade
 from checkers.recovery import Recovery
 from checkers.ruling import late_harness
 from harness import source
 from harness.deployment import SetupFailed
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable
 from harness.journal import append, resumed
-from harness.judging import absent, judge
-from harness.options import Options
 from harness.replay import Rate, options_for
 from harness.report.measures import kinds, quantile
 from harness.runs import Judged, run_test
 from harness.schedule.draw import draw
 from harness.schedule.factors import possible, row_of
 from harness.schedule.items import SEND, Schedule, digest_of, read
-from harness.targets.api import Profile
+from harness.targets.api import Profile, Settings, Topology
+from harness.targets.reference import effective
 from harness.workers import workers
 from harness.worlds import Around, capabilities_of
 
 BATTERY = Path(__file__).parent / "schedule" / "battery"
 JOURNAL = "journal.jsonl"
-STRICT: Profile = "P-SAFE"  # under which every claim is promised
 FAILED_MAX = 2  # runs of one schedule that do not come up, until it is left
 DRAWN_LENGTH_MS = 60_000
 LATENCY = {"one_sender": 1, "sixteen_senders": 16}  # schedules that measure it: of how many
@@ -114,17 +115,15 @@ def measure(job: Job, folder: Path) -> Entry:
 
 
 def told(entry: Entry, judged: Judged) -> Entry:
-    """What a run says, judged as if everything were promised."""
-    history = judged.stored.history
-    strict = msgspec.structs.replace(judged.options, profile=STRICT)
-    results = judge(strict, history)
+    """What a run says; of claims that its profile does not make, what was measured."""
+    history, results = judged.stored.history, judged.results
     sends = next((k.latencies() for k in kinds(history) if k.f == SEND), [])
     p50, p99 = quantile(sends, 0.5), quantile(sends, 0.99)
     return msgspec.structs.replace(
         entry,
-        claims=_claims(strict, results.to_json()["claims"]),
-        absent=tuple(absent(strict)),
-        found=tuple(sorted({a.signature for v in results.verdicts for a in v.anomalies})),
+        claims={claim: _came(ruling) for claim, ruling in results.claims.items()},
+        absent=tuple(judged.absent),
+        found=tuple(sorted({a.signature for a in (*results.broken, *results.measured)})),
         acknowledged=history.totals[SEND, "ok"],
         p50_ms=None if p50 is None else p50 / 1e6,
         p99_ms=None if p99 is None else p99 / 1e6,
@@ -135,14 +134,12 @@ def told(entry: Entry, judged: Judged) -> Entry:
     )
 
 
-def _claims(options: Options, verdicts: dict[str, object]) -> dict[str, Came]:
-    suspended = options.suspended()
-    words: dict[object, Came] = {True: "kept", False: "broken"}
-    return {
-        claim: words.get(valid, "unknown")
-        for claim, valid in verdicts.items()
-        if claim not in suspended
-    }
+def _came(ruling: Ruling) -> Came:
+    """What a claim came to, promised or not."""
+    if ruling.status == "broken" or ruling.measured:
+        return "broken"
+    kept = ruling.status == "kept" or (ruling.status == "not promised" and ruling.occasions)
+    return "kept" if kept else "unknown"
 
 
 def _recoveries(found: Sequence[Recovery]) -> dict[str, list[float | None]]:
@@ -271,6 +268,12 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
     shown_by: Job | None = None
 
 
+@cache
+def settings_of(profile: Profile) -> dict[str, str]:
+    """The effective settings of a profile."""
+    return effective(Settings(topology=Topology(), profile=profile))
+
+
 def cell(entries: Sequence[Entry], claim: str, target: str, profile: Profile) -> Cell:
     """Put the runs of a cell together."""
     mine = [e for e in entries if (e.job.target, e.job.profile) == (target, profile)]
@@ -278,7 +281,7 @@ def cell(entries: Sequence[Entry], claim: str, target: str, profile: Profile) ->
     came = [e.claims.get(claim) for e in said]
     broken = [e for e in said if e.claims.get(claim) == "broken"]
     rate = Rate(len(broken), came.count("broken") + came.count("kept"))
-    promised = any(c.id == claim and profile in c.profiles for c in CLAIMS)
+    promised = not unmade(claim, settings_of(profile), power_lost=False)
     found = sorted({s for e in broken for s in e.found if s.partition("/")[0] == claim})
     if broken:
         shown_by = broken[0].job

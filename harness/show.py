@@ -1,19 +1,22 @@
 """A verdict as it is printed: for people, or as JSON."""
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 import click
 import msgspec
 
-from checkers.api import Anomaly
+from checkers import summary
+from checkers.api import Anomaly, Context, Ruling
 from checkers.faults import faults
 from checkers.recovery import Recovery
 from checkers.runner import Results
 from histories.store import StoredRun
 
 SHOWN_MAX = 3  # findings of one name that are told on the terminal
+WIDTH = 100
 
 
 class Shown(Protocol):
@@ -24,6 +27,12 @@ class Shown(Protocol):
 
     @property
     def results(self) -> Results: ...
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def failed_on(self) -> dict[str, int]: ...
 
     @property
     def recoveries(self) -> Sequence[Recovery]: ...
@@ -45,41 +54,78 @@ class Shown(Protocol):
 
 
 def show(judged: Shown, *, as_json: bool) -> None:
-    """Print a verdict: for people, or the JSON of the design's section 5."""
+    """Print a verdict: for people, what they came for first; or JSON."""
     results = judged.results
-    anomalies = [a for v in results.verdicts for a in v.anomalies]
     if judged.unreported is not None:
         click.echo(f"the report is not written: {described(judged.unreported)}", err=True)
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
         return
-    for verdict in results.verdicts:
-        counts = ", ".join(f"{k} {v}" for k, v in verdict.counts.items())
-        click.echo(f"{verdict.checker}: {word(verdict.valid)}  {counts}".rstrip())
-        if verdict.reason:
-            click.echo(f"  {verdict.reason}")
+    click.echo(wrapped(f"verdict: {summary.headline(results, judged.context)}"))
+    for line in (*results.advice, *summary.notes(results, judged.context)):
+        click.echo(wrapped(f"  {line}"))
+    if judged.failed_on:
+        found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
+        click.echo(f"  exit 1, as asked by --fail-on: measured {found}")
+    show_anomalies([*results.broken, *results.measured])
+    click.echo("\nclaims:")
+    for line in claim_lines(results):
+        click.echo(line)
     if judged.absent:
-        click.echo(f"n/a on this target: {', '.join(judged.absent)}")
+        click.echo(f"  n/a on this target: {', '.join(judged.absent)}")
     show_recoveries(judged.recoveries)
-    show_anomalies(anomalies)
-    click.echo(f"\nverdict: {word(results.valid)}")
-    click.echo(f"run:     {judged.stored.path}")
+    click.echo(f"\nrun:     {judged.stored.path}")
     click.echo(f"repeat:  {judged.repeat}")
     click.echo(f"commit:  {judged.commit}")
     if judged.report is not None:
         click.echo(f"report:  {judged.report}")
 
 
+def claim_lines(results: Results) -> Iterator[str]:
+    """What became of every claim: a line each for those to be read, one for all that were kept."""
+    plain: dict[str, list[str]] = {}
+    for claim, ruling in summary.table(results):
+        if ruling.status in ("broken", "not judged") or ruling.measured:
+            shown = ruling.status.upper() if ruling.status == "broken" else ruling.status
+            yield f"  {shown:13}{claim:5}{_said(ruling)}"
+        else:
+            plain.setdefault(ruling.status, []).append(claim)
+    for status, claims in plain.items():
+        yield wrapped(f"  {status:13}{', '.join(claims)}", indent=15)
+
+
+def _said(ruling: Ruling) -> str:
+    found = ", ".join(f"{n:,} {name}" for name, n in ruling.found.items())
+    return f"measured: {found}; {ruling.why}" if ruling.measured else found or ruling.why
+
+
+def wrapped(text: str, indent: int = 9) -> str:
+    """A long line as several."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False,
+                         break_on_hyphens=False, drop_whitespace=True)  # fmt: skip
+
+
 def document(judged: Shown) -> dict[str, Any]:
     """What ``--json`` prints."""
-    plain = judged.results.to_json()
+    results = judged.results
+    plain = results.to_json()
+    lost, acknowledged = summary.lost_of(results)
     return {
         "run": str(judged.stored.path),
-        "valid": judged.results.valid,
-        "claims": [{"claim": claim, "valid": valid} for claim, valid in plain["claims"].items()],
+        "valid": results.valid,
+        "verdict": summary.headline(results, judged.context),
+        "advice": list(results.advice),
+        "lost": lost,
+        "acknowledged": acknowledged,
+        "measured": summary.measured_names(results.claims),
+        "claims": [
+            {"claim": claim, "status": r.status, "why": r.why, "found": r.found}
+            for claim, r in results.claims.items()
+        ],
         "absent": list(judged.absent),
         "verdicts": plain["verdicts"],
-        "anomalies": [a for v in plain["verdicts"] for a in v["anomalies"]],
+        "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
+        "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
         "repeat": judged.repeat,

@@ -87,8 +87,7 @@ def examine(script: Schedule, signature: str) -> Seen:
     values: list[int] = []
     story = ""
     begun = main_part(run.history)
-    broken = [v for v in run.results.verdicts if v.valid is False]  # and not only measured
-    for anomaly in (a for v in broken for a in v.anomalies):
+    for anomaly in run.results.broken:  # and not what is only measured
         found[anomaly.signature] = found.get(anomaly.signature, 0) + 1
         if anomaly.signature == signature and not story:
             story = anomaly.story

@@ -13,9 +13,11 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
+from checkers.api import Status
 from checkers.claims import CLAIMS
 from checkers.runner import Results
 from harness import source
@@ -52,8 +54,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one seed.
 
     `valid` is the verdict's (true, false, "unknown"), or "failed" where there was no verdict.
-    `judged` are the claims that were judged and hold; `found` the signatures of broken ones with
-    how often; `doubts` why claims could not be judged. `virtual_s` is how long the cluster lived,
+    `claims` is what became of each; `found` the signatures of broken ones with how often; `doubts`
+    why the run is unknown. `virtual_s` is how long the cluster lived,
     `cpu_s` what that took. `digest` is of the history, and `steps` of every step of the simulator
     where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
@@ -64,7 +66,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     valid: bool | str
     factors: dict[str, str] = {}
-    judged: tuple[str, ...] = ()
+    claims: dict[str, str] = {}
     found: dict[str, int] = {}
     doubts: tuple[str, ...] = ()
     error: str = ""
@@ -214,17 +216,13 @@ def _seen(folder: Path) -> dict[str, int]:
 
 def _told(run: Simulated, options: Options, told: Told) -> Told:
     results, totals = run.results, run.history.totals
-    found = Counter(a.signature for v in results.verdicts if v.valid is False for a in v.anomalies)
-    broken = {a.claim for v in results.verdicts for a in v.anomalies}
-    doubts = [f"{v.checker}: {v.reason}" for v in results.verdicts if v.reason]
-    promised = {c.id for c in CLAIMS if options.profile in c.profiles} - set(options.suspended())
-    held = [c for v in results.verdicts if v.valid is True for c in v.claims if c not in broken]
+    found = Counter(a.signature for a in results.broken)
     return msgspec.structs.replace(
         told,
         valid=results.valid,
         found=dict(sorted(found.items())),
-        judged=tuple(sorted(promised & set(held))),
-        doubts=tuple(doubts),
+        claims={claim: ruling.status for claim, ruling in results.claims.items()},
+        doubts=results.whys,
         ops=len(run.history.ops),
         acknowledged=totals["send", "ok"],
         virtual_s=round(run.virtual_ns / 1e9, 3),
@@ -303,7 +301,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
-        self.claims: Counter[str] = Counter()
+        self.claims: dict[str, Counter[str]] = {c.id: Counter() for c in CLAIMS}
         self.live = 0
         self.groups: dict[str, list[Told]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()
@@ -316,8 +314,9 @@ class Summary:
         """Count one seed."""
         word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
         self.verdicts[word] += 1
-        self.claims.update(told.judged)
-        self.live += set(told.judged) >= LIVE
+        for claim, status in told.claims.items():
+            self.claims.setdefault(claim, Counter())[status] += 1
+        self.live += all(told.claims.get(claim) == "kept" for claim in LIVE)
         self.doubts.update(d.partition(";")[0] for d in told.doubts)
         self.virtual_s += told.virtual_s
         self.cpu_s += told.cpu_s
@@ -326,6 +325,14 @@ class Summary:
         group = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
         if group:
             self.groups[" ".join(group)].append(told)
+
+    def by_claim(self) -> Iterator[str]:
+        """What became of each claim, as a table."""
+        statuses = get_args(Status)
+        yield f"{'claim':6}" + "".join(f"{status:>14}" for status in statuses)
+        for claim, counts in self.claims.items():
+            if counts:
+                yield f"{claim:6}" + "".join(f"{counts[status]:14}" for status in statuses)
 
     def due(self) -> bool:
         """Whether it is time to say how far the campaign has come."""
@@ -353,9 +360,7 @@ class Summary:
             more = f" and {len(seen) - SHOWN_SEEDS} more" if len(seen) > SHOWN_SEEDS else ""
             yield f"{len(seen):5}  {group}: seeds {seeds}{more}"
         yield "verdicts: " + ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
-        yield "claims judged and held: " + ", ".join(
-            f"{claim} {n}" for claim, n in sorted(self.claims.items())
-        )
+        yield from self.by_claim()
         for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):
             yield f"{count:5}  {doubt}"
         yield f"liveness reached: in {self.live} of {sum(self.verdicts.values())} seeds"

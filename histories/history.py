@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from histories.grounds import RUN
 from histories.op import Op, OpType
 from histories.text import TYPES
 
@@ -74,8 +75,15 @@ class History:
 
     @cached_property
     def nemesis(self) -> tuple[Op, ...]:
-        """Operations of every process that is not a client."""
-        return tuple(op for op in self.ops if not op.is_client)
+        """Operations of every process that is not a client, nor the run itself."""
+        return tuple(op for op in self.ops if not op.is_client and op.process != RUN)
+
+    @cached_property
+    def run(self) -> tuple[Op | None, Op | None]:
+        """The declaration with which the run began, and the operation that says that it ended
+        (``histories.grounds``); None where the history has none."""
+        ops = [op for op in self.ops if op.process == RUN]
+        return (ops[0] if ops else None), (ops[1] if len(ops) > 1 else None)
 
     @cached_property
     def totals(self) -> Counter[tuple[str, str]]:

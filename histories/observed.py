@@ -19,6 +19,8 @@ Three workloads have operations whose shapes are not a log's:
     acquire, renew, release   value: the key (int), a queue. `ok`: granted, prolonged, given back.
         `fail`: certainly not held by this process because of this operation. A process is one
         client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered).
+    probe      {"key", "value", "offset"}; ok the same: the message that a probe had sent, after the
+        last heal, was read back at its offset. Such sends have ``"probe": true`` in their ext.
     commit-place   [key, place]: the consumer group of process `key` has read so far. `ok`: its
         master has taken note. ext: ``broker``.
     fetch-place    key; ok: [key, place], 0 for none. ext: ``broker``.
@@ -45,10 +47,15 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-route",
 )
 AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
-AWAIT_RECOVERY, LATE_MS = "await-recovery", "late-ms"
+AWAIT_RECOVERY, LAST_LOOK, LATE_MS = "await-recovery", "last-look", "late-ms"
 # Of the nemesis, once all faults are over: no faults themselves.
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 COMMIT_PLACE, FETCH_PLACE = "commit-place", "fetch-place"
+# Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
+PROBE_READ = PROBED = "probe"
+PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy
+COPIED_NS = 30_000_000_000  # replicas copy places every 10 to 13 s, and as much again; hazard H17
+FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`

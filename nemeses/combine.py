@@ -1,7 +1,9 @@
 """Faults in an order: B strikes within a while of A's start or end.
 
 Chance seldom kills a slave three seconds after a partition has made it the only one in sync; such
-bugs need two faults, close together, in one order. Times are ns.
+bugs need two faults, close together, in one order. Where the heal of one comes due while the other
+one is in force, whose heal goes before it, it comes right after that (`nemeses.heals`): a node that
+is killed under a cut is started when the cut is healed. Times are ns.
 """
 
 from random import Random
@@ -11,6 +13,7 @@ from harness.cluster import FaultPackage
 from harness.generators import lift
 from histories.op import Op
 from nemeses.fault import QUIET_NS, Ask, Fault, pace
+from nemeses.heals import place
 
 WINDOW_NS = 20_000_000_000
 ROUNDS = 12  # each drawn by itself, before the schedule repeats
@@ -55,15 +58,21 @@ def ordered(
     steps: list[tuple[int, Ask]] = []
     for number in range(ROUNDS):
         steps += _round(first, second, number, rng, window_ns=window_ns, quiet_ns=quiet_ns)
+    ends = sorted((second, first), key=_healed)
     return FaultPackage(
         name=f"{first.name}-then-{second.name}",
         needs=first.needs | second.needs,
         generator=pace(steps, quiet_ns),
-        final_generator=lift([dict(second.end), dict(first.end)]),
+        final_generator=lift([dict(fault.end) for fault in ends]),
         nemesis=Several(first, second),
         color=first.color,
         fs=first.fs | second.fs,
     )
+
+
+def _healed(fault: Fault) -> int:
+    """Which heal of the order ends it."""
+    return place(str(fault.end["f"]))
 
 
 def _round(
@@ -71,12 +80,11 @@ def _round(
 ) -> list[tuple[int, Ask]]:
     """One strike of each with its heal, as (wait, operation)."""
     after_ns = rng.choice((0, first.hold_ns)) + rng.randrange(window_ns)
-    moments: list[tuple[int, Ask]] = [
-        (0, first.rounds[number % len(first.rounds)][0]),
-        (first.hold_ns, first.end),
-        (after_ns, second.rounds[number % len(second.rounds)][0]),
-        (after_ns + second.hold_ns, second.end),
-    ]
+    spans = [(0, first.hold_ns, first), (after_ns, after_ns + second.hold_ns, second)]
+    moments = [(at, fault.rounds[number % len(fault.rounds)][0]) for at, _, fault in spans]
+    early, late = sorted(spans, key=lambda span: _healed(span[2]))
+    meanwhile = early[0] <= late[1] < early[1]
+    moments += [(early[1], early[2].end), (early[1] if meanwhile else late[1], late[2].end)]
     steps: list[tuple[int, Ask]] = []
     before_ns = -quiet_ns
     for at_ns, what in sorted(moments, key=lambda moment: moment[0]):

@@ -136,6 +136,14 @@ async def each(nodes: Sequence[str], do: Strike, otherwise: str) -> Outcome:
     return Ok(seen or {"nobody": {"holds": True, "reason": otherwise}})
 
 
+async def restart(cluster: ClusterView, node: str) -> Proof:
+    """Stop a node cleanly and start it at once."""
+    stopped = await cluster.stop(node)
+    started = await cluster.start(node)
+    seen = {"stopped": stopped.seen, "started": started.seen, **stopped.forced}
+    return Proof(stopped.holds and started.holds, seen)
+
+
 async def start_dead(cluster: ClusterView) -> Outcome:
     """Start every node that is down, whatever took it down. Spares are left alone."""
     dead = [n.name for n in cluster.nodes if not n.spare and not cluster.running(n.name)]

@@ -6,8 +6,14 @@ drops packets a probe from each source met nothing and the rule has caught packe
 heals all. Clients are left alone unless a kind asks. What one kind cannot strike now, for want of a
 master or a leader, is struck by halves instead; the completion names the kind that was done.
 
+Three cuts of four leave a majority of the controllers connected, and to it a replica of each broker
+set, of the SyncStateSet where there is one (`nemeses.majority`): halves and bridges are drawn again
+until they do, a ring spares the links of a drawn majority where no draw does so by itself, and a
+kind that isolates a node which is needed is replaced by halves. The fourth cut may be anything, as
+may every cut of the fault `partition-any`, which loses the majority as often as its draws do.
+
 The value of a completion maps each destination to ``{"holds", "from": {source: packets}, "kind",
-"reset", "role"}``.
+"reset", "majority", "role"}``; `majority` is whether the cut leaves one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +27,15 @@ from histories.op import Op
 from nemeses.bag import Bag
 from nemeses.fault import Fault
 from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
+from nemeses.majority import (
+    Layout,
+    Shape,
+    drawn,
+    layout_of,
+    majority_left,
+    some_majority,
+    spared,
+)
 from nemeses.nodes import told
 from nemeses.palette import band
 
@@ -28,6 +43,8 @@ CUT_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as d
 ROUNDS = 8  # how often each kind is in a schedule before that repeats
 START, STOP = "start-partition", "stop-partition"
 RESETS = (False, False, True)
+KEEPS = (True, True, True, False)  # whether a cut must leave a majority
+ANY = (False,)
 
 HALVES = "halves"
 ISOLATED: dict[str, Part] = {
@@ -43,6 +60,7 @@ LINKS: dict[str, tuple[Part, Part]] = {
 }
 RING, BRIDGE, CLIENTS = "majorities-ring", "bridge", "link-client-master"
 KINDS = (*ISOLATED, HALVES, RING, BRIDGE, *ONE_WAY, *LINKS)
+SHAPES: dict[str, Shape] = {HALVES: halves, RING: majorities_ring, BRIDGE: bridge}
 
 Aimed = tuple[Grudge, dict[str, Part]]  # the cut, and which parts the struck nodes play
 
@@ -69,13 +87,16 @@ class Partition:
     Args:
         cluster: whose machines.
         rng: the fault's own stream.
+        keeps: whether each cut must leave a majority, in any order.
     """
 
-    def __init__(self, cluster: ClusterView, rng: Random) -> None:
+    def __init__(self, cluster: ClusterView, rng: Random, keeps: Sequence[bool] = KEEPS) -> None:
         self._cluster = cluster
         self._rng = rng
         self._nodes = {n.name: n for n in cluster.nodes if not n.spare}
+        self._layout = layout_of(cluster.nodes)
         self._resets = Bag(rng, RESETS)
+        self._keeps = Bag(rng, keeps)
 
     async def open(self) -> None:
         """Nothing to prepare."""
@@ -90,13 +111,15 @@ class Partition:
     async def _strike(self, kind: str) -> Outcome:
         if kind not in (*KINDS, CLIENTS):
             return Fail(["no-such-partition", kind])
-        aimed = await self._aim(kind)
+        layouts = await self._layouts() if self._keeps.next() else []
+        aimed = await self._aim(kind, layouts)
         if aimed is None:
-            kind, aimed = HALVES, (halves(list(self._nodes), self._rng), {})
+            kind, aimed = HALVES, (self._shaped(HALVES, layouts) or {}, {})
         grudge, parts = aimed
         reset = self._resets.next()
         proofs = await self._cluster.cut(grudge, reset=reset)
-        return Ok(self._told(proofs, parts, kind=kind, reset=reset))
+        majority = bool(majority_left(grudge, self._layout))
+        return Ok(self._told(proofs, parts, kind=kind, reset=reset, majority=majority))
 
     def _told(
         self, proofs: Mapping[str, Proof], parts: Mapping[str, Part], **more: object
@@ -106,18 +129,38 @@ class Partition:
             for to, proof in proofs.items()
         }
 
-    async def _aim(self, kind: str) -> Aimed | None:
-        """What a kind means now; None if it means nothing."""
-        everybody = list(self._nodes)
-        if kind == HALVES:
-            return halves(everybody, self._rng), {}
+    async def _layouts(self) -> list[Layout]:
+        """What a cut must leave, the best first: members of the SyncStateSet, whatever replicas."""
+        playing = self._cluster.playing
+        members = [*await playing("master"), *await playing("sync-state-set-slave")]
+        return [self._layout.within(members), self._layout]
+
+    async def _aim(self, kind: str, layouts: Sequence[Layout]) -> Aimed | None:
+        """What a kind means now; None if it means nothing, or leaves none of the layouts."""
+        if kind in SHAPES:
+            grudge = self._shaped(kind, layouts)
+            return None if grudge is None else (grudge, {})
+        aimed = await (self._link(*LINKS[kind]) if kind in LINKS else self._against(kind))
+        if aimed is None or not layouts or any(majority_left(aimed[0], x) for x in layouts):
+            return aimed
+        return None
+
+    def _shaped(self, kind: str, layouts: Sequence[Layout]) -> Grudge | None:
+        """A cut that goes by no part, whoever the nodes are."""
+        everybody, rng = list(self._nodes), self._rng
+        if not layouts:
+            return SHAPES[kind](everybody, rng)
+        grudge = drawn(SHAPES[kind], everybody, rng, layouts)
+        if grudge is not None or kind == BRIDGE:
+            return grudge
+        group = some_majority(layouts[0], rng)
         if kind == RING:
-            return majorities_ring(everybody, self._rng), {}
-        if kind == BRIDGE:
-            return bridge(everybody, self._rng), {}
-        if kind in LINKS:
-            return await self._link(*LINKS[kind])
-        part = ISOLATED.get(kind, "master")
+            return spared(majorities_ring(everybody, rng), group)
+        return apart(group, [n for n in everybody if n not in group])
+
+    async def _against(self, kind: str) -> Aimed | None:
+        """A cut around one node."""
+        everybody, part = list(self._nodes), ISOLATED.get(kind, "master")
         victim = await self._one(part)
         if victim is None:
             return None
@@ -150,7 +193,12 @@ class Partition:
 
 
 def partition_fault(
-    cluster: ClusterView, rng: Random, *, clients: bool = False, cut_ns: int = CUT_NS
+    cluster: ClusterView,
+    rng: Random,
+    *,
+    clients: bool = False,
+    keeps: Sequence[bool] = KEEPS,
+    cut_ns: int = CUT_NS,
 ) -> Fault:
     """Cut in one way and heal, in all ways in turn.
 
@@ -158,6 +206,7 @@ def partition_fault(
         cluster: whose machines.
         rng: the fault's own stream.
         clients: whether clients are cut off from masters as well.
+        keeps: whether each cut must leave a majority, in any order: `KEEPS`, or `ANY` for no rule.
         cut_ns: how long a cut stays.
     """
     kinds = kinds_for(cluster.nodes, clients=clients)
@@ -169,6 +218,6 @@ def partition_fault(
         rounds=tuple(({"f": START, "value": kind},) for kind in drawn),
         hold_ns=cut_ns,
         end={"f": STOP, "value": None},
-        nemesis=Partition(cluster, rng),
+        nemesis=Partition(cluster, rng, keeps),
         color=band(START),
     )

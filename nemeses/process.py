@@ -4,7 +4,8 @@ The victim is chosen when the fault strikes, among the nodes that run and play o
 asked for at that moment: master, slave, leader of the controllers, and so on.
 `kill` ends it as SIGKILL does, `terminate`, of the fault stop, as SIGTERM does; both complete when
 its process is gone and its port refuses, and `start` brings it back on its store. `restart` ends it
-cleanly and starts it again at once, as an operator does who rolls out a setting. `pause` holds it
+cleanly and starts it again at once, as an operator does who rolls out a setting. A node that does
+not end when it is asked to is killed in the end; the completion says ``forced``. `pause` holds it
 as SIGSTOP does: it keeps its connections and its beliefs, and does not know when it goes on that
 time has passed.
 Names follow Jepsen's packages: kill, start; pause, resume.
@@ -14,10 +15,19 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.cluster import ClusterView, Part, Proof
+from harness.cluster import ClusterView, Part
 from harness.environments.api import Capability
 from nemeses.fault import Fault
-from nemeses.nodes import MAJORITY, MINORITY, ONE, Choice, NodeNemesis, resume_paused, start_dead
+from nemeses.nodes import (
+    MAJORITY,
+    MINORITY,
+    ONE,
+    Choice,
+    NodeNemesis,
+    restart,
+    resume_paused,
+    start_dead,
+)
 from nemeses.palette import band
 
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
@@ -83,13 +93,6 @@ def stop_fault(
 
 def restart_fault(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> Fault:
     """Stop processes cleanly and start them at once, one at a time; arguments as `kill_fault`."""
-
-    async def strike(node: str) -> Proof:
-        stopped = await cluster.stop(node)
-        started = await cluster.start(node)
-        seen = {"stopped": stopped.seen, "started": started.seen}
-        return Proof(stopped.holds and started.holds, seen)
-
     return Fault(
         name="restart",
         needs=frozenset({Capability.KILL, Capability.RESTART}),
@@ -99,7 +102,7 @@ def restart_fault(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> F
         nemesis=NodeNemesis(
             Choice(cluster, rng, parts),
             f="restart",
-            strike=strike,
+            strike=partial(restart, cluster),
             end=partial(start_dead, cluster),
         ),
         color=band("restart"),

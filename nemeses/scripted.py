@@ -20,8 +20,8 @@ acts are those of the other faults; what each takes in `args`:
     stop-disk-fault
     start-delay       ms: so much longer packets take from all other machines of nodes
     stop-delay
-    elect-master      replica: the set's replica of this number shall lead; refusable: to be
-                      refused is no failure
+    elect-master      replica: the set's replica of this number shall lead, or ``other``: one that
+                      does not; refusable: to be refused is no failure
     apply-ids         count: controllers are asked for so many broker ids, each of a set of its own
     order-election    of each victim, whether it can lead or not; nobody waits for what comes of it
 
@@ -47,7 +47,7 @@ from harness.cluster import ClusterView, Grudge, Part, Proof
 from harness.environments.api import CLIENT, Capability, Role
 from harness.schedule.items import EVERYBODY, Act, Who
 from histories.op import Op
-from nemeses.nodes import INSTEAD, told
+from nemeses.nodes import INSTEAD, restart, told
 
 NEEDS: dict[str, frozenset[Capability]] = {
     "kill": frozenset({Capability.KILL}),
@@ -83,7 +83,7 @@ AILMENTS = {
 }
 UNWRITABLE = frozenset({"frozen-disk", "full-disk"})
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
-REST = "rest"
+REST, OTHER = "rest", "other"
 CHOICES = {"ways": ("both", "in", "out"), "clients": ("both", "with", "against")}  # first: usual
 PATIENCE_S = 0.15  # of a cut's probes: their own packets, once caught, are the proof
 
@@ -237,7 +237,7 @@ class Scripted:
     # What is done.
 
     def _verb(self, f: str, args: dict[str, Any]) -> Callable[[str], Awaitable[Proof]]:
-        cluster, restart = self._cluster, bool(args.get("restart"))
+        cluster, anew = self._cluster, bool(args.get("restart"))
         verbs: dict[str, Callable[[str], Awaitable[Proof]]] = {
             "kill": cluster.kill,
             "terminate": cluster.stop,
@@ -245,11 +245,11 @@ class Scripted:
             "pause": cluster.pause,
             "resume": cluster.resume,
             "start": cluster.start,
-            "restart": self._restart,
+            "restart": partial(restart, cluster),
             "wipe": cluster.wipe,
             "order-election": cluster.order_election,
-            "change-ip": partial(cluster.change_ip, restart=restart),
-            "restore-ip": partial(cluster.restore_ip, restart=restart),
+            "change-ip": partial(cluster.change_ip, restart=anew),
+            "restore-ip": partial(cluster.restore_ip, restart=anew),
             "bump-clock": partial(
                 cluster.bump_clock,
                 offset_ms=int(args.get("offset_ms", 0)),
@@ -267,12 +267,6 @@ class Scripted:
             "stop-delay": cluster.stop_delay,
         }
         return verbs[f]
-
-    async def _restart(self, node: str) -> Proof:
-        stopped = await self._cluster.stop(node)
-        started = await self._cluster.start(node)
-        seen = {"stopped": stopped.seen, "started": started.seen}
-        return Proof(stopped.holds and started.holds, seen)
 
     async def _each(self, verb: Callable[[str], Awaitable[Proof]], nodes: Sequence[str]) -> "Told":
         """Do it to all at once."""
@@ -340,11 +334,15 @@ class Scripted:
     # Who leads.
 
     async def _elect(self, act: str, nodes: Sequence[str], args: dict[str, Any]) -> "Told":
-        number = int(args.get("replica", 0))
+        replica = args.get("replica", 0)
+        led = await self._cluster.playing("master") if replica == OTHER else ()
         sets: dict[str, list[str]] = {}
         for node in self._cluster.by_role(Role.BROKER):
-            sets.setdefault(node.broker_set, []).append(node.name)
-        chosen = [names[number % len(names)] for names in sets.values()]
+            sets.setdefault(node.broker_set, [])
+            if node.name not in led:
+                sets[node.broker_set].append(node.name)
+        number = 0 if replica == OTHER else int(replica)
+        chosen = [names[number % len(names)] for names in sets.values() if names]
         done = await self._each(self._cluster.elect, chosen)
         if not args.get("refusable"):
             return done

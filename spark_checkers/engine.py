@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from checkers.api import Checker, Context, Verdict
 from checkers.availability import Availability
-from checkers.durability import Durability
 from checkers.during import Attempts, served_in
+from checkers.grounds import Ticks, standing
 from checkers.keyed import Keyed
-from checkers.recovery import Losses, Recoveries, Recovery, cost_of, recovered
+from checkers.recovery import Recoveries, Recovery, recovered
 from checkers.ruling import unreadable
 from checkers.runner import Results, judged_by
 from histories.history import Breach, PartHistory
@@ -24,7 +24,7 @@ from spark_checkers.deal import Task, TaskId, deal
 from spark_checkers.events import Small, collect_ops, collect_small, joined
 from spark_checkers.rules import Rules, breaches_of
 
-RULES, RECOVERIES, LOSSES, ATTEMPTS = "rules", "recoveries", "losses", "attempts"
+RULES, RECOVERIES, ATTEMPTS, TICKS = "rules", "recoveries", "attempts", "grounds"
 Found = Mapping[TaskId, dict[Any, Any] | Exception]
 
 
@@ -105,13 +105,10 @@ class _Run:
         for checker in request.checkers:
             if isinstance(checker, Keyed):
                 self._prepare(checker.name, checker, history)
-        measures = any(isinstance(c, Availability) for c in request.checkers)
-        self._durable = any(isinstance(c, Durability) for c in request.checkers)
+        self._prepare(TICKS, Ticks(), history)
         if Recoveries().prepare(history, request.context):  # shown of every run that was struck
             self._prepare(RECOVERIES, Recoveries(), history)
-            if measures and not self._durable:
-                self._prepare(LOSSES, Losses(), history)
-        if measures:
+        if any(isinstance(c, Availability) for c in request.checkers):
             self._prepare(ATTEMPTS, Attempts(), history)
 
     def _prepare(self, name: str, check: Any, history: PartHistory) -> None:
@@ -148,24 +145,24 @@ class _Run:
 
         def judge(checker: Checker) -> Verdict:
             if isinstance(checker, Availability):
-                return self._available(checker, history, found, recoveries)
+                return self._available(checker, history, found)
             if isinstance(checker, Keyed):
                 return self._conclude(checker, history, found)
             return checker.check(history, self._request.context)
 
-        results = judged_by(self._request.checkers, breaches, judge)
+        context = self._request.context
+        known = self.tasks[TICKS].known
+        whole = standing(history, context, known, self._results(TICKS, found))
+        results = judged_by(self._request.checkers, context, breaches, whole, judge)
         return Judged(results, history, recoveries)
 
-    def _available(
-        self, checker: Availability, history: PartHistory, found: Found, recoveries: list[Recovery]
-    ) -> Verdict:
+    def _available(self, checker: Availability, history: PartHistory, found: Found) -> Verdict:
         try:
             of_queues = self._results(ATTEMPTS, found)
             sends = served_in(self.tasks[ATTEMPTS].known, of_queues)
         except HistoryError as error:
             return unreadable(checker, error)
-        cost = self._cost(found) if recoveries else None
-        return checker.check_measured(history, self._request.context, recoveries, cost, sends)
+        return checker.check_measured(history, self._request.context, sends)
 
     def _conclude(self, check: Keyed[Any, Any, Any], history: PartHistory, found: Found) -> Verdict:
         try:
@@ -177,10 +174,3 @@ class _Run:
 
     def _around(self, found: Found) -> dict[Any, Any]:
         return self._results(RECOVERIES, found) if RECOVERIES in self.tasks else {}
-
-    def _cost(self, found: Found) -> dict[int, int] | None:
-        try:
-            name = Durability.name if self._durable else LOSSES
-            return cost_of(self._small.history(), self._results(name, found))
-        except HistoryError:
-            return None

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from checkers.api import Anomaly, Verdict
+from checkers.api import Anomaly, Ruling, Verdict
 from checkers.runner import Results
 from harness.options import Options
 from harness.report.evidence import Evidence
@@ -23,7 +23,13 @@ def evidence(ops: list[Op], results: Results | None = None, **more: Any) -> Evid
     options = more.pop("options", Options(environment="simulated", seed=1))
     plain = {"config": {}, "run": "runs/x/y", "commit": "abc"}
     judged = results or Results(valid=True, verdicts=())
-    return Evidence(history=History(ops), results=judged, options=options, **{**plain, **more})
+    return Evidence(
+        history=History(ops),
+        results=judged,
+        context=options.context(),
+        options=options,
+        **{**plain, **more},
+    )
 
 
 def numbered(ops: list[Op]) -> list[Op]:
@@ -77,10 +83,12 @@ def hostile() -> Evidence:
     anomaly = Anomaly(
         claim=a, name=a, signature=a, ops=(7, 10**15), story=f"op 7 {a} op 99", detail={a: a}
     )
-    verdict = Verdict(
-        checker=a, claims=(a, "S6"), valid=False, anomalies=(anomaly,), counts={a: 1}, reason=a
+    rulings = (
+        Ruling(claim=a, status="broken", why=a, advice=a, found={a: 1}),
+        Ruling(claim="S6", status="not judged", why=a, advice=a),
     )
-    doubt = Verdict(checker="stats", claims=(), valid="unknown", reason=a)
+    verdict = Verdict(checker=a, rulings=rulings, anomalies=(anomaly,), counts={a: 1})
+    doubt = Verdict(checker="stats", gate=a)
     breach = Breach("W1", 3, a)
     return evidence(
         ops,

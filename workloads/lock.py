@@ -10,7 +10,8 @@ that decide alone are soon found out. Operations (`histories.observed`):
     release  key    ok: given back
 
 A process is one client, so a new process competes with what its predecessor may still hold.
-Claims: L1, L2.
+At the end each lock is handed over once: one client acquires it, another one tries to, the first
+gives it back, and the other one gets it. Claims: L1, L2.
 """
 
 import asyncio
@@ -25,7 +26,7 @@ from harness.client.session import QueueName
 from harness.cluster import ClusterView, Workload
 from harness.environments.api import Role
 from harness.generator import PENDING, Context, Generator, Step
-from harness.generators import each_thread
+from harness.generators import each_thread, reserve, time_limit
 from histories.observed import ACQUIRE, RELEASE, RENEW
 from histories.op import Op, Process
 
@@ -35,6 +36,7 @@ RENEWALS = 5  # a holder renews fewer times than this
 RENEW_GAP_NS = 1_000_000_000
 TRY_GAP_NS = 400_000_000  # between attempts, at the most
 SILENT_SHARE = 0.25  # of the holders, who never give back
+HAND_OVER_LEASES = 3  # that the last hand-over may take: of a holder before, of one of its own
 
 
 class Rival(msgspec.Struct, frozen=True):
@@ -76,6 +78,44 @@ class Rival(msgspec.Struct, frozen=True):
         return Rival(self.keys, next_ns, event.value, event.process, renewals, silent)
 
 
+class HandOver(msgspec.Struct, frozen=True):
+    """Two threads hand each of some locks from the first to the second, which gives it back."""
+
+    keys: tuple[int, ...]
+    step: int = 0  # of `STEPS`
+    next_ns: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        if not self.keys:
+            return None
+        second, f, _ = STEPS[self.step]
+        process = tuple(ctx.workers.values())[int(second)]
+        if not ctx.is_free(process):
+            return PENDING, self
+        time = max(ctx.time, self.next_ns)
+        return Op("invoke", process, f, self.keys[0], time=time), self
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.type == "invoke":
+            return self
+        *_, until_ok = STEPS[self.step]
+        if until_ok and event.type != "ok":  # a lease may have to run out first
+            return HandOver(self.keys, self.step, event.time + TRY_GAP_NS)
+        if self.step + 1 < len(STEPS):
+            return HandOver(self.keys, self.step + 1, event.time)
+        return HandOver(self.keys[1:], 0, event.time)
+
+
+# Whether the second of two threads does it, what it does, and whether until that has succeeded.
+STEPS = (
+    (False, ACQUIRE, True),
+    (True, ACQUIRE, False),
+    (False, RELEASE, False),
+    (True, ACQUIRE, True),
+    (True, RELEASE, False),
+)
+
+
 class Locker:
     """Performs one attempt at a broker of the key's set, chosen anew each time."""
 
@@ -107,7 +147,7 @@ class Locker:
 
 
 def lock_workload(
-    cluster: ClusterView, group: asyncio.TaskGroup, *, clients: int, seed: int
+    cluster: ClusterView, group: asyncio.TaskGroup, *, clients: int, seed: int, lease_ms: int
 ) -> Workload:
     """Make the workload.
 
@@ -116,6 +156,7 @@ def lock_workload(
         group: the run's tasks.
         clients: threads that compete.
         seed: of the clients' choices.
+        lease_ms: how long a broker keeps a lock for a client that is silent.
     """
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
     keys = [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
@@ -124,11 +165,13 @@ def lock_workload(
         session = LockSession(CONSUMER_GROUP, cluster.dial, group)
         return Locker(cluster, session, keys, Random(f"{seed}/lock/{thread}"))
 
+    pairs = [tuple(range(len(keys)))[n :: clients // 2] for n in range(clients // 2)]
+    hand_over = reserve(*((2, HandOver(pair)) for pair in pairs))
     return Workload(
         name="lock",
         threads=clients,
         generator=each_thread(Rival(len(keys))),
-        final_generator=None,
+        final_generator=time_limit(HAND_OVER_LEASES * lease_ms * 1_000_000, hand_over),
         client=client,
         topics={},
     )

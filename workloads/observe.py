@@ -32,10 +32,14 @@ from histories.observed import (
     RouteView,
     encoded,
 )
-from histories.op import Op
+from histories.op import Op, Process
 from reference.records import RemoteProtocolError
+from reference.wire.codes import ResponseCode, response_name
 
 THREADS = 4  # one that waits for a node which does not answer holds up no other
+ASKED_MAX = 8  # times that a question is put at the end
+AGAIN_NS = 500_000_000  # later
+NOT_LEADER = response_name(ResponseCode.CONTROLLER_NOT_LEADER)  # that is an answer as well
 GAP_NS = 120_000_000  # between questions: each of seven nodes is asked about once a second
 QUESTIONS = {
     Role.CONTROLLER: OBSERVE_CONTROLLER,
@@ -61,6 +65,49 @@ class Rounds(msgspec.Struct, frozen=True):
 
     def update(self, ctx: Context, event: Op) -> Generator:
         return self
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """Questions, each until it is answered, `ASKED_MAX` times at the most: what a verdict rests on
+    must not be missing for want of one packet. `tried` counts how often each was put; `asking` is
+    who puts which."""
+
+    left: tuple[tuple[str, str], ...]  # f, node
+    tried: tuple[int, ...] = ()
+    asking: tuple[tuple[Process, int], ...] = ()  # process, position in `left` and `tried`
+    next_ns: tuple[int, ...] = ()
+
+    def op(self, ctx: Context) -> Step | None:
+        tried = self.tried or (0,) * len(self.left)
+        next_ns = self.next_ns or (0,) * len(self.left)
+        busy = {at for _, at in self.asking}
+        due = [at for at, n in enumerate(tried) if n < ASKED_MAX and at not in busy]
+        if not due:
+            return (PENDING, self) if busy else None
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        at = min(due, key=lambda at: (next_ns[at], at))
+        f, node = self.left[at]
+        time = max(ctx.time, next_ns[at])
+        op = Op("invoke", process, f, {"node": node}, time=time)
+        tried = (*tried[:at], tried[at] + 1, *tried[at + 1 :])
+        asking = (*self.asking, (process, at))
+        return op, Answered(self.left, tried, asking, next_ns)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        at = next((at for process, at in self.asking if process == event.process), None)
+        if at is None or event.type == "invoke":
+            return self
+        asking = tuple(a for a in self.asking if a[1] != at)
+        over = event.type == "ok" or NOT_LEADER in (event.error or ())
+        tried = ASKED_MAX if over else self.tried[at]
+        return Answered(
+            self.left,
+            (*self.tried[:at], tried, *self.tried[at + 1 :]),
+            asking,
+            (*self.next_ns[:at], event.time + AGAIN_NS, *self.next_ns[at + 1 :]),
+        )
 
 
 class Logs(msgspec.Struct, frozen=True):
@@ -195,7 +242,7 @@ def observe_workload(
         generator=delay(GAP_NS, Rounds(asked)),
         final_generator=concat(
             once({"f": AWAIT_LEVEL, "value": None}),
-            *(synchronize(limit(len(part), Rounds(part))) for part in (replicas, others)),
+            *(synchronize(Answered(part)) for part in (replicas, others)),
             synchronize(Logs(brokers)),
         ),
         client=client,

@@ -8,7 +8,9 @@ place of any key of the thread. Operations (`histories.observed`):
     commit-place   [key, place]   ok: the master has taken note
     fetch-place    key            ok: [key, place], 0 for none
 
-Brokers copy places from their master every few seconds, not with the log. Claim: O1.
+Brokers copy places from their master every few seconds, not with the log. At the end each client
+commits once more; then nothing happens for longer than that takes, another replica is made master,
+and each asks for its place. Claim: O1.
 """
 
 import asyncio
@@ -22,13 +24,15 @@ from harness.client.session import QueueName, RouteBook
 from harness.cluster import ClusterView, Workload
 from harness.environments.api import Role
 from harness.generator import PENDING, Context, Generator, Step
-from harness.generators import each_thread
-from histories.observed import COMMIT_PLACE, FETCH_PLACE
+from harness.generators import each_thread, reserve, time_limit
+from histories.observed import COMMIT_PLACE, FETCH_PLACE, FINAL
 from histories.op import Op
 
 TOPIC = "maxq-offsets"
 QUEUES = 2  # of each broker set
 GAP_NS = 400_000_000
+LAST_PLACE = 1_000_000  # beyond all that a run commits before
+LAST_NS = 20_000_000_000  # that a last commit, or question, may take
 FETCHES = 0.5  # of the operations of a process that has committed
 
 
@@ -59,6 +63,36 @@ class Moves(msgspec.Struct, frozen=True):
         if event.type == "invoke":
             return self
         return msgspec.structs.replace(self, next_ns=event.time + self.gap_ns)
+
+
+class Last(msgspec.Struct, frozen=True):
+    """One thread at the end: its present process commits a last place, or asks for it, until that
+    has succeeded. `key` is the process that began to ask; -1: nobody yet."""
+
+    thread: int
+    asks: bool
+    key: int = -1
+    done: bool = False
+    next_ns: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        if self.done:
+            return None
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        time = max(ctx.time, self.next_ns)
+        if not self.asks:
+            return Op("invoke", process, COMMIT_PLACE, [process, LAST_PLACE], time=time), self
+        key = int(process) if self.key < 0 else self.key
+        op = Op("invoke", process, FETCH_PLACE, key, time=time, ext={FINAL: self.thread})
+        return op, msgspec.structs.replace(self, key=key)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.type == "invoke":
+            return self
+        done, next_ns = event.type == "ok", event.time + GAP_NS
+        return msgspec.structs.replace(self, done=done, next_ns=next_ns)
 
 
 class Mover:
@@ -105,8 +139,13 @@ def offsets_workload(
         name="offsets",
         threads=clients,
         generator=each_thread(Moves()),
-        final_generator=None,
+        final_generator=_last(clients, asks=True),
+        settling=_last(clients, asks=False),
         client=client,
         topics={TOPIC: QUEUES},
         turns=each_thread(Moves(gap_ns=0)),
     )
+
+
+def _last(clients: int, *, asks: bool) -> Generator:
+    return time_limit(LAST_NS, reserve(*((1, Last(n, asks)) for n in range(clients))))

@@ -161,7 +161,7 @@ class Reader:
             # If messages are lost, the last read will show it: to go back now would only read the
             # same again from whoever is the real one.
             return Fail(["offset-moved", [offset, found.next_offset]])
-        ext: dict[str, Any] = {"node": self._keys[key].broker_set}
+        ext: dict[str, Any] = {"node": self._keys[key].broker_set, "broker": found.broker}
         self._positions[key] = found.next_offset
         if found.next_offset >= found.max_offset and not found.messages and not found.retry:
             ext["end"] = {key: found.max_offset}

@@ -127,7 +127,9 @@ class Owner:
 
 
 def _outcome(op: Op, proof: Proof) -> Outcome:
-    return Ok(op.value) if proof.holds else Info(["not-proven", str(proof.seen)])
+    if not proof.holds:
+        return Info(["not-proven", str(proof.seen)])
+    return Ok(op.value, ext=proof.forced or None)  # a broker that was killed has left
 
 
 class Applying:

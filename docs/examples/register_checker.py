@@ -6,8 +6,9 @@ have taken effect or not.
 
 from collections import defaultdict
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.story import Storyteller, when
+from checkers.api import Context, Verdict
+from checkers.ruling import Case, Found, rule
+from checkers.story import when
 from histories.history import History
 from histories.op import Op, Process
 
@@ -20,33 +21,23 @@ class LastWrite:
 
     def check(self, history: History, context: Context) -> Verdict:
         possible: dict[Process, list[Op]] = defaultdict(list)  # writes that may be the last one
-        teller, found, reads = Storyteller(history), [], 0
+        found, reads = [], 0
         for op in history.clients:
             if op.f == "write" and op.type in ("ok", "info"):
                 possible[op.process] = [*(possible[op.process] if op.type == "info" else ()), op]
             elif op.f == "read" and op.type == "ok" and possible[op.process]:
                 reads += 1
                 if op.value not in [w.value for w in possible[op.process]]:
-                    found.append(self._stale(teller, op, possible[op.process]))
-        counts = {"reads": reads, "stale": len(found)}
-        if found:
-            return Verdict(checker=self.name, claims=self.claims, valid=False,
-                           anomalies=tuple(found), counts=counts)  # fmt: skip
-        return Verdict(
-            checker=self.name,
-            claims=self.claims,
-            valid=True if reads else "unknown",  # never valid without evidence
-            counts=counts,
-            reason="" if reads else "nobody read what it had written",
-        )
+                    found.append(_stale(op, possible[op.process][-1]))
+        case = Case(found=found, judged={"X1": reads}, counts={"reads": reads})
+        if not reads:  # a claim is never kept without evidence
+            case.doubt("X1", "nobody read what it had written", "--time-limit: a longer run")
+        return rule(self, history, context, case)
 
-    def _stale(self, teller: Storyteller, read: Op, writes: list[Op]) -> Anomaly:
-        last = writes[-1]
-        return Anomaly(
-            claim="X1",
-            name="stale-read",
-            signature="X1/stale-read",
-            ops=teller.evidence((last.index, read.index)),
-            story=f"Process {read.process} wrote {last.value} {when(last)} (op {last.index}) and "
-            f"then read {read.value} (op {read.index}). {teller.around(read.index)}",
-        )
+
+def _stale(read: Op, last: Op) -> Found:
+    said = (
+        f"Process {read.process} wrote {last.value} {when(last)} (op {last.index}) and then read "
+        f"{read.value} (op {read.index})."
+    )
+    return Found("X1", "stale-read", (last.index, read.index), said, {"value": read.value})

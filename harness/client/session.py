@@ -40,7 +40,8 @@ class QueueName(msgspec.Struct, frozen=True):
 
 
 class Polled(msgspec.Struct, frozen=True):
-    """What a pull found: (offset, body) pairs, where to go on, and the queue's bounds then.
+    """What a pull found: (offset, body) pairs, where to go on, the queue's bounds then, and who
+    answered (``ip:port``).
 
     With `retry` the broker asks to come again at once: nothing is said of where the queue ends.
     """
@@ -49,6 +50,7 @@ class Polled(msgspec.Struct, frozen=True):
     next_offset: int
     min_offset: int
     max_offset: int
+    broker: str
     retry: bool = False
 
 
@@ -247,6 +249,7 @@ class Session:
             next_offset=found.next_begin_offset,
             min_offset=found.min_offset,
             max_offset=found.max_offset,
+            broker=broker,
             retry=answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY,
         )
 

@@ -19,20 +19,18 @@ from pathlib import Path
 
 import msgspec
 
+from checkers.api import Anomaly
 from checkers.ruling import late_harness
-from checkers.runner import Results
 from harness import source
 from harness.hunt import deck
 from harness.hunt.decisions import DECISIONS
 from harness.hunt.known import evidence
 from harness.hunt.remains import Remains, read_logs
 from harness.journal import append, resumed
-from harness.judging import judge
 from harness.replay import options_for
 from harness.runs import Judged, judge_stored, performed, run_test
 from harness.schedule.factors import Row
 from harness.schedule.items import SEND, digest_of
-from harness.scorecard import STRICT
 from harness.targets.api import Profile
 from harness.targets.rocketmq.releases import Version, parse
 from harness.workers import workers
@@ -121,9 +119,6 @@ def measure(job: Job, folder: Path) -> Entry:
 def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
     """What a run says, one of those in a hunt's folder."""
     history = judged.stored.history
-    strict = msgspec.structs.replace(judged.options, profile=STRICT)
-    broken = signatures(judged.results)
-    every = broken if entry.profile == STRICT else signatures(judge(strict, history))
     remains = Remains(
         logs=read_logs(judged.stored.path / "nodes"),
         history=history,
@@ -136,8 +131,8 @@ def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
         verdict=judged.results.valid,
         operations=sum(n for (_, kind), n in history.totals.items() if kind == "invoke"),
         acknowledged=history.totals[SEND, "ok"],
-        broken=broken,
-        measured={s: n for s, n in every.items() if s not in broken},
+        broken=signatures(judged.results.broken),
+        measured=signatures(judged.results.measured),
         met=deck.met_row(entry.job.row, performed(judged, script)),
         decisions={row.id: row.seen(remains) for row in DECISIONS if row.seen is not None},
         evidence=evidence(remains),
@@ -154,10 +149,9 @@ def again(folder: Path, entry: Entry) -> Entry:
     return told(entry, judge_stored(path), folder)
 
 
-def signatures(results: Results) -> dict[str, int]:
-    """What was broken, and how often it is told."""
-    broken = [v for v in results.verdicts if v.valid is False]
-    return dict(sorted(Counter(a.signature for v in broken for a in v.anomalies).items()))
+def signatures(anomalies: Sequence[Anomaly]) -> dict[str, int]:
+    """How often each anomaly is told."""
+    return dict(sorted(Counter(a.signature for a in anomalies).items()))
 
 
 class Hunt:

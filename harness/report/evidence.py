@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.api import Anomaly
+from checkers.api import Anomaly, Context
 from checkers.runner import Results
 from harness.options import Options
 from histories.history import History
@@ -21,6 +21,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     history: History
     results: Results
+    context: Context
     options: Options
     config: dict[str, Any]
     run: str

@@ -2,13 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from checkers.api import Valid
-from checkers.claims import CLAIMS
-from checkers.faults import faults
+from checkers import summary as words
+from checkers.api import Ruling, Status, Valid
+from checkers.claims import BY_ID
 from harness.report.evidence import Evidence, Group, Told
 from harness.report.markup import Child, Html, clean, el, join, short
 from harness.report.timescale import TimeScale, seconds
@@ -27,7 +27,7 @@ def badge(valid: Valid) -> Html:
     return el("span", word, class_=f"badge {word}")
 
 
-def head(evidence: Evidence, groups: Sequence[Group]) -> Html:
+def head(evidence: Evidence) -> Html:
     """The first thing to read: the verdict, and in a sentence why."""
     o, valid = evidence.options, evidence.results.valid
     mutant = el("p", "This run had a seeded bug on purpose: ", el("code", o.mutant), ".",
@@ -44,7 +44,8 @@ def head(evidence: Evidence, groups: Sequence[Group]) -> Html:
         "header",
         el("p", "Max-Q", class_="brand"),
         el("h1", badge(valid), " ", el("span", ", ".join(o.workload), class_="what")),
-        el("p", summary(evidence, groups), class_="summary"),
+        el("p", summary(evidence), class_="summary"),
+        [el("p", note, class_="note") for note in words.notes(evidence.results, evidence.context)],
         mutant,
         [el("p", doubt, class_="note") for doubt in evidence.doubts],
         el("ul", (el("li", fact) for fact in facts), class_="facts"),
@@ -55,26 +56,13 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
-def summary(evidence: Evidence, groups: Sequence[Group]) -> str:
+def summary(evidence: Evidence) -> str:
     """The verdict in a sentence or two."""
-    results = evidence.results
-    if results.valid is False:
-        judged = evidence.results.to_json()["claims"]
-        broken = in_order(claim for claim, valid in judged.items() if valid is False)
-        found = ", ".join(f"{g.found} {g.name}" for g in groups)
-        return f"Broken: {', '.join(broken)}. Found {found}."
-    if results.valid is True:
-        claims = len(results.to_json()["claims"])
-        struck = faults(evidence.history)
-        return (
-            f"Each of the {claims} claims that this run could judge holds, over "
-            f"{len(evidence.history):,} operations. The nemesis acted {len(struck)} times, and a "
-            f"probe proved each."
-        )
-    doubts = [f"{v.checker}: {v.reason}" for v in results.verdicts if v.valid == "unknown"]
-    if results.breaches:
-        doubts.insert(0, f"the history is malformed: {results.breaches[0].text}")
-    return short(f"Nothing is proved either way. {'; '.join(doubts)}", REASON_MAX)
+    said = words.headline(evidence.results, evidence.context)
+    rest = said[len(words.word(evidence.results)) :].lstrip(":; ")
+    advice = "; ".join(evidence.results.advice)
+    text = f"{rest[:1].upper()}{rest[1:]}"
+    return short(f"{text} To decide: {advice}." if advice else text, REASON_MAX)
 
 
 def commands(evidence: Evidence) -> Html:
@@ -99,29 +87,38 @@ def copy_button(what: str) -> Html:
               aria_label=f"copy the command: {what}")  # fmt: skip
 
 
+# How each status is coloured: as a verdict would be, or not at all.
+COLOURS: dict[Status, str] = {
+    "kept": "valid",
+    "broken": "invalid",
+    "not judged": "unknown",
+    "not promised": "neutral",
+    "no occasion": "neutral",
+}
+
+
 def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
-    """Each claim with its verdict; those that were not judged are named."""
-    verdicts: dict[str, Valid] = evidence.results.to_json()["claims"]
+    """What became of each claim, those to be read first first."""
     found: dict[str, list[Group]] = {}
     for group in groups:
         found.setdefault(group.claim, []).append(group)
-    promises = {c.id: c.promise for c in CLAIMS}
-    judges = {c: v.checker for v in evidence.results.verdicts for c in v.claims}
+    judges = {r.claim: v.checker for v in evidence.results.verdicts for r in v.rulings}
     rows = []
-    for claim in in_order(verdicts):
+    for claim, ruling in words.table(evidence.results):
         links = [_group_link(g) for g in found.get(claim, ())]
-        rows.append((claim, badge(verdicts[claim]), promises.get(claim, ""), links,
-                     el("code", judges.get(claim, ""), class_="id")))  # fmt: skip
-    left = [c.id for c in CLAIMS if c.id not in verdicts]
-    note = f"Not judged in this run, for want of occasion or of a promise: {', '.join(left)}."
-    heads = ("claim", "verdict", "promise", "found", "checker")
-    return join(table("claims", heads, rows), el("p", note, class_="note") if left else None)
+        why = el("p", short(ruling.why, REASON_MAX), class_="reason") if ruling.why else None
+        status = el("span", ruling.status, class_=f"badge {COLOURS[ruling.status]}")
+        promise = BY_ID[claim].promise if claim in BY_ID else ""
+        rows.append((claim, status, join(promise, why), links or _measured(ruling),
+                     f"{ruling.occasions:,}", el("code", judges[claim], class_="id")))  # fmt: skip
+    heads = ("claim", "came to", "promise", "found", "occasions", "checker")
+    absent = evidence.context.absent
+    note = f"This target cannot show: {', '.join(absent)}." if absent else ""
+    return join(table("claims", heads, rows), el("p", note, class_="note") if note else None)
 
 
-def in_order(claims: Iterable[str]) -> list[str]:
-    """Claims as the list of all claims has them, strange ones last."""
-    order = {c.id: n for n, c in enumerate(CLAIMS)}
-    return sorted(claims, key=lambda c: (order.get(c, len(order)), c))
+def _measured(ruling: Ruling) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in ruling.found.items())
 
 
 def _group_link(group: Group) -> Html:
@@ -133,13 +130,13 @@ def checkers_table(evidence: Evidence) -> Html:
     """What each checker said, and counted."""
     rows: list[Sequence[Child]] = []
     for v in evidence.results.verdicts:
-        counts = {k: n for k, n in v.counts.items() if "@" not in k}
+        counts = v.counts
         if v.checker == "stats":
             counts = {}  # the table of operations tells them better
         told = [el("span", f"{k} ", el("b", f"{n:,}"), class_="count") for k, n in counts.items()]
         more = el("p", short(v.reason, REASON_MAX), class_="reason") if v.reason else None
-        rows.append((el("code", v.checker, class_="id"), badge(v.valid), join(told, more)))
-    return table("checkers", ("checker", "verdict", "counted"), rows)
+        rows.append((el("code", v.checker, class_="id"), join(told, more)))
+    return table("checkers", ("checker", "counted"), rows)
 
 
 def breaches(evidence: Evidence) -> Html | None:

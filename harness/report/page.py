@@ -92,7 +92,7 @@ def _body(evidence: Evidence) -> Html:
     return join(
         shared(time, done.bands),
         el("a", "skip to the anomalies", href="#anomalies", class_="skip"),
-        el("div", guarded(lambda: findings.head(evidence, groups)),
+        el("div", guarded(lambda: findings.head(evidence)),
            guarded(lambda: findings.commands(evidence)), nav, class_="top"),
         el("main", sections),
         el("footer", el("p", f"{len(evidence.history):,} operations, "

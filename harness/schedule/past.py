@@ -12,7 +12,7 @@ import msgspec
 
 from checkers.faults import Fault, faults
 from checkers.story import QUESTIONS
-from harness.options import APPLICANTS, FLUSH, LOCKERS, SPARES, Options
+from harness.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
 from harness.schedule.items import (
     READ,
     SEND,
@@ -27,14 +27,17 @@ from harness.schedule.items import (
     seconds,
 )
 from histories.history import History
+from histories.observed import COMMIT_PLACE, FETCH_PLACE, PROBED
 from histories.op import Op
 from workloads.observe import THREADS as OBSERVERS
+from workloads.queue import QUEUES
 
 DIGITS = 9
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
     **dict.fromkeys(("apply-id", "join", "leave", "kill-broker", "readdress", "wipe"),
                     "registration"),
+    **dict.fromkeys((COMMIT_PLACE, FETCH_PLACE), "offsets"),
 }  # fmt: skip
 
 
@@ -74,7 +77,8 @@ def as_recorded(history: History, options: Options) -> Schedule:
     calls: list[Call] = []
     firsts, total = layout(options)
     for op in history.clients:
-        if op.type == "invoke" and begun <= op.time < end:
+        probes = (op.ext or {}).get(PROBED)  # every run has its own, at its end
+        if op.type == "invoke" and begun <= op.time < end and not probes:
             calls += _call(op, begun, int(op.process) % total, firsts)
     acts = [
         _act(fault, number, begun)
@@ -107,12 +111,14 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "queue": options.concurrency,
         "lock": LOCKERS,
         "registration": SPARES + APPLICANTS,
+        "offsets": MOVERS,
+        "probe": QUEUES * options.broker_sets,
         "observe": OBSERVERS,
     }
     firsts: dict[str, int] = {}
     total = 0
     for name, count in counts.items():
-        if name in options.workload or name == "observe":
+        if name in options.workload or name in ("probe", "observe"):
             firsts[name] = total
             total += count
     return firsts, total

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from checkers.promises import weakest
 from harness.environments.api import Machine, Role
 from harness.targets.api import (
     BROKER_PORT,
@@ -59,10 +60,24 @@ PROFILES: dict[str, dict[str, str]] = {
 def properties(
     node: Node, settings: Settings, addresses: dict[str, str], data: str
 ) -> dict[str, str]:
-    """The settings of a node that both targets share, by RocketMQ's keys."""
-    prefix = f"{node.role.value}:"
-    more = {k.removeprefix(prefix): v for k, v in settings.keys.items() if k.startswith(prefix)}
-    return {**_of_role(node, settings, addresses, data), **more}
+    """The settings of a node that both targets share, by RocketMQ's keys; what was set for the node
+    by name comes last."""
+    found = _of_role(node, settings, addresses, data)
+    for prefix in (f"{node.role.value}:", f"{node.name}:"):
+        found |= {k.removeprefix(prefix): v for k, v in settings.keys.items()
+                  if k.startswith(prefix)}  # fmt: skip
+    return found
+
+
+def effective(settings: Settings) -> dict[str, str]:
+    """What a cluster's settings come to, by the keys of ``checkers.promises``: the weakest of all
+    its nodes. Spares do not count."""
+    nodes = [n for n in plan(settings.topology) if not n.spare]
+    addresses = {n.name: n.name for n in nodes}
+    return weakest(
+        {f"{n.role.value}:{k}": v for k, v in properties(n, settings, addresses, "").items()}
+        for n in nodes
+    )
 
 
 def _of_role(

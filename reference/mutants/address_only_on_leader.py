@@ -2,7 +2,7 @@
 
 A broker that moved has told everybody, as it believes. When another controller leads, the set's
 master has its old address again: slaves look for it where nobody is, and name servers and
-controllers do not agree any more. Breaks S13.
+controllers do not agree any more. Breaks S14, and S2b.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from reference.controller.server import Controller
 from reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
-CLAIM = "S13"
+CLAIM = "S14"
 SOURCE = "RocketMQ's controllers hold heartbeat data (address, epoch, offset) unreplicated (2.6)"
 
 

@@ -32,6 +32,7 @@ BEGINS = {
     "stop": "terminate",
     "power": "power-loss",
     "partition": "start-partition",
+    "partition-any": "start-partition",
     "partition-clients": "start-partition",
     "readdress": "change-ip",
 }

@@ -2,15 +2,17 @@
 
 import pytest
 from cluster_recorder import Cluster, set_view
+from profiles import under
 
-from checkers.api import Context, Verdict
+from checkers.api import Verdict
 from checkers.epochs import Epochs
+from harness.targets.api import Profile
 
 ONE_SET = set_view(1, 5, 1, 1, 2)
 
 
-def judge(r: Cluster, profile: str = "P-SAFE", suspended: tuple[str, ...] = ()) -> Verdict:
-    return Epochs().check(r.history, Context(profile=profile, suspended=suspended))
+def judge(r: Cluster, profile: Profile = "P-SAFE") -> Verdict:
+    return Epochs().check(r.history, under(profile))
 
 
 def master(r: Cluster, confirmed: int | None, *, end: int = 100, leads: bool = True) -> int:
@@ -117,11 +119,14 @@ def test_who_is_no_member_or_no_master_says_nothing() -> None:
 
 
 def test_where_fewer_than_all_acknowledge_it_is_measured() -> None:
-    for profile in ("P-NUM", "P-DEFAULT"):
+    profiles: tuple[Profile, ...] = ("P-NUM", "P-DEFAULT")
+    for profile in profiles:
         verdict = judge(behind(80, 70), profile=profile)
         assert verdict.valid is True
         assert verdict.counts["member-behind-confirmed"] == 1
-    assert judge(behind(80, 70), suspended=("S9b",)).valid is True
+    dark = behind(80, 70)
+    dark.fault("power-loss", **{"b0-1": True})
+    assert judge(dark).valid is True, "nothing was synced"
 
 
 def test_a_fork_is_no_state_of_a_set() -> None:

@@ -5,16 +5,17 @@ from typing import Any
 import pytest
 from cluster_recorder import Cluster, broker, set_view
 from history_recorder import SECOND_NS
+from profiles import under
 
 from checkers.api import Anomaly, Context, Verdict
 from checkers.availability import Availability
 from checkers.during import Attempts, windows
 from checkers.force import connected, lulls
 from checkers.keyed import Event
+from harness.targets.api import Profile
 from histories.op import NEMESIS, Op
 
 CONTEXT = Context(
-    profile="P-ALL",
     broker_sets={"b0": ("b0-0", "b0-1", "b0-2")},
     recovery_ns=20 * SECOND_NS,
 )
@@ -237,8 +238,8 @@ def test_what_may_stop_everything_is_not_judged(name: str) -> None:
 
 
 @pytest.mark.parametrize(("profile", "promised"), [("P-SAFE", 0), ("P-NUM", 0), ("P-ALL", 1)])
-def test_as_many_replicas_as_must_acknowledge(profile: str, promised: int) -> None:
-    context = Context(profile=profile, broker_sets=CONTEXT.broker_sets)
+def test_as_many_replicas_as_must_acknowledge(profile: Profile, promised: int) -> None:
+    context = under(profile, broker_sets=CONTEXT.broker_sets)
     assert struck(lambda r: r.hit("kill", "b0-0", "b0-1"), context) == promised
     assert struck(lambda r: r.hit("kill", "b0-0"), context) == 1
 

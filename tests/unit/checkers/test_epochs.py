@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from cluster_recorder import Cluster, broker, set_view, table
+from profiles import settings
 
 from checkers.api import Anomaly, Context, Verdict
 from checkers.epochs import Epochs
@@ -182,11 +183,11 @@ def test_a_master_from_outside_the_set() -> None:
     r = fail_over()
     r.controllers(set_view(3, 6, 1, 1))
     assert only(r).claim == "S7"
-    measured = judge(r, profile="P-UNCLEAN")
-    assert (measured.valid, measured.anomalies) == (True, ())
+    measured = judge(r, settings=settings("P-UNCLEAN"))
+    assert (measured.valid, measured.of("not promised")) == (True, ("S7",))
     assert measured.claims == ("S3", "S4", "S5", "S8c")
     assert measured.counts["master-outside-set"] == 1
-    assert "not promised under P-UNCLEAN" in measured.reason
+    assert measured.reason == "master-outside-set 1"
 
 
 def test_a_master_that_its_own_set_lacks() -> None:

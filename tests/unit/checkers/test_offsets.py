@@ -65,7 +65,7 @@ def test_a_place_that_is_kept(told: int) -> None:
 def test_a_place_that_nobody_had_time_to_copy() -> None:
     verdict = judge(failed_over(after=30))
     assert verdict.valid == "unknown"
-    assert verdict.reason == "O1: no place was asked for that had been left in peace for 30 s"
+    assert verdict.reason == "no offset was asked for that had been left undisturbed for 30 s"
 
 
 @pytest.mark.parametrize("what", ["kill", "order", "election", "wipe", "cut"])

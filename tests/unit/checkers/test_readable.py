@@ -4,15 +4,17 @@ from typing import Any
 
 import pytest
 from cluster_recorder import Cluster, set_view
+from profiles import under
 
-from checkers.api import Context, Verdict
+from checkers.api import Verdict
 from checkers.epochs import Epochs
+from harness.targets.api import Profile
 
 LED = set_view(1, 5, 1, 1, 2)
 
 
-def judge(r: Cluster, profile: str = "P-SAFE") -> Verdict:
-    return Epochs().check(r.history, Context(profile=profile))
+def judge(r: Cluster, profile: Profile = "P-SAFE") -> Verdict:
+    return Epochs().check(r.history, under(profile))
 
 
 def slave(r: Cluster, confirmed: int | None, *, epoch: int = 1, start: int = 0,
@@ -114,6 +116,6 @@ def test_a_deposed_master_is_nobody_s_master_any_more() -> None:
 
 
 @pytest.mark.parametrize("profile", ["P-NUM", "P-DEFAULT"])
-def test_it_is_promised_where_all_acknowledge(profile: str) -> None:
+def test_it_is_promised_where_all_acknowledge(profile: Profile) -> None:
     assert judge(ahead(81, 80), profile).valid is True
     assert judge(ahead(81, 80), "P-UNCLEAN").valid is False

@@ -11,7 +11,7 @@ from checkers.routes import Routes
 from histories.observed import RouteView, encoded
 from histories.op import NEMESIS, Op
 
-CONTEXT = Context(profile="P-SAFE", shrink_ns=8 * SECOND_NS, recovery_ns=20 * SECOND_NS)
+CONTEXT = Context(shrink_ns=8 * SECOND_NS, recovery_ns=20 * SECOND_NS)
 
 
 class Told(Recorder):

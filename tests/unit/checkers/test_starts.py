@@ -1,8 +1,9 @@
 """S8c: an epoch begins at one byte, on whoever holds it."""
 
 from cluster_recorder import Cluster, set_view
+from profiles import under
 
-from checkers.api import Context, Verdict
+from checkers.api import Verdict
 from checkers.epochs import Epochs
 
 
@@ -14,7 +15,7 @@ def judge(*lists: tuple[tuple[int, int, int], ...]) -> Verdict:
     r.broker("b0-0", 1, (1, 0, 10), leads=True)
     for n, epochs in enumerate(lists, 1):
         r.broker(f"b0-{n}", n + 1, *epochs)
-    return Epochs().check(r.history, Context(profile="P-NUM"))
+    return Epochs().check(r.history, under("P-NUM"))
 
 
 def test_lists_that_agree_are_evidence_whatever_they_hold() -> None:

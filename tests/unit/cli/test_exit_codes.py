@@ -75,9 +75,12 @@ def test_json_is_the_documented_shape(
     code, out, err = maxq(capsys, "check", invalid_run, "--json")
     assert (code, err) == (1, "")
     told = json.loads(out)
-    assert list(told)[:3] == ["run", "valid", "claims"]
+    assert list(told)[:3] == ["run", "valid", "verdict"]
+    assert told["verdict"].startswith("INVALID: ")
+    assert told["lost"] <= told["acknowledged"]
     assert (told["run"], told["valid"]) == (str(invalid_run), False)
-    assert {"claim": "S6", "valid": False} in told["claims"]
+    [s6] = [claim for claim in told["claims"] if claim["claim"] == "S6"]
+    assert (s6["status"], s6["found"]["lost-tail"] > 0) == ("broken", True)
     assert told["repeat"].startswith("maxq test ")
     assert all({"claim", "name", "signature", "ops", "story"} <= set(a) for a in told["anomalies"])
     assert {f["f"] for f in told["faults"]} >= {"kill", "start", "await-recovery"}

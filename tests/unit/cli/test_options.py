@@ -10,12 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_evidence import evidence
 
+from checkers.claims import unmade
+from checkers.promises import ALL_ACK
 from harness.cli import SEED_MAX, cli
 from harness.cli_types import DURATION_NS_MAX
 from harness.faults import MAKERS
-from harness.options import FLUSH, HEARTBEAT, NO_LOSS, TOGETHER, Options, decimal
+from harness.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
 from harness.report.findings import commands
 from harness.runs import options_from
+from harness.targets.api import plan
+from harness.targets.reference import properties
 from reference import mutants
 
 OPTIONS = st.builds(
@@ -57,7 +61,7 @@ def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
     given = dict(cli.commands["test"].make_context("test", words[2:]).params)
-    for name in ("store", "as_json", "keep", "plan", "base_image"):
+    for name in ("store", "as_json", "keep", "plan", "base_image", "fail_on"):
         del given[name]
     return options_from(given)
 
@@ -105,17 +109,40 @@ def test_what_a_schedule_drove_is_repeated_from_its_folder() -> None:
 
 
 def test_power_suspends_what_no_disk_had_synced() -> None:
-    """S6, S9 to S11: a replica that answered before it synced may have less than it said."""
+    """S6: a replica that answered before it synced may have less than it said."""
     usual = Options(environment="simulated", seed=1)
-    assert usual.suspended() == ()
-    for nemesis in (("power-loss", "start"), ("kill", "power-loss")):
-        lost = msgspec.structs.replace(usual, nemesis=nemesis)
-        assert lost.suspended() == lost.context().suspended == NO_LOSS
-        for flush, suspended in (("SYNC_FLUSH", ()), ("ASYNC_FLUSH", NO_LOSS)):
-            synced = msgspec.structs.replace(lost, keys={FLUSH: flush})
-            assert synced.suspended() == suspended
+
+    def promised(options: Options) -> bool:
+        return not unmade("S6", options.context().settings, power_lost=True)
+
+    assert not promised(usual)
+    for flush, synced in (("SYNC_FLUSH", True), ("ASYNC_FLUSH", False)):
+        assert promised(msgspec.structs.replace(usual, keys={FLUSH: flush})) is synced
     fault = msgspec.structs.replace(usual, nemesis=("power",))
-    assert fault.suspended() == (), "which makes brokers sync"
+    assert promised(fault), "which makes brokers sync"
+
+
+def test_settings_of_one_node_are_its_own_and_weaken_its_set() -> None:
+    usual = Options(environment="simulated", seed=1)
+    one = msgspec.structs.replace(usual, keys={"b0-1:allAckInSyncStateSet": "false"})
+    assert parsed(one.command()) == one
+    assert not unmade("S6", usual.context().settings, power_lost=False)
+    assert unmade("S6", one.context().settings, power_lost=False) == (ALL_ACK,)
+    nodes = {n.name: n for n in plan(one.topology)}
+    lines = {
+        name: properties(nodes[name], one.settings(), dict.fromkeys(nodes, "x"), "/d")
+        for name in ("b0-0", "b0-1")
+    }
+    assert [lines[n]["allAckInSyncStateSet"] for n in sorted(lines)] == ["true", "false"]
+
+
+def test_the_settings_of_a_profile_given_by_hand_promise_the_same() -> None:
+    """The name of a profile decides nothing."""
+    named = Options(environment="simulated", seed=1, profile="P-DEFAULT").context()
+    keys = {"broker:allAckInSyncStateSet": "false", "broker:minInSyncReplicas": "1"}
+    by_hand = Options(environment="simulated", seed=1, keys=keys).context()
+    assert by_hand.settings == named.settings
+    assert by_hand.by_hand == tuple(sorted(keys))
 
 
 @pytest.mark.parametrize(
@@ -146,10 +173,11 @@ def test_seconds_are_exact_and_never_in_powers(time_ns: int, text: str) -> None:
 
 
 def test_all_means_every_fault_that_the_environment_can_do() -> None:
+    by_name = {"partition-any", "partition-clients"}
     simulated = parsed("maxq test --environment simulated --seed 1 --nemesis all")
-    assert simulated.nemesis == tuple(sorted(MAKERS.keys() - {"partition-clients"}))
+    assert simulated.nemesis == tuple(sorted(MAKERS.keys() - by_name))
     local = parsed("maxq test --env local --seed 1 --nemesis all")
-    assert local.nemesis == tuple(sorted(MAKERS.keys() - {"power", "partition-clients"}))
+    assert local.nemesis == tuple(sorted(MAKERS.keys() - {"power"} - by_name))
     twice = "maxq test --env simulated --seed 1 --nemesis kill,pause --nemesis kill"
     assert parsed(twice).nemesis == ("kill", "pause")
 

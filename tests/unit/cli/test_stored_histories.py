@@ -48,7 +48,7 @@ def test_a_file_is_judged_and_what_is_assumed_is_said(
     out, err = capsys.readouterr()
 
     assert code == 1
-    assert "no config: assumed are profile P-ALL" in err
+    assert "no config: assumed are settings that promise everything" in err
     assert "2 clients at a time" in err
     assert "S6 lost-write" in out
     assert f"repeat:  maxq check {journal} --workload queue" in out

@@ -245,7 +245,9 @@ def poll_once(cluster: Cluster, offset: int = 0) -> Polled | Fail:
 def test_found_messages_come_with_their_offsets() -> None:
     cluster = Cluster(pull_answers(0, 2, 9, records((0, b"a"), (1, b"b"))))
     found = poll_once(cluster)
-    assert found == Polled(((0, b"a"), (1, b"b")), next_offset=2, min_offset=0, max_offset=9)
+    assert found == Polled(
+        ((0, b"a"), (1, b"b")), next_offset=2, min_offset=0, max_offset=9, broker=BROKER_A
+    )
     [request] = cluster.broker.of_code(RequestCode.PULL_MESSAGE)
     asked = request.ext or {}
     assert (asked["queueOffset"], asked["suspendTimeoutMillis"]) == ("0", "0")
@@ -256,12 +258,12 @@ def test_nothing_found_is_an_empty_poll_that_says_where_to_go_on(
     code: int, next_offset: int
 ) -> None:
     found = poll_once(Cluster(pull_answers(code, next_offset, 7)), 7)
-    assert found == Polled((), next_offset, 0, 7, retry=code == 20)
+    assert found == Polled((), next_offset, 0, 7, BROKER_A, retry=code == 20)
 
 
 @pytest.mark.parametrize("body", [b"", None])
 def test_success_without_messages_is_an_empty_poll(body: bytes | None) -> None:
-    assert poll_once(Cluster(pull_answers(0, 0, 0, body))) == Polled((), 0, 0, 0)
+    assert poll_once(Cluster(pull_answers(0, 0, 0, body))) == Polled((), 0, 0, 0, BROKER_A)
 
 
 @pytest.mark.parametrize(

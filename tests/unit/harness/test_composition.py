@@ -1,5 +1,6 @@
 """Several workloads on one range of threads, and the schedule of a whole run."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from harness.composition import INSPECT, Composed, steps
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
 from harness.options import Options
-from histories.observed import AWAIT_RECOVERY
+from histories.observed import AWAIT_RECOVERY, ELECT_MASTER, LAST_LOOK
 from histories.op import NEMESIS
 
 SECOND_NS = 1_000_000_000
@@ -42,19 +43,21 @@ def test_topics_are_of_all() -> None:
     assert COMPOSED.topics == {"queue": 3, "lock": 2, "observe": 1}
 
 
-def fault() -> FaultPackage:
+def fault(strike: str = "kill", heal: str = "start") -> FaultPackage:
     return FaultPackage(
-        name="kill",
+        name=strike,
         needs=frozenset(),
-        generator=once({"f": "kill", "value": None}),
-        final_generator=once({"f": "start", "value": None}),
+        generator=once({"f": strike, "value": None}),
+        final_generator=once({"f": heal, "value": None}),
         nemesis=None,  # type: ignore[arg-type]
         color="",
-        fs=frozenset({"kill", "start"}),
+        fs=frozenset({strike, heal}),
     )
 
 
-def played(stop_after: int | None = None) -> list[tuple[str, int | str]]:
+def played(
+    stop_after: int | None = None, faults: Sequence[FaultPackage] = (fault(),)
+) -> list[tuple[str, int | str]]:
     options = Options(environment="simulated", seed=1, workload=("queue", "lock"),
                       time_limit_ns=SECOND_NS)  # fmt: skip
     asked = [0]
@@ -63,7 +66,7 @@ def played(stop_after: int | None = None) -> list[tuple[str, int | str]]:
         asked[0] += 1
         return stop_after is not None and asked[0] > stop_after
 
-    source = steps(options, COMPOSED, [fault()], stopped)
+    source = steps(options, COMPOSED, faults, stopped)
     seen = simulate(source, concurrency=COMPOSED.concurrency, complete=after(SECOND_NS // 10))
     return [(op.f, op.process) for op in seen.invocations]
 
@@ -72,7 +75,7 @@ def test_a_run_inspects_works_heals_recovers_reads_and_looks() -> None:
     ops = played()
     fs = [f for f, _ in ops]
     assert fs[0] == INSPECT
-    assert fs[-1] == "observe-final"
+    assert fs[-3:] == [ELECT_MASTER, "observe-final", LAST_LOOK]
     order = [fs.index(f) for f in ("queue", "start", AWAIT_RECOVERY, "queue-final")]
     assert order == sorted(order)
     assert {p for f, p in ops if f == "lock"} <= {3, 4}
@@ -81,7 +84,16 @@ def test_a_run_inspects_works_heals_recovers_reads_and_looks() -> None:
     assert fs.count("queue") > 20
 
 
+def test_all_faults_are_healed_in_order_whatever_the_order_of_the_packages() -> None:
+    heals = {"kill": "start", "change-ip": "restore-ip", "start-partition": "stop-partition"}
+    ops = [f for f, _ in played(faults=[fault(*pair) for pair in heals.items()])]
+    assert [f for f in ops if f in heals.values()] == ["stop-partition", "restore-ip", "start"]
+    assert ops.index("start") < ops.index(AWAIT_RECOVERY)
+    assert [f for f, _ in played(faults=())].count(AWAIT_RECOVERY) == 1
+
+
 def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
     fs = [f for f, _ in played(stop_after=10)]
     assert fs.count("queue") < 10
-    assert fs[-4:] == ["start", AWAIT_RECOVERY, "queue-final", "observe-final"]
+    ending = ["start", AWAIT_RECOVERY, "queue-final", ELECT_MASTER, "observe-final", LAST_LOOK]
+    assert fs[-6:] == ending

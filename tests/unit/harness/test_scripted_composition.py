@@ -15,6 +15,7 @@ from histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000
 SHARES = ((0,), (1,))
+ENDING = ("queue-final", "elect-master", "observe-final", "last-look")
 
 
 def composed() -> Composed:
@@ -80,8 +81,8 @@ def test_what_is_due_after_the_time_limit_is_not_done_but_all_is_healed() -> Non
     fs = [op.f for op in ops]
     assert fs.count("kill") == 1
     assert fs.count("send") == 1
-    assert fs[-5:] == ["resume", "start", "await-recovery", "queue-final", "observe-final"]
-    assert [op.value for op in ops[-5:-3]] == ["end/resume", "end/start"]
+    assert fs[-7:] == [*("resume", "start", "await-recovery"), *ENDING]
+    assert [op.value for op in ops[-7:-5]] == ["end/resume", "end/start"]
 
 
 def test_observers_go_on_as_ever() -> None:
@@ -92,8 +93,8 @@ def test_observers_go_on_as_ever() -> None:
 def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
     ops = played(SCRIPT, stop_after=8)
     assert sum(op.f == "observe" for op in ops) < 12
-    assert [op.f for op in ops][-5:] == [
-        "resume", "start", "await-recovery", "queue-final", "observe-final",
+    assert [op.f for op in ops][-7:] == [
+        "resume", "start", "await-recovery", *ENDING,
     ]  # fmt: skip
 
 
@@ -101,13 +102,15 @@ def test_at_the_end_each_replica_leads_and_is_read() -> None:
     """S9: what one replica has, the others have, as consumers see it."""
     ops = played(SCRIPT, ending="each-replica")
     told = [(op.f, op.value) for op in ops if op.f != "observe"]
+    assert told.pop() == ("last-look", None)
     tail = told[-9:-3]
     assert [f for f, _ in tail] == ["elect-master", "queue-final"] * 3
     assert [value for f, value in tail if f == "elect-master"] == ["end/0", "end/1", "end/2"]
     asked = [op.ext for op in ops if op.f == "elect-master"]
     assert asked == [{"args": {"replica": n}} for n in range(3)]
     assert elect(2) == {"f": "elect-master", "value": "end/2", "args": {"replica": 2}}
-    assert not [op for op in played(SCRIPT) if op.f == "elect-master"]
+    [last] = [op for op in played(SCRIPT) if op.f == "elect-master"]
+    assert last.ext == {"args": {"replica": "other", "refusable": True}}, "once all is read"
 
 
 def test_at_the_very_end_controllers_lead_in_turn_while_observers_ask() -> None:
@@ -146,4 +149,4 @@ def test_every_fault_of_a_schedule_is_healed_at_its_end(fs: list[str], heals: li
 
 def test_a_schedule_may_be_of_nothing() -> None:
     fs = [op.f for op in played(Schedule(header=Header(length=5.0))) if op.f != "observe"]
-    assert fs == ["inspect", "await-recovery", "queue-final", "observe-final"]
+    assert fs == ["inspect", "await-recovery", *ENDING]

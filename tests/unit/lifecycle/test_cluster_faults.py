@@ -65,18 +65,62 @@ def test_a_stop_is_proven_by_exit_code_0() -> None:
     with_cluster(main)
 
 
-def test_one_that_does_not_stop_is_killed_without_a_proof() -> None:
+def instead_of_stopping(environment: Watched, node: str, sent: int | None) -> None:
+    """Let a machine send another signal, or none, where a node is asked to stop."""
+    machine = environment.machine(node)
+    send: Any = machine.signal
+
+    async def signalled(pid: int, number: int) -> None:
+        what = sent if number == signal.SIGTERM else number
+        if what is not None:
+            await send(pid, what)
+
+    machine.signal = signalled  # type: ignore[method-assign,assignment]
+
+
+FORCED = {"forced": True, "reason": "it did not stop within 15 s and was killed"}
+
+
+def test_one_that_does_not_stop_is_killed_and_the_proof_says_so() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        machine = environment.machine("b0-0")
-        send: Any = machine.signal
-
-        async def deaf(pid: int, number: int) -> None:
-            if number != signal.SIGTERM:
-                await send(pid, number)
-
-        machine.signal = deaf  # type: ignore[method-assign,assignment]
+        instead_of_stopping(environment, "b0-0", None)
         proof = await cluster.stop("b0-0")
-        assert (proof.holds, proof.seen["code"]) == (False, -signal.SIGKILL)
+        assert (proof.holds, proof.seen["code"]) == (True, -signal.SIGKILL)
+        assert proof.seen["port"] == "refused"
+        assert proof.forced == FORCED
+        again = await cluster.stop("b0-0")
+        assert (again.holds, again.forced) == (False, {})
+
+    with_cluster(main)
+
+
+def test_a_change_of_address_for_which_a_node_was_killed_did_happen() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        instead_of_stopping(environment, "b0-0", None)
+        for proof in (
+            await cluster.change_ip("b0-0", restart=True),
+            await cluster.restore_ip("b0-0", restart=True),
+        ):
+            assert proof.holds, proof
+            assert (proof.seen["now"], proof.seen["before"]) == ("open", "silent")
+            assert proof.forced == FORCED
+            assert proof.seen["stopped"]["code"] == -signal.SIGKILL
+
+    with_cluster(main)
+
+
+def test_a_crash_is_no_forced_stop() -> None:
+    """Neither one before the signal nor one that the signal finds no more."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        instead_of_stopping(environment, "c0", signal.SIGKILL)  # as if it crashed at that moment
+        crashed = await cluster.stop("c0")
+        assert (crashed.holds, crashed.forced) == (False, {})
+        assert crashed.seen["code"] == -signal.SIGKILL
+        environment.crash("b0-0", code=-signal.SIGKILL)
+        before = await cluster.stop("b0-0")
+        assert (before.holds, before.forced) == (False, {})
+        assert before.seen["reason"] == "it had ended by itself"
 
     with_cluster(main)
 

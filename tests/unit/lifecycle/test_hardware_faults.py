@@ -129,7 +129,7 @@ def test_who_ends_for_want_of_a_disk_is_started_again_when_it_is_sound() -> None
         assert healed["b0-1"]["holds"]
         back = await do("start", "s2", who={"of": "d"})
         assert back["b0-1"]["holds"]
-        assert back["b0-1"]["had_ended_by_itself"] == 1
+        assert (back["b0-1"]["ended_by_itself"], "excused" in back["b0-1"]) == (1, True)
         assert "nobody" in await do("start", "s3"), "b0-2 is evidence"
         assert await cluster.crashed() == {"b0-2": 1}
 

@@ -65,8 +65,8 @@ def test_too_few_ok_operations_are_unknown(tmp_path: Path) -> None:
         tmp_path, options(rate=1e5, concurrency=2, nemesis=("none",), time_limit_ns=SECOND_NS // 5)
     )
     assert run.judged.results.valid == "unknown"
-    stats = next(v for v in run.judged.results.verdicts if v.checker == "stats")
-    assert "needed" in stats.reason
+    [why] = [r.why for c, r in run.judged.results.claims.items() if c == "S6"]
+    assert "needed" in why
 
 
 class Crashes(Watched):
@@ -91,9 +91,12 @@ def test_a_node_that_ends_by_itself_is_seen(tmp_path: Path, victim: str) -> None
     assert (seen["holds"], seen["crashed"]) == (False, {victim: 3})
     if victim != "c0":  # a cluster without it never recovers: the wait has a bound
         assert 20_000 <= seen["after_ms"] <= 25_000
-    assert run.judged.results.valid == "unknown"
-    faults = next(v for v in run.judged.results.verdicts if v.checker == "faults")
-    assert "await-recovery" in faults.reason
+    assert "S15" in run.judged.results.of("broken")
+    [found] = [a for a in run.judged.results.broken if a.claim == "S15"]
+    assert (found.name, found.detail) == (
+        "node-ended",
+        {"node": victim, "after": None, "code": 3},
+    )
     assert run.environment.downs == 1
 
 
@@ -113,7 +116,7 @@ def test_a_failed_callback_ends_a_node_as_it_would_end_a_process(tmp_path: Path)
     run = performed(tmp_path, options(nemesis=("none",)), make=FailsInACallback)
     assert completed(run, AWAIT_RECOVERY).value["cluster"]["crashed"] == {"b0-0": 1}
     assert "IndexError" in (run.run.path / "nodes" / "b0-0" / "node.log").read_text()
-    assert run.judged.results.valid == "unknown"
+    assert "S15" in run.judged.results.of("broken")
 
 
 class Unable(Watched):

@@ -33,6 +33,7 @@ class FakeCluster:
         self.held: set[str] = set()
         self.nobody: set[Part] = set()
         self.unproven: set[str] = set()  # verbs whose proofs do not hold
+        self.stubborn = False  # whoever is to stop is killed in the end
         self.done: list[tuple[str, str]] = []  # verb, node
         self.grudge: Grudge = {}
         self.named: dict[str, Grudge] = {}
@@ -95,7 +96,8 @@ class FakeCluster:
     async def stop(self, node: str) -> Proof:
         self.dead.add(node)
         self.held.discard(node)
-        return self._proof("stop", node, pid=5, code=0, port="refused")
+        forced = {"forced": True, "reason": "it did not stop"} if self.stubborn else {}
+        return self._proof("stop", node, pid=5, code=0, port="refused", **forced)
 
     async def power_loss(self, node: str) -> Proof:
         self.dead.add(node)

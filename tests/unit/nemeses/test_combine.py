@@ -3,6 +3,7 @@
 from collections import Counter
 from random import Random
 
+import pytest
 from struck_cluster import TRIO, FakeCluster, invoke
 
 from harness.client.outcome import Fail, Ok
@@ -73,7 +74,30 @@ def test_the_second_strikes_within_a_window_of_the_first() -> None:
         during += moment["kill"] < moment[STOP]
     assert 0 < during < ROUNDS, "some while the first holds, some after it"
     ends = simulate(made.final_generator, concurrency=0).invocations
-    assert [op.f for op in ends] == ["start", STOP]
+    assert [op.f for op in ends] == [STOP, "start"]
+
+
+@pytest.mark.parametrize("cut_first", [True, False])
+def test_who_was_struck_under_a_cut_is_healed_when_that_is_over(cut_first: bool) -> None:
+    """Of an ordered pair, whichever strikes first; no heal but the cut's comes while it lasts."""
+    pair = (
+        partition_fault(FakeCluster(TRIO), Random(1)),
+        readdress_fault(FakeCluster(TRIO), Random(2), ("slave",), away_ns=SECOND_NS),
+    )
+    made = ordered(*(pair if cut_first else pair[::-1]), Random(3), window_ns=6 * SECOND_NS)
+    ops = simulate(limit(4 * ROUNDS + 1, made.generator), concurrency=0).invocations
+    under = 0
+    for at in range(0, len(ops), 4):
+        fs = [op.f for op in ops[at : at + 4]]
+        moment = {op.f: op.time for op in ops[at : at + 4]}
+        assert moment[STOP] - moment[START] - CUT_NS < 100, "a cut is as long as ever"
+        if fs.index(START) < fs.index("restore-ip"):
+            assert fs.index(STOP) < fs.index("restore-ip")
+        late_ns = moment["restore-ip"] - moment["change-ip"] - SECOND_NS
+        waited = late_ns >= 100  # of operations that take 10 ns
+        assert not waited or fs.index("restore-ip") == fs.index(STOP) + 1
+        under += waited
+    assert 0 < under < ROUNDS, "some while the cut is in force, some not"
 
 
 def test_both_are_performed_by_their_own() -> None:

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 from random import Random
+from typing import Any
 
 import pytest
 from struck_cluster import TRIO, FakeCluster, invoke, values
@@ -165,7 +166,17 @@ def test_a_restart_ends_and_begins_and_is_proven_by_both() -> None:
     assert [verb for verb, who in cluster.done if who == node] == ["stop", "start"]
     assert seen["holds"] is True
     assert (seen["stopped"]["code"], seen["started"]["port"]) == (0, "open")
+    assert "forced" not in seen
     for verb in ("stop", "start"):
         cluster.unproven = {verb}
         [value] = values(invoke(nemesis, "restart"))
         assert [seen["holds"] for seen in value.values()] == [False]
+
+
+@pytest.mark.parametrize(("fault", "f"), [(stop_fault, "terminate"), (restart_fault, "restart")])
+def test_a_stop_that_had_to_be_forced_is_proven_and_says_so(fault: Any, f: str) -> None:
+    cluster = FakeCluster()
+    cluster.stubborn = True
+    [value] = values(invoke(fault(cluster, Random(1), BROKER_ONLY).nemesis, f))
+    [seen] = value.values()
+    assert (seen["holds"], seen["forced"], seen["reason"]) == (True, True, "it did not stop")

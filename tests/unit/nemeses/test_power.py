@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster, invoke, values
 
+from checkers.claims import unmade
 from harness.client.outcome import Ok
 from harness.deployment import Deployment
 from harness.environments import docker, local
@@ -61,7 +62,7 @@ def test_machines_have_disks_of_their_own_only_where_power_may_be_lost() -> None
         assert not Options(environment="local", seed=1, nemesis=nemesis).loses_power
     ordered = Options(environment="local", seed=1, nemesis=("power-then-kill",))
     assert ordered.settings().sync_flush
-    assert not ordered.suspended()
+    assert not unmade("S6", ordered.context().settings, power_lost=True)
 
 
 def test_the_package_needs_power_loss_and_brokers_sync_then() -> None:

@@ -8,7 +8,7 @@ from struck_cluster import TRIO, FakeCluster
 
 from checkers.story import UNDONE_BY, heals
 from harness.client.outcome import Ok
-from harness.composition import HEALS, script_heals
+from harness.composition import script_heals
 from harness.deployment import Deployment
 from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
 from harness.environments.local import LocalEnvironment
@@ -17,6 +17,7 @@ from harness.options import Options
 from harness.schedule.items import Act, Schedule, Who
 from harness.targets.reference import ReferenceTarget
 from histories.op import NEMESIS, Op
+from nemeses.heals import HEALS
 from nemeses.palette import BANDS
 from nemeses.scripted import AILMENTS, NEEDS, Scripted
 

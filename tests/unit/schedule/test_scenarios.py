@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.api import Anomaly, Valid, Verdict
+from checkers.api import Anomaly, Ruling, Status, Valid, Verdict
 from checkers.runner import Results
 from harness import scenario
 from harness.cli_types import Target
@@ -23,10 +23,22 @@ from harness.scenario import (
     bisect,
     came_to,
     clean_needed,
+    complaint,
     scenario_of,
     show_scenario,
 )
-from harness.schedule.items import Act, Header, Known, Schedule, ScheduleError, When, Who, decode
+from harness.schedule.items import (
+    Act,
+    Header,
+    Known,
+    Schedule,
+    ScheduleError,
+    When,
+    Who,
+    decode,
+    encode,
+    read,
+)
 from harness.worlds import Around
 from histories.history import History
 
@@ -162,10 +174,14 @@ def judged(valid: Valid, *found: str, truncation: int = 0) -> Judged:
         Anomaly(claim=claim, name=name, signature=f"{claim}/{name}", ops=(), story="")
         for claim, _, name in (signature.partition("/") for signature in found)
     )
+    accused = {anomaly.claim for anomaly in anomalies}
+    spared: Status = "kept" if valid is True else "not judged"
     verdict = Verdict(
         checker="durability",
-        claims=("S6", "S10"),
-        valid=valid,
+        rulings=tuple(
+            Ruling(claim=claim, status="broken" if claim in accused else spared)
+            for claim in ("S6", "S10")
+        ),
         anomalies=anomalies,
         counts={"truncation": truncation},
     )
@@ -225,6 +241,36 @@ def test_every_scenario_can_be_read_and_says_what_it_shows() -> None:
         assert known.shows or known.slower_ms
         for target in (known.bad, known.good):
             assert Target().convert(target, None, None) == target
+
+
+def test_what_every_schedule_that_comes_with_us_shows_can_be_found() -> None:
+    """Also of those that are no scenarios."""
+    paths = sorted(scenario.FOLDER.parent.rglob("*.jsonl"))
+    headers = [read(path).header for path in paths]
+    assert len(headers) > len(scenario.names()) > 10
+    assert [complaint(h.known) for h in headers if h.known] == [""] * len(scenario.names())
+
+
+@pytest.mark.parametrize(
+    ("shown", "nearest"),
+    [
+        ("S6/lost-tial", "S6/lost-tail"),
+        ("S9/lost-tail", "S6/lost-tail"),
+        ("S13/not-writeable", "S13/not-writable"),
+        ("log-diverged", "S8/log-diverged"),
+        ("durabilty:truncation", "durability:"),
+    ],
+)
+def test_what_no_checker_finds_is_refused_with_the_nearest(
+    tmp_path: Path, shown: str, nearest: str
+) -> None:
+    known = Known(bad="rocketmq:5.5.0", good="reference", shows=("S6/lost-write", shown))
+    path = tmp_path / "mine.jsonl"
+    path.write_bytes(encode(Schedule(header=Header(known=known))))
+    with pytest.raises(ScheduleError) as refused:
+        scenario_of(str(path))
+    why = f"it is known to show {shown!r}, which no checker finds; nearest: {nearest!r}"
+    assert str(refused.value) == f"{path}: {why}"
 
 
 def test_a_schedule_that_shows_nothing_known_is_no_scenario(tmp_path: Path) -> None:

@@ -258,8 +258,7 @@ def test_brokers_that_synced_since_power_might_fail_sync_again() -> None:
 
 def test_where_the_threads_of_each_workload_begin() -> None:
     every = Options(environment="", seed=1, concurrency=7)
-    assert layout(every)[0] == {"queue": 0, "lock": 7, "registration": 11, "observe": 15}
-    assert layout(msgspec.structs.replace(every, workload=("lock",)))[0] == {
-        "lock": 0,
-        "observe": 4,
-    }
+    firsts = {"queue": 0, "lock": 7, "registration": 11, "probe": 15, "observe": 17}
+    assert layout(every)[0] == firsts
+    some = msgspec.structs.replace(every, workload=("lock", "offsets"), broker_sets=2)
+    assert layout(some)[0] == {"lock": 0, "offsets": 4, "probe": 6, "observe": 10}

@@ -45,7 +45,7 @@ class View:
 def performed(complete: Any = None, *, seconds: int = 120, threads: int = 3) -> Simulated:
     view: Any = View()
     none: Any = None
-    workload = lock_workload(view, none, clients=threads, seed=1)
+    workload = lock_workload(view, none, clients=threads, seed=1, lease_ms=10_000)
     assert workload.threads == threads
     limited = clients(time_limit(seconds * SECOND_NS, workload.generator))
     return simulate(limited, concurrency=threads, complete=complete or after(MS_NS))
@@ -188,7 +188,7 @@ def test_a_release_asks_to_unlock() -> None:
 def test_keys_are_queues_of_every_set_but_the_spares() -> None:
     view: Any = View(broker_sets=2)
     none: Any = None
-    made = lock_workload(view, none, clients=1, seed=1)
+    made = lock_workload(view, none, clients=1, seed=1, lease_ms=10_000)
     ops = simulate(
         clients(time_limit(60 * SECOND_NS, made.generator)), concurrency=1, complete=after(MS_NS)
     ).invocations

@@ -163,9 +163,9 @@ class FakeSession:
             return self.broken
         log = self.logs[queue.queue_id]
         if offset > len(log):
-            return Polled((), len(log), 0, len(log))
+            return Polled((), len(log), 0, len(log), "x:1")
         found = tuple(enumerate(log))[offset : offset + self.batch]
-        return Polled(found, offset + len(found), 0, len(log))
+        return Polled(found, offset + len(found), 0, len(log), "x:1")
 
     async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
         self.sent.append((queue, body))
@@ -205,7 +205,7 @@ def test_a_reader_keeps_its_position_over_failures() -> None:
         assert await client.invoke(POLL) == Fail("nothing-assigned")
         assert await client.invoke(assign(0)) == Ok([0])
         assert await client.invoke(POLL) == Ok(
-            [["poll", {0: [[0, 10], [1, 11]]}]], ext={"node": "b0"}
+            [["poll", {0: [[0, 10], [1, 11]]}]], ext={"node": "b0", "broker": "x:1"}
         )
         session.broken = Fail("timeout")
         assert await client.invoke(POLL) == Fail("timeout")
@@ -214,7 +214,7 @@ def test_a_reader_keeps_its_position_over_failures() -> None:
         assert isinstance(again, Ok)
         assert again.value == [["poll", {0: [[2, 12]]}]]
         empty = await client.invoke(POLL)
-        assert empty == Ok([["poll", {0: []}]], ext={"node": "b0", "end": {0: 3}})
+        assert empty == Ok([["poll", {0: []}]], ext={"node": "b0", "broker": "x:1", "end": {0: 3}})
 
     run(main())
 

@@ -1,0 +1,76 @@
+"""Grounds: the answers that a verdict rests on, declared when a run begins and ticked off in it.
+
+The first operation of a history is the invocation of ``run``, by the process of that name: its
+value lists the grounds of the run. Its completion is the last operation: the run ended. In between
+each ground is ticked off by an answer; which one is decided in ``checkers.grounds``. A history that
+was cut off, or in which such an answer is missing, is no ground for a verdict on the claims that
+rest on it.
+
+A ground is ``[kind, what …]``; `SAID` says what each kind is:
+
+    final-read   key, broker set, node     node: the replica made master; None: the present master
+    replica-log  node
+    controller, namesrv, broker   node
+    recovery
+    probe, lock  key, broker set
+    place        thread of the workload offsets
+
+What is gone for good is ticked off by the recorded reason: a node that the wait for recovery found
+to have ended by itself cannot answer, nor can a broker set that has no other.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from histories.op import HistoryError, Op
+
+RUN = "run"  # process and operation
+GROUNDS, STOPPED = "grounds", "stopped"
+
+FINAL_READ, REPLICA_LOG_READ = "final-read", "replica-log"
+CONTROLLER, NAMESRV, BROKER = "controller", "namesrv", "broker"
+RECOVERY, PROBE, LOCK, PLACE = "recovery", "probe", "lock", "place"
+SAID: dict[str, str] = {
+    FINAL_READ: "a queue is read, after the last disturbance, from its first offset to the end "
+    "that the broker confirms: from the master that there is, or from each replica once it was "
+    "made master",
+    REPLICA_LOG_READ: "every epoch of a replica's log is read from its disk",
+    CONTROLLER: "a controller is asked a last time and answers (that it does not lead is an "
+    "answer, if another one leads)",
+    NAMESRV: "a name server is asked a last time and answers",
+    BROKER: "a broker is asked a last time and answers",
+    RECOVERY: "the wait for recovery after the last heal is over",
+    PROBE: "a queue is probed after the last heal, to success or beyond the bound",
+    LOCK: "a lock is granted to two clients, one after the other, at the end",
+    PLACE: "a client asks once more for the consumer offsets that it had committed, after a "
+    "fail-over that nothing disturbed",
+}
+KINDS = tuple(SAID)
+
+Ground = tuple[Any, ...]  # the kind, and what of it
+
+
+def declaration(grounds: Iterable[Ground]) -> Op:
+    """The first operation of a history."""
+    return Op("info", RUN, RUN, {GROUNDS: [list(ground) for ground in grounds]})
+
+
+def conclusion(*, stopped: bool) -> Op:
+    """The last operation of a history; `stopped`: the main part was cut short on request."""
+    return Op("info", RUN, RUN, {STOPPED: stopped})
+
+
+def declared(begun: Op) -> tuple[Ground, ...]:
+    """The grounds that a history's first operation lists.
+
+    Raises:
+        HistoryError: its value has another shape.
+    """
+    try:
+        grounds = tuple(tuple(ground) for ground in begun.value[GROUNDS])
+    except (TypeError, KeyError):
+        raise HistoryError(f"value of {begun.index} lists no grounds") from None
+    for ground in grounds:
+        if not ground or ground[0] not in KINDS:
+            raise HistoryError(f"value of {begun.index} lists a ground of no kind: {ground!r:.100}")
+    return grounds

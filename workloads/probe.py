@@ -1,0 +1,139 @@
+"""Workload probe: once everything is healed, is every queue served?
+
+Every run has it, beside its other workloads; it is idle until the last heal. Then one thread for
+each queue sends a message and reads it back, until that has worked a few times in a row or the
+bound for recovery is well over. Nobody gives up on a refusal: it is sent again, with another
+number. Operations:
+
+    send    [["send", k, v]]             as those of the workload queue, with "probe": true
+    probe   {"key", "value", "offset"}   ok: that message was read at that offset
+
+A message counts as read back if it is there within `READ_S`: a broker shows what it has
+acknowledged a moment later. Messages are numbered from `FIRST` on, apart from those of other
+workloads. Claim: S13.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from harness.client.outcome import Client, Fail, Ok, Outcome
+from harness.client.session import QueueName, RouteBook, Session
+from harness.cluster import ClusterView, Workload
+from harness.generator import PENDING, Context, Generator, Step
+from harness.generators import EMPTY, reserve, time_limit
+from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from histories.op import Op
+from workloads import payload
+from workloads.queue import QUEUES, TOPIC, Writer, queue_keys
+
+FIRST = 1 << 40  # the number of a queue's first probe
+RETRY_NS = 250_000_000
+READ_S, READ_GAP_S = 2.0, 0.05
+MARGIN_NS = 6_000_000_000  # that probes go on beyond the bound
+
+
+class Probes(msgspec.Struct, frozen=True):
+    """The probes of one queue, on one thread. `read` is what shall be read back now: number and
+    offset."""
+
+    key: int
+    value: int = FIRST
+    streak: int = 0
+    read: tuple[int, int] | None = None
+    next_ns: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        if self.streak >= PROBE_STREAK:
+            return None
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        time = max(ctx.time, self.next_ns)
+        if self.read is not None:
+            value = {"key": self.key, "value": self.read[0], "offset": self.read[1]}
+            return Op("invoke", process, PROBE_READ, value, time=time), self
+        sent = [["send", self.key, self.value]]
+        op = Op("invoke", process, "send", sent, time=time, ext={PROBED: True})
+        return op, self
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.type == "invoke":
+            return self
+        streak, value = self.streak, self.value
+        if event.type != "ok":
+            after = event.time + RETRY_NS
+            return Probes(self.key, value + (self.read is None), 0, None, after)
+        if event.f == PROBE_READ:
+            return Probes(self.key, value, streak + 1, None, event.time)
+        [[_, _, [offset, sent]]] = event.value
+        return Probes(self.key, value + 1, streak, (sent, offset), event.time)
+
+
+class Prober:
+    """Sends, and reads back."""
+
+    def __init__(self, session: Session, keys: Sequence[QueueName], wall_ms: Callable[[], int]):
+        self._session = session
+        self._keys = keys
+        self._writer = Writer(session, keys, wall_ms)
+
+    async def open(self) -> None:
+        """Connections are made when first needed."""
+
+    async def invoke(self, op: Op) -> Outcome:
+        if op.f == "send":
+            return await self._writer.invoke(op)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + READ_S
+        while True:
+            found = await self._read(op.value["key"], op.value["value"], op.value["offset"])
+            if isinstance(found, Ok) or loop.time() > deadline:
+                return Ok(op.value, ext=found.ext) if isinstance(found, Ok) else found
+            await asyncio.sleep(READ_GAP_S)
+
+    async def _read(self, key: int, value: int, offset: int) -> Ok | Fail:
+        polled = await self._session.poll(self._keys[key], offset)
+        if isinstance(polled, Fail):
+            return polled
+        held = {at: payload.decode(key, body) for at, body in polled.messages}
+        if held.get(offset) == value:
+            return Ok(ext={"node": self._keys[key].broker_set, "broker": polled.broker})
+        return Fail(["not-read-back", [offset, held.get(offset)]])
+
+    async def close(self) -> None:
+        self._session.close()
+
+
+def probe_workload(
+    cluster: ClusterView,
+    routes: RouteBook,
+    group: asyncio.TaskGroup,
+    *,
+    bound_ns: int,
+    wall_ms: Callable[[], int],
+) -> Workload:
+    """Make the workload.
+
+    Args:
+        cluster: where it runs.
+        routes: where its queues live: those of the workload queue, which every run has.
+        group: the run's tasks.
+        bound_ns: how long a cluster may take until it serves.
+        wall_ms: the harness's wall clock, for message time stamps.
+    """
+    keys = queue_keys(cluster)
+
+    def client(thread: int) -> Client:
+        return Prober(Session(routes, cluster.dial, group), keys, wall_ms)
+
+    probes = reserve(*((1, Probes(key)) for key in range(len(keys))))
+    return Workload(
+        name="probe",
+        threads=len(keys),
+        generator=EMPTY,
+        final_generator=time_limit(bound_ns + MARGIN_NS, probes),
+        client=client,
+        topics={TOPIC: QUEUES},
+    )
