@@ -35,7 +35,14 @@ from harness.generators.lift import lift
 from harness.options import APPLICANTS, LOCK_LEASE_MS, LOCKERS, MOVERS, Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import Aware, Started, acts, queue_calls, turns
-from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, COPIED_NS, ELECT_MASTER, LAST_LOOK
+from histories.observed import (
+    AWAIT_LEVEL,
+    AWAIT_RECOVERY,
+    CHANGE_LEADER,
+    COPIED_NS,
+    ELECT_MASTER,
+    LAST_LOOK,
+)
 from histories.op import Op
 from nemeses.heals import HEALS, in_order
 from workloads import payload
@@ -182,6 +189,14 @@ class Composed:
             if w.settling is not None
         ]
 
+    def level(self) -> Source:
+        """A wait until every replica has the same log and is in its SyncStateSet."""
+        return [
+            on_threads(range(end - 1, end), once({"f": AWAIT_LEVEL, "value": None}))
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.name == "observe"
+        ]
+
     def looks(self) -> Source:
         """A look at who leads, by everybody who can."""
         return [
@@ -276,6 +291,7 @@ def _last_election(composed: Composed) -> Iterator[Source]:
     """Once clients have read all, an election from a set that was seen just before. Faults that take
     a broker away in good order are answered by a new set and an election in one moment, so that
     nobody sees whom a master was elected from."""
+    yield composed.level()
     yield composed.looks()
     yield nemesis(once(elect(OTHER)))
     yield composed.looks()

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from harness.runs import Judged
 
 TOLD_MAX = 2  # stories of one name
+UNJUDGED = {  # whether the test allows it
+    False: "what is not judged fails a test; allow_unknown=True passes it",
+    True: "what is not judged is allowed here",
+}
 RUNS = pytest.StashKey[list["Outcome"]]()
 HELP = {
     "env": "where Max-Q's clusters run: auto, docker, local or simulated",
@@ -153,8 +157,7 @@ class Outcome:
             found = ", ".join(f"{n} {name}" for name, n in self.failed_on.items())
             lines.append(f"fails on what was measured, as asked by fail_on: {found}")
         if self.valid == "unknown":
-            how = "is allowed here" if self.allow_unknown else "fails; allow_unknown=True passes it"
-            lines.append(f"an unknown verdict {how}")
+            lines.append(UNJUDGED[self.allow_unknown])
         lines += self._stories()
         lines += [f"run:     {self.run}", f"repeat:  {self.repeat}", f"commit:  {self.commit}"]
         lines += [f"report:  {self.report}"] if self.report is not None else []

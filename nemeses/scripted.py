@@ -335,20 +335,27 @@ class Scripted:
 
     async def _elect(self, act: str, nodes: Sequence[str], args: dict[str, Any]) -> "Told":
         replica = args.get("replica", 0)
-        led = await self._cluster.playing("master") if replica == OTHER else ()
         sets: dict[str, list[str]] = {}
         for node in self._cluster.by_role(Role.BROKER):
-            sets.setdefault(node.broker_set, [])
-            if node.name not in led:
-                sets[node.broker_set].append(node.name)
-        number = 0 if replica == OTHER else int(replica)
-        chosen = [names[number % len(names)] for names in sets.values() if names]
+            sets.setdefault(node.broker_set, []).append(node.name)
+        if replica == OTHER:
+            chosen = await self._others_in_sync(list(sets.values()))
+        else:
+            chosen = [names[int(replica) % len(names)] for names in sets.values()]
         done = await self._each(self._cluster.elect, chosen)
         if not args.get("refusable"):
             return done
         return {
             node: {**what, "elected": what["holds"], "holds": True} for node, what in done.items()
         }
+
+    async def _others_in_sync(self, sets: Sequence[Sequence[str]]) -> list[str]:
+        """Of each set, a replica that does not lead: one that can be elected now, where there is
+        one."""
+        led = await self._cluster.playing("master")
+        in_sync = await self._cluster.playing("sync-state-set-slave")
+        found = ([n for n in names if n not in led] for names in sets)
+        return [min(names, key=lambda n: n not in in_sync) for names in found if names]
 
     # What is asked of controllers beside.
 

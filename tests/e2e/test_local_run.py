@@ -23,7 +23,8 @@ def test_kill_and_restart_lose_nothing(tmp_path: Path) -> None:
     code, verdict = run_json(tmp_path, "--time-limit", "10s", "--seed", "5")
     assert (code, verdict["valid"]) == (0, True)
     faults = verdict["faults"]
-    assert {f["f"] for f in faults} == {"inspect", "kill", "start", "await-recovery"}
+    ending = {"await-recovery", "last-look"}
+    assert {f["f"] for f in faults} == {"inspect", "kill", "start", *ending}
     assert all(f["holds"] for f in faults)
     run = Path(verdict["run"])
     assert (run / "results.edn").read_text().startswith("{")

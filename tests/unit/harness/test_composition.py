@@ -10,7 +10,7 @@ from harness.composition import INSPECT, Composed, steps
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
 from harness.options import Options
-from histories.observed import AWAIT_RECOVERY, ELECT_MASTER, LAST_LOOK
+from histories.observed import AWAIT_LEVEL, AWAIT_RECOVERY, ELECT_MASTER, LAST_LOOK
 from histories.op import NEMESIS
 
 SECOND_NS = 1_000_000_000
@@ -27,6 +27,7 @@ def workload(name: str, threads: int, *, final: bool = True) -> Workload:
     )
 
 
+ENDING = ["queue-final", AWAIT_LEVEL, ELECT_MASTER, "observe-final", LAST_LOOK]
 COMPOSED = Composed(
     [workload("queue", 3), workload("lock", 2, final=False), workload("observe", 1)]
 )
@@ -75,7 +76,7 @@ def test_a_run_inspects_works_heals_recovers_reads_and_looks() -> None:
     ops = played()
     fs = [f for f, _ in ops]
     assert fs[0] == INSPECT
-    assert fs[-3:] == [ELECT_MASTER, "observe-final", LAST_LOOK]
+    assert fs[-4:] == ENDING[-4:]
     order = [fs.index(f) for f in ("queue", "start", AWAIT_RECOVERY, "queue-final")]
     assert order == sorted(order)
     assert {p for f, p in ops if f == "lock"} <= {3, 4}
@@ -95,5 +96,4 @@ def test_all_faults_are_healed_in_order_whatever_the_order_of_the_packages() -> 
 def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
     fs = [f for f, _ in played(stop_after=10)]
     assert fs.count("queue") < 10
-    ending = ["start", AWAIT_RECOVERY, "queue-final", ELECT_MASTER, "observe-final", LAST_LOOK]
-    assert fs[-6:] == ending
+    assert fs[-7:] == ["start", AWAIT_RECOVERY, *ENDING]

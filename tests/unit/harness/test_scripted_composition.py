@@ -15,7 +15,7 @@ from histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000
 SHARES = ((0,), (1,))
-ENDING = ("queue-final", "elect-master", "observe-final", "last-look")
+ENDING = ("queue-final", "await-level", "elect-master", "observe-final", "last-look")
 
 
 def composed() -> Composed:
@@ -81,8 +81,8 @@ def test_what_is_due_after_the_time_limit_is_not_done_but_all_is_healed() -> Non
     fs = [op.f for op in ops]
     assert fs.count("kill") == 1
     assert fs.count("send") == 1
-    assert fs[-7:] == [*("resume", "start", "await-recovery"), *ENDING]
-    assert [op.value for op in ops[-7:-5]] == ["end/resume", "end/start"]
+    assert fs[-8:] == [*("resume", "start", "await-recovery"), *ENDING]
+    assert [op.value for op in ops[-8:-6]] == ["end/resume", "end/start"]
 
 
 def test_observers_go_on_as_ever() -> None:
@@ -93,7 +93,7 @@ def test_observers_go_on_as_ever() -> None:
 def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
     ops = played(SCRIPT, stop_after=8)
     assert sum(op.f == "observe" for op in ops) < 12
-    assert [op.f for op in ops][-7:] == [
+    assert [op.f for op in ops][-8:] == [
         "resume", "start", "await-recovery", *ENDING,
     ]  # fmt: skip
 
