@@ -56,13 +56,43 @@ class Ruling(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "not promised" and bool(self.found)
 
 
+class Harm(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding: anomalies that are the same harm, counted once.
+
+    `kind` is ``loss``, or the name of its anomalies. A loss says how many acknowledged messages are
+    `lost`, which `node` of which `set` had acknowledged them in which `epoch`, and in which epoch
+    whoever was `elected` lacked them; `acts` are the indices at which the blamed faults began, the
+    one that made the loss certain last. `ops` are operations that prove it, a loss's sends.
+    `symptoms` counts its anomalies by claim and name; `claims` are those that it breaks, or, where
+    it is not `broken`, that are not promised. Times are ns of the history, of the first and last
+    message.
+    """
+
+    kind: str
+    title: str
+    story: str
+    claims: tuple[str, ...] = ()
+    broken: bool = False
+    symptoms: dict[str, int] = {}
+    set: str = ""
+    node: str = ""
+    epoch: int | None = None
+    elected: int | None = None
+    lost: int = 0
+    acts: tuple[int, ...] = ()
+    ops: tuple[int, ...] = ()
+    first_ns: int = -1
+    last_ns: int = -1
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker found. `counts` are plain numbers. `gate`: why the run proves nothing whatever
-    its claims came to; empty where it does."""
+    its claims came to; empty where it does. `harms` are the losses that it tells as one each."""
 
     checker: str
     rulings: tuple[Ruling, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
+    harms: tuple[Harm, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
     gate: str = ""
 

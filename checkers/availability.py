@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from checkers.api import Context, Verdict
-from checkers.calm import Calm, calm_after, ending
+from checkers.calm import Calm, at_rest, calm_after
 from checkers.during import Served, served, told_of
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.service import awaited
@@ -104,7 +104,7 @@ def _rejoined(
     replicas: Sequence[Sighting[ReplicaView]],
     crashed: frozenset[str],
 ) -> None:
-    calm, until = calm_after(history), ending(history)
+    calm, until = at_rest(history, calm_after(history))
     alive: dict[str, Sighting[ReplicaView]] = {}
     for s in replicas:
         if s.begun > calm.at and s.view.id is not None:

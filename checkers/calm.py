@@ -7,9 +7,9 @@ are operations of clients and disturb as much.
 
 from typing import NamedTuple
 
+from checkers.acts import QUESTIONS, heals
 from checkers.faults import faults
 from checkers.sightings import NEVER
-from checkers.story import QUESTIONS, heals
 from histories.history import History
 from histories.observed import AWAIT_LEVEL, ELECT_MASTER, JOIN, LEAVE, WIPE
 
@@ -51,3 +51,14 @@ def ending(history: History) -> int:
     level = max((op.index for op in history.of_f(AWAIT_LEVEL)), default=NEVER)
     orders = (op.index for op in history.nemesis if op.f == ELECT_MASTER and op.index > level)
     return min(orders, default=NEVER)
+
+
+def at_rest(history: History, calm: Calm) -> tuple[Calm, int]:
+    """The time before any master is elected by order once replicas are level, which disturbs who is
+    in sync: since the last disturbance, or the last order before, until that election, by index."""
+    level = min((op.index for op in history.of_f(AWAIT_LEVEL) if op.index > calm.at), default=NEVER)
+    orders = [op for op in history.nemesis if op.f == ELECT_MASTER and op.index > calm.at]
+    for op in orders:
+        if op.index < level:
+            calm = Calm(op.index, max(calm.ns, op.time), calm.doubt)
+    return calm, min((op.index for op in orders if op.index > level), default=NEVER)

@@ -16,9 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from checkers.api import Context, Verdict
 from checkers.claims import unmade
 from checkers.excuses import WHATEVER, Excuses
+from checkers.harms import losses
 from checkers.keyed import Event, check_keyed
 from checkers.log import (
     MESSAGES,
@@ -159,7 +162,9 @@ class Durability:
         }
         case.counts = counts | {name: n for name, n in sorted(unclaimed.items()) if n}
         _doubt(case, history, results, context, hidden=unclaimed["hidden-loss"])
-        return rule(self, history, context, case)
+        verdict = rule(self, history, context, case)
+        lost = [at for v in results.values() for at in v.lost]
+        return msgspec.structs.replace(verdict, harms=losses(history, lost))
 
     def unreadable(self, error: HistoryError) -> Verdict:
         return unreadable(self, error)

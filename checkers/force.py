@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from checkers.acts import QUESTIONS
 from checkers.faults import HOLDS, Fault, faults
 from checkers.sightings import NEVER
-from checkers.story import QUESTIONS
 from histories.history import History
 from histories.observed import AWAIT_RECOVERY
 

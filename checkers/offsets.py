@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from checkers.acts import QUESTIONS
 from checkers.api import Context, Verdict
 from checkers.faults import Fault, faults
 from checkers.force import HARMLESS, calms
 from checkers.keyed import Alone, Event, check_keyed
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import NEVER, set_sightings
-from checkers.story import QUESTIONS, when
+from checkers.story import when
 from histories.history import History
 from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE, WIPE
 from histories.op import HistoryError, Op

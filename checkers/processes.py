@@ -15,12 +15,12 @@ Claim: S15.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from checkers.acts import QUESTIONS
 from checkers.api import Context, Verdict
 from checkers.faults import Ended, Fault, by_itself, faults
 from checkers.force import DOUBTED_BY, GONE_BY, NOBODY, InForce
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.service import Awaited, looks_of
-from checkers.story import QUESTIONS
 from histories.history import History
 from histories.observed import WIPE
 from histories.op import HistoryError

@@ -171,13 +171,14 @@ def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
             continue
         told[f.name] += 1
         ops = tuple(sorted(set(f.ops)))
+        of = str(f.detail.get("set") or "")
         anomalies.append(
             Anomaly(
                 claim=f.claim,
                 name=f.name,
                 signature=f"{f.claim}/{f.name}",
-                ops=teller.evidence(ops),
-                story=f"{f.said} {teller.around(min(ops, default=0))}",
+                ops=teller.evidence(f.claim, ops, of),
+                story=f"{f.said} {teller.around(min(ops, default=0), f.claim, of)}",
                 detail=f.detail,
             )
         )

@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 
-from checkers.api import Anomaly, Checker, Context, Ruling, Valid, Verdict, unjudged
+from checkers.api import Anomaly, Checker, Context, Harm, Ruling, Valid, Verdict, unjudged
 from checkers.claims import BY_ID
 from checkers.grounds import Standing, standing_of
+from checkers.harms import findings
+from checkers.harms import plain as plain_harms
 from histories.history import Breach, History, wellformed
 
 BREACHES_MAX = 100
@@ -56,6 +58,11 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return self._anomalies("broken")
 
     @property
+    def findings(self) -> tuple[Harm, ...]:
+        """What was done to users, each harm once, losses first."""
+        return findings(self.verdicts, {c: r.status for c, r in self.claims.items()})
+
+    @property
     def measured(self) -> tuple[Anomaly, ...]:
         """The anomalies of claims that are not promised."""
         return self._anomalies("not promised")
@@ -72,6 +79,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     def to_json(self) -> dict[str, Any]:
         """For ``results.json``: plain values, string keys."""
         plain = msgspec.to_builtins(self, str_keys=True)
+        plain["findings"] = plain_harms(self.findings)
         plain["claims"] = {claim: ruling.status for claim, ruling in self.claims.items()}
         return dict(plain)
 

@@ -27,11 +27,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from checkers.acts import QUESTIONS, UNDONE_BY, UNDONE_BY_ITSELF, heals
 from checkers.calm import MEMBERSHIP
 from checkers.faults import HOLDS, Fault, faults
 from checkers.force import HARMLESS
 from checkers.sightings import NEVER, SetSighting, Sighting
-from checkers.story import QUESTIONS, UNDONE_BY, UNDONE_BY_ITSELF, heals
 from histories.history import History
 from histories.observed import ReplicaView
 

@@ -4,46 +4,19 @@ Everything said comes from the history: who answered, when, in which epoch, at w
 which fault came before and after. Times are seconds since the start of the run.
 """
 
-import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from checkers.acts import CUT, NEVER, UNDONE_BY_ITSELF, Act, acts_of
+from checkers.faults import Fault
 from checkers.log_key import Finding
 from histories.history import History
-from histories.observed import (
-    CHANGE_LEADER,
-    ELECT_MASTER,
-    LAST_LOOK,
-    OBSERVE_CONTROLLER,
-    ControllerView,
-    decoded,
-)
+from histories.observed import ELECT_MASTER, OBSERVE_CONTROLLER, ControllerView, decoded
 from histories.op import HistoryError, Op
 from histories.tables import epoch_of, node_of
 
 TEXT_MAX = 160  # characters of a value quoted from the history
-# Of the nemesis, but neither fault nor heal.
-QUESTIONS = frozenset(
-    ("inspect", "await-recovery", LAST_LOOK, "check-clock-offsets", ELECT_MASTER, CHANGE_LEADER)
-)
-# What undoes a fault, by its last word: start, resume, heal, stop-partition, reset-clock.
-HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
-# Which heal undoes which fault, where the names alone do not say; several faults may be at work.
-UNDONE_BY = {
-    "kill": "start",
-    "terminate": "start",
-    "power-loss": "start",
-    "pause": "resume",
-    "start-partition": "stop-partition",
-    "change-ip": "restore-ip",
-    "bump-clock": "reset-clock",
-    "start-disk-fault": "stop-disk-fault",
-    "start-delay": "stop-delay",
-}
-UNDONE_BY_ITSELF = frozenset(("restart", "order-election"))
-STARTS = re.compile(r"start-.*")  # of Jepsen's packages: the begin of a partition or of bad packets
-
 _ALREADY = {
     "lost-write": "and no ok poll ever returned it, although reading went on past its place",
     "lost-tail": "and it is not in the log that was read to its confirmed end afterwards",
@@ -51,39 +24,18 @@ _ALREADY = {
 
 
 class Storyteller:
-    """Knows the faults of one history."""
+    """Knows the acts of one history."""
 
     def __init__(self, history: History) -> None:
         self._history = history
-        pairs = ((history.completion(op), op) for op in history.nemesis)
-        done = [op for other, op in pairs if other is not None and other.index < op.index]
-        self._faults = [op for op in done if op.f not in QUESTIONS and not heals(op.f)]
+        self._acts = [act for act in acts_of(history) if act.fault.ended is not None]
         self._reigns = _reigns(history)
-        self._heals = [op for op in done if op.f not in QUESTIONS and heals(op.f)]
 
-    def fault_before(self, index: int) -> Op | None:
-        """The last fault that was complete before this index."""
-        at = bisect_left(self._faults, index, key=_index)
-        return self._faults[at - 1] if at else None
-
-    def fault_after(self, index: int) -> Op | None:
-        """The first fault that was complete after this index."""
-        at = bisect_right(self._faults, index, key=_index)
-        return self._faults[at] if at < len(self._faults) else None
-
-    def heal_of(self, fault: Op) -> Op | None:
-        """The first heal of its kind after a fault that names one of its nodes, or none at all."""
-        nodes, wanted = set(_nodes(fault)), UNDONE_BY.get(fault.f)
-        for op in self._heals[bisect_right(self._heals, fault.index, key=_index) :]:
-            of_its_kind = wanted in (None, op.f)
-            if of_its_kind and (not _nodes(op) or nodes & set(_nodes(op))):
-                return op
-        return None
-
-    def evidence(self, ops: tuple[int, ...]) -> tuple[int, ...]:
-        """The operations that prove a finding, with the fault that came before the first."""
-        before = self.fault_before(min(ops, default=0))
-        return ops if before is None else tuple(sorted({before.index, *ops}))
+    def evidence(self, claim: str, ops: tuple[int, ...], of: str) -> tuple[int, ...]:
+        """The operations that prove an anomaly of a claim, with the act that came before the first
+        and may have to do with it; `of` is the broker set that it is about, if it is about one."""
+        before, _ = self._nearest(min(ops, default=0), claim, of)
+        return ops if before is None else tuple(sorted({_ended(before), *ops}))
 
     def say(self, finding: Finding) -> str:
         """The paragraph, but for the faults around it."""
@@ -122,29 +74,56 @@ class Storyteller:
         op = self._history[index]
         return f"Op {index}: {op.type} {op.f} by process {op.process}, {when(op)}, {_by(op)}"
 
-    def around(self, index: int) -> str:
-        """Which faults came before and after an operation."""
-        before, after = self.fault_before(index), self.fault_after(index)
+    def around(self, index: int, claim: str = "", of: str = "") -> str:
+        """Which acts came before and after an operation, of those that may have to do with it: on
+        name servers only where the claim is about them, on brokers of the same set."""
+        before, after = self._nearest(index, claim, of)
         if before is None and after is None:
             return "There was no fault."
-        first = f"The last fault before op {index} was the {self._fault(before)}" if before else ""
-        then = f"the next after it was the {self._fault(after)}" if after else "none came after it"
+        first = f"The last fault before op {index} was the {self.act(before)}" if before else ""
+        then = f"the next after it was the {self.act(after)}" if after else "none came after it"
         text = f"{first or f'There was no fault before op {index}'}; {then}."
-        others = [_action(op) for op in self.at_work(index) if op is not before]
-        return f"{text} Also at work then: the {'; the '.join(others)}." if others else text
+        others = [act for act in self._at_work(index, claim, of) if act is not before]
+        told = "; the ".join(_action(self._history[_ended(act)]) for act in others)
+        return f"{text} Also at work then: the {told}." if told else text
 
-    def at_work(self, index: int) -> list[Op]:
-        """The faults that were complete before an operation and not yet undone."""
-        before = self._faults[: bisect_left(self._faults, index, key=_index)]
-        lasting = [f for f in before if f.f not in UNDONE_BY_ITSELF]
-        return [f for f in lasting if (heal := self.heal_of(f)) is None or heal.index > index]
+    def _nearest(self, index: int, claim: str, of: str) -> tuple[Act | None, Act | None]:
+        acts = [act for act in self._acts if _concerns(act, claim, of)]
+        at = bisect_left(acts, index, key=_ended)
+        after = next((act for act in acts[at:] if _ended(act) > index), None)
+        return (acts[at - 1] if at else None), after
 
-    def _fault(self, op: Op) -> str:
-        if op.f in UNDONE_BY_ITSELF:
-            return _action(op)
-        heal = self.heal_of(op)
-        healed = f", undone by the {_action(heal)}" if heal else ", never undone"
-        return _action(op) + healed
+    def _at_work(self, index: int, claim: str, of: str) -> list[Act]:
+        """The acts that had been done before an operation and were not yet undone."""
+        return [
+            act
+            for act in self._acts
+            if _ended(act) < index
+            and act.f not in UNDONE_BY_ITSELF
+            and _concerns(act, claim, of)
+            and any(act.over(node) > index for node in act.nodes)
+        ]
+
+    def act(self, act: Act) -> str:
+        """An act in words: what was done to whom, and when it was undone."""
+        if act.fault.ended is None:
+            return f"{act.f} at {act.fault.begun_ns / 1e9:.3f} s (op {act.begun}), never completed"
+        said = _action(self._history[_ended(act)])
+        if act.f in UNDONE_BY_ITSELF or act.f == ELECT_MASTER:
+            return said
+        heals = {heal.ended: heal for heal in act.healed.values() if heal.ended is not None}
+        if not heals:
+            return f"{said}, never undone"
+        last = heals[max(heals)]
+        more = "at the latest " if len(heals) > 1 else ""
+        return f"{said}, undone {more}by the {_healing(last)}"
+
+    def moment(self, index: int) -> str:
+        """Where something was first seen; empty where it never was."""
+        if index >= NEVER:
+            return ""
+        op = self._history[index]
+        return f" ({when(op).removeprefix('at ')}, op {index})"
 
 
 class Reign(NamedTuple):
@@ -229,20 +208,51 @@ def _by(op: Op) -> str:
 
 def _action(op: Op) -> str:
     nodes = _nodes(op)
-    of = f" of {_listed(nodes)}" if nodes else ""
+    of = f" of {_parted(op) if op.f == CUT else _listed(nodes)}" if nodes else ""
     unsure = "" if nodes or op.error is None else f" ({_short(op.error)})"
     held = all(isinstance(d, dict) and d.get("holds") for d in op.value.values()) if nodes else True
     doubt = "" if held else ", which no probe could prove"
     return f"{op.f}{of} {when(op)} (op {op.index}){unsure}{doubt}"
 
 
+def _parted(op: Op) -> str:
+    """Whom a cut parts from whom, the node first that all of it is about, if there is one."""
+    edges = {(str(to), str(source)) for to, what in op.value.items() if isinstance(what, dict)
+             for source in what.get("from", ())}  # fmt: skip
+    nodes = sorted({node for edge in edges for node in edge})
+    middle = next((n for n in nodes if edges and all(n in edge for edge in edges)), None)
+    if middle is None:
+        return _listed(_nodes(op))
+    others = [n for n in nodes if n != middle]
+    one_way = len({to == middle for to, _ in edges}) == 1 and len(edges) == len(others)
+    if one_way and edges and next(iter(edges))[0] == middle:
+        return f"{middle}, which did not hear {_listed(others)}"
+    if one_way:
+        return f"{middle}, which {_listed(others)} did not hear"
+    return f"{middle} from {_listed(others)}"
+
+
+def _healing(heal: Fault) -> str:
+    of = f" of {_listed(heal.nodes)}" if heal.nodes and heal.f != "stop-partition" else ""
+    ended_ns = heal.begun_ns if heal.ended_ns is None else heal.ended_ns
+    return f"{heal.f}{of} at {ended_ns / 1e9:.3f} s (op {heal.ended})"
+
+
+def _concerns(act: Act, claim: str, of: str) -> bool:
+    """Whether an act may have to do with an anomaly of a claim, about a broker set if given."""
+    nodes = [n for n in act.nodes if not n.startswith("n") or claim.startswith("N")]
+    brokers = [n for n in nodes if "-" in n]
+    if not act.nodes:  # nobody knows whom it struck
+        return True
+    return bool(nodes) and (not of or not brokers or any(n.startswith(f"{of}-") for n in brokers))
+
+
+def _ended(act: Act) -> int:
+    return act.begun if act.fault.ended is None else act.fault.ended
+
+
 def _nodes(op: Op) -> list[str]:
     return sorted(map(str, op.value)) if isinstance(op.value, dict) else []
-
-
-def heals(f: str) -> bool:
-    """Whether an action of the nemesis undoes a fault, by its name."""
-    return HEALS.fullmatch(f) is not None and STARTS.fullmatch(f) is None
 
 
 def _index(op: Op) -> int:

@@ -255,9 +255,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
     replicas before the first fault. `shares` are the keys that its first threads read, by thread.
     `turns` does the same as `generator`, each whenever it is asked, for a schedule that has the
-    times; None where `generator` can do so itself. `look` is a short look at who leads, beside
-    what happens at the end, and `settling` what clients do last before a long time without any
-    disturbance and a fail-over; None where the workload has none.
+    times; None where `generator` can do so itself. `look` is a short look at who lives and who
+    leads, beside what happens at the end, and `settling` what clients do last before a long time
+    without any disturbance and a fail-over; None where the workload has none.
     """
 
     name: str

@@ -288,9 +288,9 @@ def _whole(
 
 
 def _last_election(composed: Composed) -> Iterator[Source]:
-    """Once clients have read all, an election from a set that was seen just before. Faults that take
-    a broker away in good order are answered by a new set and an election in one moment, so that
-    nobody sees whom a master was elected from."""
+    """Once clients have read all, an election from a set that was seen just before. Faults that
+    take a broker away in good order are answered by a new set and an election in one moment, so
+    that nobody sees whom a master was elected from."""
     yield composed.level()
     yield composed.looks()
     yield nemesis(once(elect(OTHER)))

@@ -247,5 +247,7 @@ def observe_workload(
         ),
         client=client,
         topics={},
-        look=synchronize(limit(len(controllers), Rounds(controllers))),
+        look=concat(
+            *(synchronize(limit(len(part), Rounds(part))) for part in (replicas, controllers))
+        ),
     )

@@ -7,6 +7,7 @@ outside of operations. Units: seconds; offsets are message indices.
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from reference.wire import property as props
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext, to_short_ext
-from reference.wire.message import decode_all
+from reference.wire.message import decode_all, parse_offset_msg_id
 from reference.wire.node_headers import TopicRequest
 from reference.wire.route import MASTER_ID, TopicRouteData
 
@@ -183,7 +184,8 @@ class Session:
         return broker
 
     async def send(self, queue: QueueName, body: bytes, *, born_ms: int) -> Outcome:
-        """Send one message; an `ok` carries its queue offset as value."""
+        """Send one message; an `ok` carries its queue offset as value, and in `ext` who answered
+        and, as ``byte``, where in the commit log the message is."""
         broker = self._broker(queue)
         if broker is None:
             return Fail("no-route")
@@ -205,7 +207,8 @@ class Session:
         outcome = await self._send(broker, request)
         pinned = {} if self.pinned is None else {"pinned": True}
         if isinstance(outcome, Ok):
-            return Ok(outcome.value, ext={"node": queue.broker_set, "broker": broker, **pinned})
+            stored = {"node": queue.broker_set, "broker": broker, **(outcome.ext or {}), **pinned}
+            return Ok(outcome.value, ext=stored)
         self._routes.nudge()
         return msgspec.structs.replace(outcome, ext=pinned) if pinned else outcome
 
@@ -222,7 +225,7 @@ class Session:
             sent = from_ext(headers.SendResponse, answer.ext)
         except RemoteProtocolError as error:
             return Info(["bad-answer", plain(str(error))])
-        return Ok(sent.queue_offset)
+        return Ok(sent.queue_offset, ext=_place(sent.msg_id))
 
     async def poll(self, queue: QueueName, offset: int) -> Polled | Fail:
         """Read from `offset` on, without waiting. A read that fails took nothing, so any error is
@@ -252,6 +255,14 @@ class Session:
             broker=broker,
             retry=answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY,
         )
+
+
+def _place(msg_id: str) -> dict[str, Any]:
+    """Where in its commit log a broker put a message, in bytes, if its id tells."""
+    try:
+        return {"byte": parse_offset_msg_id(msg_id)[1]}
+    except RemoteProtocolError:
+        return {}
 
 
 _PULLED = frozenset(

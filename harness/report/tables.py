@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from checkers.acts import kind_of
 from checkers.faults import HOLDS, Fault
 from checkers.recovery import recoveries
-from harness.report.bands import Actions, kind_of
+from harness.report.bands import Actions
 from harness.report.evidence import Evidence
 from harness.report.findings import plain, table
 from harness.report.markup import Child, Html, el, join, short
@@ -35,7 +36,7 @@ def legend(actions: Actions) -> Html | None:
 def faults_table(actions: Actions) -> Html:
     """Every action of the nemesis, what probes saw of it, and what undid it."""
     healed = {
-        band.fault.begun: sorted({heal.begun for heal in band.healed.values()})
+        band.fault.begun: sorted({heal.begun for heal in band.act.healed.values()})
         for band in actions.bands
     }
     rows = [_action(action, actions, healed) for action in actions.every[:ACTIONS_MAX]]

@@ -5,13 +5,15 @@ A run that was driven by a schedule keeps it, with what its acts resolved to. A 
 that does the same again: each operation at its time, each fault on the nodes that it struck.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from checkers.acts import CUT, UNDONE_BY_ITSELF, paired
+from checkers.acts import Act as Past
+from checkers.addresses import MOVES
 from checkers.faults import Fault, faults
-from checkers.story import QUESTIONS
 from harness.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
 from harness.schedule.items import (
     READ,
@@ -27,12 +29,16 @@ from harness.schedule.items import (
     seconds,
 )
 from histories.history import History
-from histories.observed import COMMIT_PLACE, FETCH_PLACE, PROBED
+from histories.observed import COMMIT_PLACE, ELECT_MASTER, FETCH_PLACE, PROBED
 from histories.op import Op
 from workloads.observe import THREADS as OBSERVERS
 from workloads.queue import QUEUES
 
 DIGITS = 9
+# Of an act's arguments, those that say how strong it was and not whom it struck.
+KEPT = frozenset(
+    ("stays", "offset_ms", "drift_ppm", "full", "frozen", "sync_ms", "ms", "count", "reset")
+)
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
     **dict.fromkeys(("apply-id", "join", "leave", "kill-broker", "readdress", "wipe"),
@@ -81,10 +87,11 @@ def as_recorded(history: History, options: Options) -> Schedule:
         if op.type == "invoke" and begun <= op.time < end and not probes:
             calls += _call(op, begun, int(op.process) % total, firsts)
     acts = [
-        _act(fault, number, begun)
-        for number, fault in enumerate(faults(history), start=1)
-        if fault.f not in QUESTIONS and fault.begun_ns < end
+        recorded
+        for number, act in enumerate(_acts(history, begun, end), start=1)
+        for recorded in _recorded(act, f"f{number}", begun, end)
     ]
+    acts.sort(key=lambda act: act.when.at)
     header = Header(
         name="recorded",
         length=seconds(options.time_limit_ns),
@@ -139,26 +146,67 @@ def _call(op: Op, begun: int, thread: int, firsts: Mapping[str, int]) -> list[Ca
     return [Call(id=f"t{op.index}", at=at, thread=at_thread, f=TURN, workload=workload)]
 
 
-def _act(fault: Fault, number: int, begun: int) -> Act:
-    """A fault on the nodes that it struck, at its time."""
-    result = fault.result if isinstance(fault.result, dict) else {}
+def _acts(history: History, begun: int, end: int) -> list[Past]:
+    """What was done in the main part: faults with their heals, and ordered elections."""
+    every = faults(history)
+    orders = [Past(fault=f, healed={}) for f in every if f.f == ELECT_MASTER]
+    found = [act for act in (*paired(every), *orders) if begun <= act.fault.begun_ns < end]
+    return sorted(found, key=lambda act: act.begun)
+
+
+def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
+    """A fault on the nodes that it struck, at its time, and its heals; of one family by their ids.
+    A heal that had more to heal is one act for each fault that it ended."""
+    fault = past.fault
+    if fault.f == ELECT_MASTER:
+        yield _ordered(fault, name, begun)
+        return
+    yield _act(fault, name, begun, _struck(fault))
+    if fault.f in UNDONE_BY_ITSELF:
+        return
+    heals: dict[int, list[str]] = {}
+    by_index = {heal.begun: heal for heal in past.healed.values() if heal.f not in MOVES
+                or fault.f in MOVES}  # fmt: skip
+    for node, heal in past.healed.items():
+        if heal.begun in by_index and heal.begun_ns < end:
+            heals.setdefault(heal.begun, []).append(node)
+    for number, (at, nodes) in enumerate(sorted(heals.items())):
+        healing = _act(by_index[at], f"{name}.h{number or ''}", begun, sorted(nodes))
+        if fault.f == CUT:
+            healing = msgspec.structs.replace(healing, who=Who(of=name))
+        yield healing
+
+
+def _struck(fault: Fault) -> Sequence[str]:
+    return [node for node in fault.nodes if node != "nobody"]
+
+
+def _ordered(fault: Fault, name: str, begun: int) -> Act:
+    """An election that was ordered, of who was elected then."""
     done = _done(fault, begun)
-    args: dict[str, Any] = {}
-    if fault.f == "start-partition":
+    args: dict[str, Any] = {"refusable": True}
+    if struck := _struck(fault):
+        args["replica"] = int(struck[0].rpartition("-")[2])
+    return Act(id=name, f=fault.f, when=When(at=done.at), args=args, done=done)
+
+
+def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
+    result = fault.result if isinstance(fault.result, dict) else {}
+    args: dict[str, Any] = {k: v for k, v in fault.args.items() if k in KEPT}
+    if fault.f == CUT:
         args["grudge"] = {
             str(to): sorted(map(str, what.get("from", ())))
             for to, what in result.items()
             if isinstance(what, dict)
         }
         args["reset"] = any(isinstance(w, dict) and w.get("reset") for w in result.values())
-    if fault.f in ("change-ip", "restore-ip"):
+    if fault.f in MOVES:
         args["restart"] = any(isinstance(w, dict) and w.get("stopped") for w in result.values())
-    nodes = () if fault.f in ("start-partition", "stop-partition") else tuple(done.nodes)
     return Act(
-        id=f"f{number}",
+        id=name,
         f=fault.f,
-        when=When(at=done.at),
-        who=Who(nodes=nodes),
+        when=When(at=_done(fault, begun).at),
+        who=Who(nodes=() if fault.f == CUT else tuple(nodes)),
         args={k: v for k, v in args.items() if v},
-        done=done,
+        done=_done(fault, begun),
     )

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.story import heals
+from checkers.acts import heals
 from harness.generator import PENDING, Context, Generator, Sleep, Step
 from harness.schedule.items import (
     EVENTS,

@@ -127,14 +127,15 @@ FREE = Options(
 )  # fmt: skip
 
 
-def struck(judged: Judged) -> list[tuple[str, float, tuple[str, ...]]]:
-    """Each fault of the main part, when (s), and whom; not the heals with which it ends."""
+def struck(judged: Judged) -> list[tuple[str, str, float]]:
+    """What was done in the main part, to whom and when (s); not the heals with which it ends."""
     begun = main_part(judged.stored.history)
-    return [
-        (f.f, (f.begun_ns - begun) / SECOND_NS, f.nodes)
+    return sorted(
+        (f.f, node, (f.begun_ns - begun) / SECOND_NS)
         for f in faults(judged.stored.history)
-        if 0 <= f.begun_ns - begun < FREE.time_limit_ns - SECOND_NS // 10
-    ]
+        for node in f.nodes
+        if 0 <= f.begun_ns - begun < FREE.time_limit_ns - SECOND_NS // 10 and node != "nobody"
+    )
 
 
 def test_a_run_that_nobody_scheduled_is_written_down_and_done_again(tmp_path: Path) -> None:
@@ -149,8 +150,9 @@ def test_a_run_that_nobody_scheduled_is_written_down_and_done_again(tmp_path: Pa
     before, after = struck(free), struck(again)
     assert len(before) > 8
     assert {f for f, _, _ in before} >= {"kill", "start-partition", "change-ip", "power-loss"}
-    assert [(f, nodes) for f, _, nodes in before] == [(f, nodes) for f, _, nodes in after]
-    assert all(abs(one - other) < 0.02 for (_, one, _), (_, other, _) in zip(
+    assert [(f, node) for f, node, _ in before] == [(f, node) for f, node, _ in after]
+    # What one heal ended is ended by one after the other.
+    assert all(abs(one - other) < 0.1 for (_, _, one), (_, _, other) in zip(
         before, after, strict=True))  # fmt: skip
     assert again.options.settings().keys["broker:flushDiskType"] == "SYNC_FLUSH"
     assert sent(again) >= sent(free) * 0.95

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.story import UNDONE_BY
+from checkers.acts import UNDONE_BY
 from harness.cluster import FaultPackage
 from harness.generators import EMPTY, any_of, limit, nemesis, once, time_limit
 from harness.generators.simulate import after, simulate

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.story import UNDONE_BY, heals
+from checkers.acts import UNDONE_BY, heals
 from harness.client.outcome import Ok
 from harness.composition import script_heals
 from harness.deployment import Deployment

@@ -18,6 +18,7 @@ from harness.schedule.items import (
     Load,
     Schedule,
     ScheduleError,
+    Who,
     encode,
 )
 from harness.schedule.past import as_performed, as_recorded, differing, layout, main_part
@@ -216,10 +217,11 @@ def test_a_run_as_the_schedule_that_does_the_same_again() -> None:
         Call(id="s7", at=0.5, thread=5, f="send", value=[1, 900, 7]),
         Call(id="t10", at=2.0, thread=0, f="turn", workload="lock"),
     )
-    assert [(a.id, a.f, a.when.at, a.who.nodes, a.args) for a in written.acts] == [
-        ("f2", "kill", 1.0, ("b0-1",), {}),
-        ("f3", "start-partition", 3.0, (), {"grudge": {"c0": ["b0-0", "n0"]}, "reset": True}),
-        ("f4", "stop-partition", 5.0, (), {}),
+    cut = {"grudge": {"c0": ["b0-0", "n0"]}, "reset": True}
+    assert [(a.id, a.f, a.when.at, a.who, a.args) for a in written.acts] == [
+        ("f1", "kill", 1.0, Who(nodes=("b0-1",)), {}),
+        ("f2", "start-partition", 3.0, Who(), cut),
+        ("f2.h", "stop-partition", 5.0, Who(of="f2"), {}),
     ]
     assert written.acts[0].done == Done(at=1.0, nodes={"b0-1": "master"})
     assert written.header.seed == 5
