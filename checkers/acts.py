@@ -54,6 +54,8 @@ EFFECTS: dict[str, Effect] = {
     "bump-clock": "clock",
     "order-election": "order",
 }
+# What takes a node away, the most direct first.
+TAKES: tuple[Effect, ...] = ("down", "order", "held", "cut", "disk", "moved", "slow", "clock")
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):

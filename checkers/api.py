@@ -22,7 +22,8 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
 
     `name` is the field's term (`lost-write`). `signature` is equal for equal findings across runs
     of one bug, so it holds no index, time or value of one run. `ops` are the indices of the
-    operations that prove it; `story` is one paragraph that a person understands; `detail` holds
+    operations that prove it; `acts` are the indices at which the faults began that it is blamed
+    on, where one can be named; `story` is one paragraph that a person understands; `detail` holds
     the fields listed for `name` in ``docs/anomalies.md``.
     """
 
@@ -32,6 +33,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[int, ...]
     story: str
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
+    acts: tuple[int, ...] = ()
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.acts import NEVER, Act, Effect, paired
+from checkers.acts import NEVER, TAKES, Act, Effect, paired
 from checkers.faults import faults
 from checkers.sightings import (
     SetSighting,
@@ -27,8 +27,6 @@ from checkers.sightings import (
 from histories.history import History
 from histories.observed import ELECT_MASTER, ReplicaView
 
-# What takes a master away, the most direct first.
-TAKES: tuple[Effect, ...] = ("down", "order", "held", "cut", "disk", "moved", "slow", "clock")
 EMPTIES: tuple[Effect, ...] = ("down", "disk")  # what makes a broker forget by itself
 DEAFENS: tuple[Effect, ...] = ("down", "held", "disk", "moved", "slow")  # a replica, for all others
 

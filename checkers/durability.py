@@ -73,7 +73,7 @@ class KeyVerdict(NamedTuple):
     findings: list[Finding]
     order: list[Placed]
     names: Counter[tuple[str, bool]]  # and whether no setting excuses it
-    lost: list[int]  # the writers of lost messages
+    lost: dict[int, tuple[str, ...]]  # writers of lost messages, and by what that shows
     unseen: int
     sent: int
     acknowledged: int
@@ -120,7 +120,7 @@ class Durability:
             findings=_tellable(findings, lambda f: f),
             order=_tellable(placed, lambda p: p.finding),
             names=Counter((f.name, f.inexcusable) for f in found),
-            lost=[f.detail["writer"] for f in findings if f.name in LOST],
+            lost=_shown_by(findings),
             unseen=judged.unseen,
             sent=len(log.sent),
             acknowledged=sum(s.type == "ok" for s in log.sent),
@@ -163,7 +163,8 @@ class Durability:
         case.counts = counts | {name: n for name, n in sorted(unclaimed.items()) if n}
         _doubt(case, history, results, context, hidden=unclaimed["hidden-loss"])
         verdict = rule(self, history, context, case)
-        lost = [at for v in results.values() for at in v.lost]
+        lost = {at: [f"{CLAIMS[n]} {n}" for n in names]
+                for v in results.values() for at, names in v.lost.items()}  # fmt: skip
         return msgspec.structs.replace(verdict, harms=losses(history, lost))
 
     def unreadable(self, error: HistoryError) -> Verdict:
@@ -194,6 +195,16 @@ def _told(results: Mapping[int, KeyVerdict]) -> list[Finding]:
 
 def _proven(results: Mapping[int, KeyVerdict]) -> frozenset[int]:
     return frozenset[int]().union(*(v.proven for v in results.values()))
+
+
+def _shown_by(findings: Sequence[Finding]) -> dict[int, tuple[str, ...]]:
+    """The writers of lost messages, each with the names of the anomalies that cite it."""
+    names: dict[int, list[str]] = {f.detail["writer"]: [] for f in findings if f.name in LOST}
+    for f in findings:
+        cited = {*f.ops, f.detail.get("writer")}
+        for writer in names.keys() & cited if f.name in CLAIMS else ():
+            names[writer].append(f.name)
+    return {writer: tuple(dict.fromkeys(cites)) for writer, cites in names.items()}
 
 
 def _promised(history: History, context: Context) -> frozenset[str]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from checkers.acts import Act
 from checkers.api import Anomaly, Harm, Verdict
 from checkers.culprit import Blame, Chronicle, Lost
 from checkers.story import Storyteller, when
@@ -33,13 +32,14 @@ BY_READERS = frozenset(("poll-skip", "int-poll-skip", "nonmonotonic-poll", "int-
 Group = tuple[str, str, int | None, int | None, tuple[int, ...]]
 
 
-def losses(history: History, writers: Sequence[int]) -> tuple[Harm, ...]:
+def losses(history: History, writers: Mapping[int, Sequence[str]]) -> tuple[Harm, ...]:
     """The harms that lost acknowledged messages, the greatest first.
 
     Args:
         history: whole, or with the operations that anomalies cite; what it lacks is counted in a
             harm of which nobody knows who did it.
-        writers: indices of the sends whose messages are lost, each once.
+        writers: indices of the sends whose messages are lost, and by what anomalies of the
+            operations that shows, as ``S6 lost-write``.
     """
     if not writers:
         return ()
@@ -166,12 +166,13 @@ def findings(verdicts: Sequence[Verdict], claims: Mapping[str, str]) -> tuple[Ha
                 key = anomaly.claim, anomaly.name, str(anomaly.detail.get("set", ""))
                 rest.setdefault(key, []).append(anomaly)
             else:
-                symptoms[owner][f"{anomaly.claim} {anomaly.name}"] += 1
+                own = f"{anomaly.claim} {anomaly.name}"
+                symptoms[owner][own] += own not in harms[owner].symptoms
                 stories[owner].append(anomaly.claim)
     told = [
         msgspec.structs.replace(
             harm,
-            symptoms=_whole(dict(sorted(symptoms[n].items())), totals, alone=len(harms) == 1),
+            symptoms=_whole(harm.symptoms, symptoms[n], totals, alone=len(harms) == 1),
             broken=any(claims.get(c) == "broken" for c in stories[n]),
             claims=tuple(dict.fromkeys(stories[n])),
         )
@@ -197,11 +198,15 @@ def _between(ops: Iterable[int], harm: Harm) -> bool:
     return any(at > harm.ops[-1] for at in ops)
 
 
-def _whole(symptoms: dict[str, int], totals: Mapping[str, int], *, alone: bool) -> dict[str, int]:
-    """Where one harm has all symptoms of a name, also those that nobody told of."""
-    if not alone:
-        return symptoms
-    return {s: max(n, totals.get(s.partition(" ")[2], 0)) for s, n in symptoms.items()}
+def _whole(
+    counted: Mapping[str, int], told: Counter[str], totals: Mapping[str, int], *, alone: bool
+) -> dict[str, int]:
+    """All symptoms of a loss. Those of other checkers are as many as were told; where there is one
+    loss it has also those that nobody told of."""
+    more = {
+        s: max(n, totals.get(s.partition(" ")[2], 0)) if alone else n for s, n in told.items() if n
+    }
+    return dict(sorted({**counted, **more}.items()))
 
 
 def _others(
@@ -221,6 +226,7 @@ def _others(
             claims=(claim,),
             broken=claims.get(claim) == "broken",
             set=of,
+            acts=first.acts,
             ops=tuple(dict.fromkeys(at for a in found for at in a.ops))[:OPS_MAX],
             symptoms={f"{claim} {name}": count},
         )
@@ -231,11 +237,12 @@ def plain(harms: Sequence[Harm]) -> list[dict[str, Any]]:
     return [msgspec.to_builtins(h, str_keys=True) for h in harms]
 
 
-def acts_named(harms: Iterable[Harm], acts: Sequence[Act]) -> dict[int, int]:
+def charged(harms: Iterable[Harm]) -> dict[int, int]:
     """How many messages each act is charged with, by the index of its begin; -1: none was blamed.
-    The act that made a loss certain is charged, which is the last of those blamed."""
-    charged: Counter[int] = Counter({act.begun: 0 for act in acts})
+    Of several that a loss is blamed on it is the last, which made it certain, so that each message
+    is charged once."""
+    found: Counter[int] = Counter()
     for harm in harms:
         if harm.lost:
-            charged[harm.acts[-1] if harm.acts else -1] += harm.lost
-    return dict(charged)
+            found[harm.acts[-1] if harm.acts else -1] += harm.lost
+    return dict(found)

@@ -1,40 +1,39 @@
-"""How long a cluster needs after a fault until it takes messages again, and what that cost it:
-measured, not judged.
+"""How long a cluster needs after a fault until it takes messages again: measured, not judged.
 
-For a fault on a broker it is the time from the completed fault to the first `ok` send to that
-broker's set that was invoked after it; for any other node, to any set. Where another broker answers
-than before, the set has failed over. Times are ns of the history's clock. A message that was
-acknowledged and lost is counted against the first fault that was complete after it.
+For a fault on brokers it is the time from the completed fault to the first `ok` send to one of
+their sets that was invoked after it; for one on other nodes only, to any set. Where another broker
+answers than before, the set has failed over. Times are ns of the history's clock. What was lost is
+charged to acts by ``checkers.harms``: each message to one act, or to none.
 """
 
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
+from checkers.acts import acts_of
 from checkers.api import Context
-from checkers.durability import Durability, KeyVerdict
-from checkers.faults import Fault, faults
+from checkers.faults import Fault
 from checkers.keyed import Alone, Event, results_of
+from checkers.sightings import listed
 from histories.history import History
-from histories.op import HistoryError
-
-STRIKES = frozenset({"kill", "terminate", "restart", "power-loss"})
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
     """One fault and what came after.
 
-    `after_ns` is None where no send succeeded any more; how much that says depends on `sent_ns`,
-    the time that sends were still begun after the fault, which is short near the end of a run.
+    `act` is the index at which it began, `op` that of its completion; `node` lists the nodes that
+    it struck, and `part` what they were then, where that is one. `after_ns` is None where no send
+    succeeded any more; how much that says depends on `sent_ns`, the time that sends were still
+    begun after the fault, which is short near the end of a run.
     """
 
-    op: int  # index of the completed fault
+    act: int
+    op: int
     f: str
     node: str
-    part: str  # what the node was when it was hit
+    part: str
     at_ns: int
     after_ns: int | None
     sent_ns: int
@@ -116,68 +115,39 @@ def recovered(history: History, sets: Mapping[str, Around]) -> list[Recovery]:
     until_ns = max((around.until_ns for around in sets.values()), default=0)
     found = []
     for fault in _strikes(history):
-        for node in fault.nodes:
-            name = node.rpartition("-")[0]  # b0-1 is a replica of b0; n0 is of no set
-            mine = [around for key, around in sets.items() if key == name or not name]
-            found.append(_recovery(fault, node, mine, until_ns))
+        # b0-1 is a replica of b0; n0 is of no set.
+        names = {name for node in fault.nodes if (name := node.rpartition("-")[0])}
+        mine = [around for key, around in sets.items() if key in names or not names]
+        found.append(_recovery(fault, mine, until_ns))
     return found
 
 
 def _strikes(history: History) -> list[Fault]:
-    return [
-        fault
-        for fault in faults(history)
-        if fault.f in STRIKES and fault.ended is not None and isinstance(fault.result, dict)
-    ]
+    found = (act.fault for act in acts_of(history))
+    return [f for f in found if f.ended is not None and _struck(f)]
 
 
-def _recovery(fault: Fault, node: str, sets: Sequence[Around], until_ns: int) -> Recovery:
-    proof = fault.result.get(node)
-    part = str(proof.get("role", "")) if isinstance(proof, dict) else ""
+def _struck(fault: Fault) -> list[str]:
+    return [node for node in fault.nodes if node != "nobody"]
+
+
+def _recovery(fault: Fault, sets: Sequence[Around], until_ns: int) -> Recovery:
+    nodes = _struck(fault)
+    proofs = [fault.result.get(node) for node in nodes]
+    parts = {str(proof.get("role", "")) for proof in proofs if isinstance(proof, dict)}
     struck = fault.ended if fault.ended is not None else fault.begun
     before = max((a.before[struck] for a in sets if struck in a.before), key=_at, default=None)
     after = min((a.after[struck] for a in sets if struck in a.after), key=_at, default=None)
     at_ns = fault.ended_ns if fault.ended_ns is not None else fault.begun_ns
     moved = before is not None and after is not None and before.broker != after.broker
     return Recovery(
+        act=fault.begun,
         op=struck,
         f=fault.f,
-        node=node,
-        part=part,
+        node=listed(nodes),
+        part=parts.pop() if len(parts) == 1 else "",
         at_ns=at_ns,
         after_ns=None if after is None else after.at_ns - at_ns,
         sent_ns=max(until_ns - at_ns, 0),
-        failed_over=bool(node.rpartition("-")[0]) and moved,
+        failed_over=any("-" in node for node in nodes) and moved,
     )
-
-
-class Losses(Durability):
-    """What was lost, and nothing else."""
-
-    orders = False
-
-
-def losses(history: History) -> dict[int, int] | None:
-    """How many acknowledged messages each strike cost, by the index of the completed strike.
-
-    None where nobody can say: no reader stood at the confirmed end of a log after the last fault.
-    What was lost without any strike after it is counted under -1.
-    """
-    log = Losses()
-    try:
-        facts = log.prepare(history, Context())
-        return cost_of(history, results_of(log, history, facts))
-    except HistoryError:
-        return None
-
-
-def cost_of(history: History, keys: Mapping[int, KeyVerdict]) -> dict[int, int] | None:
-    """The same, of keys already judged."""
-    if not any(v.ends for v in keys.values()):
-        return None
-    strikes = sorted(f.ended for f in faults(history) if f.f in STRIKES and f.ended is not None)
-    cost: Counter[int] = Counter(dict.fromkeys(strikes, 0))
-    for writer in (w for v in keys.values() for w in v.lost):
-        after = bisect_right(strikes, writer)
-        cost[strikes[after] if after < len(strikes) else -1] += 1
-    return dict(cost)

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from checkers.acts import CUT, NEVER, UNDONE_BY_ITSELF, Act, acts_of
+from checkers.acts import CUT, NEVER, TAKES, UNDONE_BY_ITSELF, Act, acts_of
 from checkers.faults import Fault
 from checkers.log_key import Finding
 from histories.history import History
@@ -104,6 +104,20 @@ class Storyteller:
             and any(act.over(node) > index for node in act.nodes)
         ]
 
+    def blamed(self, claim: str, ops: tuple[int, ...], of: str) -> tuple[int, ...]:
+        """Where the act began that an anomaly is blamed on: of those at work on whom its claim is
+        about between its first operation and its last, the most direct, and the last of these."""
+        about = ABOUT.get(claim)
+        if about is None or not ops:
+            return ()
+        low, high = min(ops), max(ops)
+        found = []
+        for act in self._acts:
+            nodes = [n for n in act.nodes if about(n, of)]
+            if act.effect in TAKES and any(act.touches(n, low, high) for n in nodes):
+                found.append((TAKES.index(act.effect), -act.begun))
+        return (-min(found)[1],) if found else ()
+
     def act(self, act: Act) -> str:
         """An act in words: what was done to whom, and when it was undone."""
         if act.fault.ended is None:
@@ -124,6 +138,27 @@ class Storyteller:
             return ""
         op = self._history[index]
         return f" ({when(op).removeprefix('at ')}, op {index})"
+
+
+def _controller(node: str, of: str) -> bool:
+    return node.startswith("c") and "-" not in node
+
+
+def _electing(node: str, of: str) -> bool:
+    return _controller(node, of) or _replica(node, of)
+
+
+def _replica(node: str, of: str) -> bool:
+    return node.startswith(f"{of}-") if of else "-" in node
+
+
+# Whom a claim is about, where that decides whom to blame: what controllers keep, whom they elect,
+# what replicas hold. Losses are blamed by `checkers.culprit`.
+ABOUT: dict[str, Callable[[str, str], bool]] = {
+    **dict.fromkeys(("S1", "S2", "S3", "S4"), _controller),
+    **dict.fromkeys(("S5", "S7"), _electing),
+    **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
+}
 
 
 class Reign(NamedTuple):

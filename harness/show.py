@@ -9,13 +9,15 @@ import click
 import msgspec
 
 from checkers import summary
-from checkers.api import Anomaly, Context, Ruling
+from checkers.api import Context, Ruling
 from checkers.faults import faults
+from checkers.harms import charged
+from checkers.harms import plain as plain_harms
 from checkers.recovery import Recovery
 from checkers.runner import Results
 from histories.store import StoredRun
 
-SHOWN_MAX = 3  # findings of one name that are told on the terminal
+SHOWN_MAX = 12  # findings that are told on the terminal
 WIDTH = 100
 
 
@@ -67,13 +69,13 @@ def show(judged: Shown, *, as_json: bool) -> None:
     if judged.failed_on:
         found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
         click.echo(f"  exit 1, as asked by --fail-on: measured {found}")
-    show_anomalies([*results.broken, *results.measured])
+    show_findings(results)
     click.echo("\nclaims:")
     for line in claim_lines(results):
         click.echo(line)
     if judged.absent:
         click.echo(f"  n/a on this target: {', '.join(judged.absent)}")
-    show_recoveries(judged.recoveries)
+    show_recoveries(judged)
     click.echo(f"\nrun:     {judged.stored.path}")
     click.echo(f"repeat:  {judged.repeat}")
     click.echo(f"commit:  {judged.commit}")
@@ -124,6 +126,7 @@ def document(judged: Shown) -> dict[str, Any]:
         ],
         "absent": list(judged.absent),
         "verdicts": plain["verdicts"],
+        "findings": plain_harms(results.findings),
         "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
         "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
@@ -134,30 +137,45 @@ def document(judged: Shown) -> dict[str, Any]:
     }
 
 
-def show_recoveries(found: Sequence[Recovery]) -> None:
-    """Tell how long it took after each fault until messages were taken again."""
+def show_recoveries(judged: Shown) -> None:
+    """Tell how long it took after each fault until messages were taken again, and what it cost."""
+    found = judged.recoveries
     if not found:
         return
+    costs = charged(judged.results.findings)
     over = sum(r.failed_over for r in found)
-    click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs")
+    click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs; until a send was ok")
     for r in found:
         unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
         after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
         told = "  fail-over" if r.failed_over else ""
-        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node} ({r.part}): {after}{told}")
+        cost = costs.pop(r.act, 0)
+        told += f"  {cost:,} messages lost" if cost else ""
+        part = f" ({r.part})" if r.part else ""
+        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{told}")
+    if rest := sum(costs.values()):
+        click.echo(f"  {rest:,} messages lost by nothing that was done")
 
 
-def show_anomalies(anomalies: Sequence[Anomaly]) -> None:
-    """Tell the first few findings of each name, worst names first."""
-    by_name: dict[str, list[Anomaly]] = {}
-    for anomaly in anomalies:
-        by_name.setdefault(anomaly.name, []).append(anomaly)
-    for name, found in sorted(by_name.items(), key=lambda e: (not e[0].startswith("lost"), e[0])):
-        for anomaly in found[:SHOWN_MAX]:
-            ops = ", ".join(map(str, anomaly.ops))
-            click.echo(f"\n{anomaly.claim} {name} (operations {ops})\n  {anomaly.story}")
-        if len(found) > SHOWN_MAX:
-            click.echo(f"\n... and {len(found) - SHOWN_MAX} more {name}, in results.json")
+def show_findings(results: Results) -> None:
+    """Tell each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
+    found = results.findings
+    if not found:
+        return
+    click.echo(f"\nfindings: {len(found)}")
+    for number, harm in enumerate(found, start=1):
+        if number > SHOWN_MAX:
+            click.echo(f"\n  ... and {len(found) - SHOWN_MAX} more, in results.json and the report")
+            break
+        measured = "" if harm.broken else " (measured; not promised)"
+        click.echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
+        click.echo(_indented(harm.story))
+        symptoms = ", ".join(f"{n:,} {name}" for name, n in harm.symptoms.items())
+        click.echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(wrapped(text, indent=0), "     ")
 
 
 def word(valid: object) -> str:

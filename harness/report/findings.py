@@ -2,12 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from checkers import summary as words
-from checkers.api import Ruling, Status, Valid
+from checkers.api import Harm, Ruling, Status, Valid
 from checkers.claims import BY_ID
 from harness.report.evidence import Evidence, Group, Told
 from harness.report.markup import Child, Html, clean, el, join, short
@@ -155,6 +155,47 @@ def table(label: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> 
     drawn = el("table", el("thead", el("tr", (el("th", h, scope="col") for h in heads))),
                el("tbody", body))  # fmt: skip
     return el("div", drawn, class_="scroll", role="region", tabindex=0, aria_label=label)
+
+
+# Findings.
+
+
+def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
+    """Each harm once: what it was, what it is blamed on, and what it showed itself by."""
+    found = evidence.results.findings
+    if not found:
+        return el("p", "None.", class_="note")
+    first = {(g.claim, g.name): g.told[0].number for g in groups if g.told}
+    return join(_harm(number, harm, first) for number, harm in enumerate(found, start=1))
+
+
+def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html:
+    word, colour = ("broken", "invalid") if harm.broken else ("not promised", "neutral")
+    symptoms = []
+    for name, count in harm.symptoms.items():
+        claim, _, anomaly = name.partition(" ")
+        told = f"{count:,} {anomaly} ({claim})"
+        at = first.get((claim, anomaly))
+        symptoms.append(told if at is None else el("a", told, href=f"#anomaly-{at}"))
+    cells = [part for symptom in symptoms for part in (" · ", symptom)][1:]
+    return el(
+        "article",
+        el("h3", f"{number}. {short(harm.title, STORY_MAX)} ",
+           el("span", word, class_=f"badge {colour}")),
+        el("p", short(harm.story, STORY_MAX), class_="story"),
+        el("p", "Seen as: ", cells, class_="note") if cells else None,
+        id=f"finding-{number}", class_="group",
+    )  # fmt: skip
+
+
+def marks(evidence: Evidence) -> list[tuple[int, int, str]]:
+    """When each finding's operations were: time (ns), its number, and what it is."""
+    found = []
+    for number, harm in enumerate(evidence.results.findings, start=1):
+        ops = [op for at in harm.ops if (op := _op_at(evidence.history, at)) is not None]
+        chosen = [op for op in ops if op.is_client] or ops
+        found += [(op.time, number, f"{number}. {harm.title}") for op in chosen if op.time >= 0]
+    return found
 
 
 # Anomalies.

@@ -13,7 +13,7 @@ from importlib.resources import files
 
 from harness.report import findings, tables
 from harness.report.bands import Actions, actions
-from harness.report.evidence import Evidence, Group, grouped
+from harness.report.evidence import Evidence, grouped
 from harness.report.lanes import lanes
 from harness.report.markup import Child, Html, clean, el, join
 from harness.report.measures import Kind, kinds, windows
@@ -27,7 +27,7 @@ from harness.report.plot import (
     row,
     shared,
 )
-from harness.report.timescale import TimeScale, duration, seconds, timescale
+from harness.report.timescale import TimeScale, duration, timescale
 
 FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
 OPEN_KINDS = 4  # plots that need no click
@@ -75,8 +75,9 @@ def _body(evidence: Evidence) -> Html:
     counted = kinds(evidence.history)
     parts: list[tuple[str, str, Callable[[], Child]]] = [
         ("claims", "Claims", lambda: findings.claims_table(evidence, groups)),
+        ("findings", "Findings", lambda: findings.harms(evidence, groups)),
         ("anomalies", "Anomalies", lambda: findings.anomalies(evidence, groups, time)),
-        ("timeline", "Timeline", lambda: _timeline(evidence, time, done, groups)),
+        ("timeline", "Timeline", lambda: _timeline(evidence, time, done)),
         ("latency", "Latency and rate", lambda: _plots(time, counted)),
         ("faults", "Faults", lambda: tables.faults_table(done)),
         ("recovery", "Recovery", lambda: tables.recovery_table(evidence)),
@@ -91,7 +92,7 @@ def _body(evidence: Evidence) -> Html:
     )
     return join(
         shared(time, done.bands),
-        el("a", "skip to the anomalies", href="#anomalies", class_="skip"),
+        el("a", "skip to the findings", href="#findings", class_="skip"),
         el("div", guarded(lambda: findings.head(evidence)),
            guarded(lambda: findings.commands(evidence)), nav, class_="top"),
         el("main", sections),
@@ -110,16 +111,11 @@ def guarded(part: Callable[[], Child]) -> Html:
                        class_="note"), el("pre", why))  # fmt: skip
 
 
-def _timeline(evidence: Evidence, time: TimeScale, done: Actions, groups: list[Group]) -> Html:
+def _timeline(evidence: Evidence, time: TimeScale, done: Actions) -> Html:
     on = done.by_node()
     first = tuple(evidence.options.context().broker_sets)
     seen = lanes(evidence.history, time.end_ns, first, sorted(on))
-    marks = {
-        told.number: (told.at_ns, f"{group.claim} {group.name} at {seconds(told.at_ns)}")
-        for group in groups
-        for told in group.told
-        if told.at_ns >= 0
-    }
+    marks = findings.marks(evidence)
     hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
     notes = "A state is drawn from the answer that told it to the next one, so a change appears up "

@@ -5,7 +5,7 @@ which is stretched and which a zoom views in part. What all plots have (grid, ba
 marks) is drawn once in `shared` and used by each.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from harness.report.bands import Band
 from harness.report.lanes import Lane, Segment
@@ -252,18 +252,18 @@ def _area(
     return el("path", d=path, class_=f"area {outcome}")
 
 
-def marks_row(time: TimeScale, marks: Mapping[int, tuple[int, str]]) -> Html:
-    """Anomalies on the time axis: by number, (time, told); where many fall together, the first."""
-    taken: dict[float, list[int]] = {}
-    for number, (at_ns, _) in marks.items():
-        taken.setdefault(time.at(at_ns) // 40 * 40, []).append(number)
+def marks_row(time: TimeScale, marks: Sequence[tuple[int, int, str]]) -> Html:
+    """Findings on the time axis: (time, number, told) of each of their operations. What falls close
+    together is one mark, which names every finding that is in it."""
+    taken: dict[float, dict[int, str]] = {}
+    for at_ns, number, told in marks:
+        taken.setdefault(time.at(at_ns) // 40 * 40, {}).setdefault(number, told)
     shapes = []
-    for x, numbers in sorted(taken.items()):
-        more = f" and {len(numbers) - 1} more" if len(numbers) > 1 else ""
-        bar = el("rect", el("title", f"{marks[numbers[0]][1]}{more}"), x=x, y=GAP, width=30,
-                 height=LANE, class_="anomaly")  # fmt: skip
-        shapes.append(el("a", bar, href=f"#anomaly-{numbers[0]}", aria_label=marks[numbers[0]][1]))
+    for x, findings in sorted(taken.items()):
+        told = "; ".join(findings.values())
+        bar = el("rect", el("title", told), x=x, y=GAP, width=30, height=LANE, class_="anomaly")
+        shapes.append(el("a", bar, href=f"#finding-{min(findings)}", aria_label=told))
     height = LANE + 2 * GAP
-    said = f"{len(marks)} anomalies"
+    said = f"{len({number for _, number, _ in marks})} findings"
     drawn = plot(height, said, use("grid"), *shapes, use("marks", "cursor"), role="group")
-    return row("anomalies", drawn, kind="lane")
+    return row("findings", drawn, kind="lane")

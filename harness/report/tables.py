@@ -5,7 +5,9 @@ from typing import Any
 
 from checkers.acts import kind_of
 from checkers.faults import HOLDS, Fault
+from checkers.harms import charged
 from checkers.recovery import recoveries
+from checkers.summary import lost_of
 from harness.report.bands import Actions
 from harness.report.evidence import Evidence
 from harness.report.findings import plain, table
@@ -109,27 +111,33 @@ def _seen(done: Any) -> Html:
 
 
 def recovery_table(evidence: Evidence) -> Html:
-    """How long each strike kept messages out (RTO), and how many it cost (RPO)."""
+    """How long each fault kept messages out (RTO), and how many it cost (RPO)."""
     found = recoveries(evidence.history)
     if not found:
-        return el("p", "No fault took a node away, so there is nothing to recover from.",
+        return el("p", "No fault was completed, so there is nothing to recover from.",
                   class_="note")  # fmt: skip
-    counts = {k: n for v in evidence.results.verdicts for k, n in v.counts.items()}
+    costs = charged(evidence.results.findings)
     most = max((r.after_ns for r in found if r.after_ns is not None), default=0)
     rows: list[Sequence[Child]] = []
     for r in found[:RECOVERIES_MAX]:
-        cost = counts.get(f"rpo@{r.op}")
         after: Child = f"not in the {duration(r.sent_ns)} until the last send"
         if r.after_ns is not None:
             after = join(_bar(r.after_ns, most), " ", duration(r.after_ns))
+        part = f" ({short(r.part, NAME_MAX)})" if r.part else ""
         rows.append((
             el("span", seconds(r.at_ns), class_="at"), short(r.f, NAME_MAX),
-            f"{short(r.node, NAME_MAX)} ({short(r.part, NAME_MAX)})", after,
-            "not known" if cost is None else f"{cost:,}", "yes" if r.failed_over else "no",
+            f"{short(r.node, NAME_MAX)}{part}", after, f"{costs.pop(r.act, 0):,}",
+            "yes" if r.failed_over else "no",
         ))  # fmt: skip
+    lost, acknowledged = lost_of(evidence.results)
+    rest = sum(costs.values())
+    if rest:
+        rows.append(("", "no fault", "nothing that was done explains these", "", f"{rest:,}", ""))
+    if lost:
+        rows.append(("", "all", f"of {acknowledged:,} acknowledged messages", "", f"{lost:,}", ""))
     heads = ("at", "fault", "node (as)", "until a send was ok (RTO)", "messages lost (RPO)",
              "fail-over")  # fmt: skip
-    more = len(found) - len(rows)
+    more = len(found) - min(len(found), RECOVERIES_MAX)
     note = el("p", f"{more} more are not shown.", class_="note") if more else None
     return join(table("recovery", heads, rows), note)
 
