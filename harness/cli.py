@@ -28,7 +28,9 @@ from harness import (
     runs,
     scenario,
 )
+from harness.cli_stored import explained
 from harness.cli_types import (
+    EXPLAIN_OPTION,
     FAIL_ON_OPTION,
     PROFILES,
     Alias,
@@ -226,19 +228,23 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
 @click.option("--plan", is_flag=True, help="say what would be run, and run nothing")
 @FAIL_ON_OPTION
+@EXPLAIN_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def test(**given: Any) -> int:
     """Run workloads under faults and judge what was recorded."""
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
-    fail_on = given.pop("fail_on") or ""
+    fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
     around = Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
     options = resolved(given)
+    if explain and options.environment != "simulated":
+        raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
     if plan:
         click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
         click.echo(options.command())
         return 0
     judged = runs.run_test(options, store, quiet=as_json, around=around)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
+    judged = explained(judged) if explain else judged
     show(judged, as_json=as_json)
     if judged.trouble is not None:
         report(judged.trouble)

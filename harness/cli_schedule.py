@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from checkers import runner
-from harness.cli_types import PROFILES, Alias, Duration, Name, Percent, Target
+from harness.cli_stored import explained
+from harness.cli_types import EXPLAIN_OPTION, PROFILES, Alias, Duration, Name, Percent, Target
 from harness.mutant_campaign import WANTED, MutantCampaign, table
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.runs import Judged
@@ -46,6 +47,7 @@ STORE = click.option(
 @click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
 @click.option("--base-image", default="", help="of the docker engine, to build on")
 @STORE
+@EXPLAIN_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
     """Do again what was done in a run: its folder, or a schedule's file.
@@ -68,6 +70,7 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
         found.update(signatures(judged))
         verdicts.append(judged.results.valid)
         if times == 1:
+            judged = explained(judged) if given["explain"] else judged
             show(judged, as_json=given["as_json"])
             return judged.exit_code
         seen = ", ".join(signatures(judged)) or "nothing"

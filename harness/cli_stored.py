@@ -9,9 +9,10 @@ import msgspec
 
 from checkers.runner import check_all
 from harness import files, runs
-from harness.cli_types import FAIL_ON_OPTION, Name, Names
+from harness.cli_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
 from harness.composition import MAKERS as WORKLOADS
 from harness.environments.api import EnvironmentUnavailable
+from harness.explain import with_causes
 from harness.files import FORMATS, JudgedFile
 from harness.runs import Judged
 from harness.show import described, show
@@ -48,6 +49,7 @@ TRUNCATED = click.option(
     help="what clients did, where RUN is a file and no run's folder",
 )
 @FAIL_ON_OPTION
+@EXPLAIN_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
     """Judge a stored run (its folder) again, also one whose harness was killed.
@@ -69,8 +71,22 @@ def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
             raise click.UsageError(f"--workload is needed for a file: {', '.join(WORKLOADS)}")
         judged = _check_file(run, workloads, master, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
+    if given["explain"]:
+        if not isinstance(judged, Judged):
+            raise click.UsageError("--explain is for a run's folder: a file cannot be repeated")
+        judged = explained(judged)
     show(judged, as_json=as_json)
     return judged.exit_code
+
+
+def explained(judged: Judged) -> Judged:
+    """The same, the causes of its findings tried, with progress for people."""
+    if not judged.results.findings:
+        return judged
+    try:
+        return with_causes(judged, lambda text: click.echo(f"explain: {text}", err=True))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def spark_missing() -> str:

@@ -191,3 +191,9 @@ FAIL_ON_OPTION = click.option(
     help="exit with 1 also for what the settings do not promise: lost messages, what was shown and "
     "then gone or in another order, or anything that is measured",
 )
+
+EXPLAIN_OPTION = click.option(
+    "--explain",
+    is_flag=True,
+    help="of a simulated run: try which faults its findings need, by repeating it without some",
+)

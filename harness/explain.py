@@ -5,13 +5,13 @@ of them: halves, then single acts, until none can go. What is left is *enough* f
 each of it is needed within it; it need not be the only such set, so the whole run is repeated
 without it as well. One loss is looked for and not any: messages that the same broker acknowledged,
 of those that the repetition with all acts lost. A finding of another kind is looked for by its
-name and broker set.
+name and broker set, and must be proven at about the same time.
 
 A repetition performs the same acts and calls at the same times, on other draws of the network than
 the run had; where it does not show the finding at all, nothing can be tried, and that is said.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
@@ -22,8 +22,10 @@ from checkers.acts import acts_of
 from checkers.api import Harm
 from checkers.sightings import listed
 from checkers.story import Storyteller
+from harness.explained import Explained
 from harness.options import Options
-from harness.replay import Rate, options_for, other_seed, with_seed
+from harness.replay import options_for, other_seed, with_seed
+from harness.runs import Judged
 from harness.schedule.items import Act, Schedule, Who
 from harness.schedule.past import as_recorded
 from harness.schedule.smaller import family, without_families
@@ -34,6 +36,8 @@ from histories.op import Op
 
 BUDGET = 25  # repetitions, those under other seeds among them
 SEEDS = 5
+APART_NS = 5_000_000_000  # of two findings that are called one and the same
+JOBS = 2  # repetitions at a time
 PARTS = frozenset(("master", "slave", "sync-state-set-slave", "controller-leader"))
 
 
@@ -44,6 +48,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     broker_set: str
     node: str
+    at_ns: int  # when it was proven
     lost: int
     values: tuple[object, ...]
     blamed: tuple[str, ...]
@@ -56,50 +61,11 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     def same(self, other: "Shown") -> bool:
         """Whether this is the finding that was looked for in another repetition."""
-        if not self.alike(other) or self.kind != "loss":
-            return self.alike(other)
+        if not self.alike(other):
+            return False
+        if self.kind != "loss":
+            return abs(self.at_ns - other.at_ns) <= APART_NS
         return self.node == other.node and not set(self.values).isdisjoint(other.values)
-
-
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
-    """What trying came to. `enough`: families of acts that suffice, each needed within them;
-    `acts` are these in words. `gone`: whether the whole run without them lacks the finding, and
-    `instead` what it shows then, of the same kind; None: not tried. `reduced`: whether none of them
-    could be left out. `why` says why nothing was tried."""
-
-    finding: str
-    blamed: tuple[str, ...] = ()
-    enough: tuple[str, ...] = ()
-    acts: tuple[str, ...] = ()
-    reduced: bool = False
-    gone: bool | None = None
-    instead: tuple[str, ...] = ()
-    rate: Rate | None = None
-    runs: int = 0
-    of: int = 0
-    why: str = ""
-
-    def lines(self) -> Iterator[str]:
-        """The same, for people."""
-        if self.why:
-            yield f"{self.finding}: {self.why}"
-            return
-        if not self.enough:
-            yield f"{self.finding}: shown without any of the {self.of} acts: no fault is needed."
-        else:
-            word = "enough" if self.reduced else "enough, not reduced further"
-            yield f"{self.finding}: {word}: {'; and '.join(self.acts)}."
-        if self.gone is True and not self.instead:
-            yield "  The whole run without it does not show the finding."
-        elif self.gone is True:
-            yield "  The whole run without it does not show this one, but another of its kind:"
-            yield from (f"    {told}" for told in self.instead)
-        elif self.gone is False:
-            yield "  The whole run without it shows the finding too:"
-            yield from (f"    {told}" for told in self.instead)
-        if self.rate is not None:
-            yield f"  Under {self.rate.runs} other seeds it shows in {self.rate.hits}."
-        yield f"  Tried with {self.runs} repetitions of the {self.of} acts."
 
 
 def repeated(script: Schedule) -> list[Shown]:
@@ -117,6 +83,7 @@ def _shown(history: History, harm: Harm, acts: dict[int, Past], teller: Storytel
         kind=harm.kind,
         broker_set=harm.set,
         node=harm.node,
+        at_ns=max((history[at].time for at in harm.ops), default=-1),
         lost=harm.lost,
         values=tuple(_value(history[at]) for at in harm.ops) if harm.kind == "loss" else (),
         blamed=tuple(str(history[at].value).partition(".")[0] for at in harm.acts),
@@ -183,7 +150,7 @@ class Trials:
                     return names
         return None
 
-    def rate(self, names: Collection[str], target: Shown, seeds: int) -> Rate:
+    def rate(self, names: Collection[str], target: Shown, seeds: int) -> tuple[int, int]:
         """How often a finding of the kind is shown by the broker set under other seeds."""
         script = by_role(self.only(names))
         numbers = range(1, seeds + 1)
@@ -192,7 +159,7 @@ class Trials:
         self.runs += seeds
         self._say(f"repetition {self.runs}: {len(names)} acts under {seeds} other seeds")
         hits = sum(any(one.alike(target) for one in shown) for shown in found)
-        return Rate(hits, seeds)
+        return hits, seeds
 
 
 def by_role(script: Schedule) -> Schedule:
@@ -277,44 +244,54 @@ def _halved(trials: Trials, target: Shown, best: frozenset[str]) -> frozenset[st
 def explain(
     history: History,
     options: Options,
-    harm: Harm,
+    harms: Sequence[Harm],
     *,
     jobs: int,
     budget: int = BUDGET,
     say: Callable[[str], None] = lambda text: None,
     guess: bool = True,
-) -> Explained:
-    """Try which acts of a simulated run a finding needs.
+) -> list[Explained]:
+    """Try which acts of a simulated run its findings need.
 
     Args:
         history: of the run.
         options: how it was set up.
-        harm: the finding.
+        harms: the findings, in the order in which they are tried.
         jobs: repetitions at a time.
         budget: repetitions in all.
         say: told how far it is.
         guess: whether the acts that the history blames are tried first.
     """
     acts = {act.begun: act for act in acts_of(history)}
-    wanted = _shown(history, harm, acts, Storyteller(history))
+    teller = Storyteller(history)
     trials = Trials(as_recorded(history, options), jobs=jobs, budget=budget, say=say)
     try:
-        every = frozenset(trials.names)
-        [base] = trials.shown([every])
-        target = next((one for one in base if one.same(wanted)), None)
-        if target is None:
-            return Explained(finding=harm.title, why=NOT_AGAIN, runs=1, of=len(every))
-        return _tried(trials, target, every, frozenset(target.blamed) if guess else None)
+        [base] = trials.shown([frozenset(trials.names)])
+        return [
+            _explained(trials, base, _shown(history, harm, acts, teller), guess=guess)
+            for harm in harms
+        ]
     finally:
         trials.close()
+
+
+def _explained(trials: Trials, base: Sequence[Shown], wanted: Shown, *, guess: bool) -> Explained:
+    alike = [one for one in base if one.same(wanted)]
+    target = max(alike, key=lambda one: one.lost, default=None)
+    if target is None:
+        return Explained(finding=wanted.title, why=NOT_AGAIN)
+    if trials.left <= 0:
+        return Explained(finding=wanted.title, why="not tried: no repetition was left")
+    before = trials.runs
+    done = _tried(trials, target, frozenset(target.blamed) if guess else None)
+    return msgspec.structs.replace(done, runs=trials.runs - before)
 
 
 NOT_AGAIN = "the repetition of the run does not show it, so nothing can be left out"
 
 
-def _tried(
-    trials: Trials, target: Shown, every: frozenset[str], blamed: frozenset[str] | None
-) -> Explained:
+def _tried(trials: Trials, target: Shown, blamed: frozenset[str] | None) -> Explained:
+    every = frozenset(trials.names)
     enough, whole = reduced(trials, target, blamed)
     gone: bool | None = None
     instead: list[str] = []
@@ -335,7 +312,6 @@ def _tried(
         gone=gone,
         instead=tuple(instead),
         rate=rate,
-        runs=trials.runs,
         of=len(every),
     )
 
@@ -344,3 +320,22 @@ def _told(act: Act) -> str:
     """An act of a recorded run in words; times are of its main part."""
     nodes = sorted(act.who.nodes or act.args.get("grudge", ()))
     return f"{act.f} of {listed(nodes)} at {act.when.at:.3f} s of the main part"
+
+
+def with_causes(judged: Judged, say: Callable[[str], None]) -> Judged:
+    """A judged run with the faults that its findings need, tried, and stored with the verdict.
+
+    Raises:
+        ValueError: the run was not simulated, so that it cannot be repeated without a fault.
+    """
+    if judged.options.environment != "simulated":
+        raise ValueError(
+            f"--explain repeats a run without some of its faults, which only simulated runs allow; "
+            f"this one is of {judged.options.environment}"
+        )
+    found = explain(
+        judged.stored.history, judged.options, judged.results.findings, jobs=JOBS, say=say
+    )
+    told = msgspec.structs.replace(judged, explained=tuple(found))
+    told.save(whole=False)
+    return told.with_report()

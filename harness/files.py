@@ -14,6 +14,7 @@ from checkers.api import Checker, Context
 from checkers.recovery import Recovery, recoveries
 from checkers.runner import Results
 from checkers.stats import Stats
+from harness.explained import Explained
 from harness.judging import BY_WORKLOAD
 from histories.history import History
 from histories.jepsen import encode_edn, read_edn_history
@@ -42,6 +43,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     commit: str = "unknown"
     context: Context = CONTEXT
     fail_on: str = ""
+    explained: tuple[Explained, ...] = ()  # a file cannot be repeated
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
 

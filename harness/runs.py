@@ -28,6 +28,7 @@ from checkers.recovery import Recovery, recoveries
 from checkers.runner import Results
 from harness import doctor, judging, source, worlds
 from harness.composition import MAKERS as WORKLOADS
+from harness.explained import Explained
 from harness.faults import MAKERS as FAULTS
 from harness.faults import NO_FAULT, NOT_IN_ALL
 from harness.judging import absent
@@ -49,7 +50,8 @@ SEED_BITS = 32
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run and its verdict.
 
-    `trouble` is what went wrong besides, of our own. `report` is where the report is;
+    `explained` is what trying said of its findings, where that was asked for. `trouble` is what
+    went wrong besides, of our own. `report` is where the report is;
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
     is 1 (`checkers.summary.FAIL_ON`).
@@ -58,6 +60,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     stored: StoredRun
     options: Options
     results: Results
+    explained: tuple[Explained, ...] = ()
     trouble: Exception | None = None
     report: Path | None = None
     unreported: Exception | None = None
@@ -107,6 +110,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         run = Run(self.stored.path)
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
+        if self.explained:
+            results["explained"] = msgspec.to_builtins(list(self.explained))
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:
@@ -137,6 +142,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             run=str(self.stored.path),
             commit=self.commit,
             doubts=tuple(doubts),
+            explained=tuple(line for one in self.explained for line in one.lines()),
         )
 
 

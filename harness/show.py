@@ -15,6 +15,7 @@ from checkers.harms import charged
 from checkers.harms import plain as plain_harms
 from checkers.recovery import Recovery
 from checkers.runner import Results
+from harness.explained import Explained
 from histories.store import StoredRun
 
 SHOWN_MAX = 12  # findings that are told on the terminal
@@ -32,6 +33,9 @@ class Shown(Protocol):
 
     @property
     def context(self) -> Context: ...
+
+    @property
+    def explained(self) -> Sequence[Explained]: ...
 
     @property
     def failed_on(self) -> dict[str, int]: ...
@@ -70,6 +74,8 @@ def show(judged: Shown, *, as_json: bool) -> None:
         found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
         click.echo(f"  exit 1, as asked by --fail-on: measured {found}")
     show_findings(results)
+    for one in judged.explained:
+        click.echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
     click.echo("\nclaims:")
     for line in claim_lines(results):
         click.echo(line)
@@ -127,6 +133,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "absent": list(judged.absent),
         "verdicts": plain["verdicts"],
         "findings": plain_harms(results.findings),
+        "explained": msgspec.to_builtins(list(judged.explained)),
         "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
         "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),

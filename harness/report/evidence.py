@@ -16,7 +16,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A stored run and its verdict.
 
     `run` is the run's folder as people type it; `commit` what is known of the harness's source;
-    `doubts` are what went wrong with the run or its history besides, each in a line.
+    `doubts` are what went wrong with the run or its history besides, and `explained` what trying
+    said of the causes of findings, each in a line.
     """
 
     history: History
@@ -27,6 +28,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     run: str
     commit: str
     doubts: tuple[str, ...] = ()
+    explained: tuple[str, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from harness.report.timescale import TimeScale, seconds
 from histories.history import History
 from histories.op import Op
 
-OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX = 12, 240, 4000, 6000
+OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_000
 CARDS_MAX = 3  # anomalies of one name that need no click
 _OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
 WORDS: dict[Valid, str] = {True: "valid", False: "invalid", "unknown": "unknown"}
@@ -166,7 +166,11 @@ def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
     if not found:
         return el("p", "None.", class_="note")
     first = {(g.claim, g.name): g.told[0].number for g in groups if g.told}
-    return join(_harm(number, harm, first) for number, harm in enumerate(found, start=1))
+    tried = "\n".join(evidence.explained)
+    return join(
+        (_harm(number, harm, first) for number, harm in enumerate(found, start=1)),
+        join(el("h3", "Causes, tried"), el("pre", short(tried, TRIED_MAX))) if tried else None,
+    )
 
 
 def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html:
@@ -179,7 +183,7 @@ def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html
         symptoms.append(told if at is None else el("a", told, href=f"#anomaly-{at}"))
     cells = [part for symptom in symptoms for part in (" · ", symptom)][1:]
     return el(
-        "article",
+        "section",
         el("h3", f"{number}. {short(harm.title, STORY_MAX)} ",
            el("span", word, class_=f"badge {colour}")),
         el("p", short(harm.story, STORY_MAX), class_="story"),
