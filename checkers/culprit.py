@@ -7,12 +7,13 @@ to the master before it, or to the controllers, or on whoever ordered it. Where 
 epoch the broker itself forgot the message, and the first act is blamed that ended or emptied it.
 
 What had kept the elected replica from copying the message is blamed as well: an act that parted the
-two, or had stopped that replica, when the message was acknowledged. Acts on other nodes, and acts
+two, or had stopped that replica, when the message was acknowledged; and what kept a replica that
+held the message from being elected. Acts on other nodes, and acts
 after the moment from which the loss was certain, are not.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.acts import NEVER, TAKES, Act, Effect, paired
@@ -117,7 +118,10 @@ class Chronicle:
             return Blame(node, epoch, None, self._forgot(lost, node))
         before = self._led_before(lost.broker_set, fatal, node)
         cause = self._cause(before, fatal, lost.broker_set)
-        kept = self._kept_apart(node, fatal, lost.at, cause) if lost.at < fatal.high else ()
+        kept: list[Act] = []
+        if lost.at < fatal.high:
+            kept += self._kept_apart(node, fatal, lost.at, cause)
+            kept += self._passed_over(node, fatal, lost, epoch)
         acts = {act.begun: act for act in (*kept, *cause)}
         return Blame(node, epoch, fatal, tuple(act for _, act in sorted(acts.items())))
 
@@ -194,6 +198,23 @@ class Chronicle:
         found = [a for a in self.acts if a not in cause and _deaf(a, elected, node, at)]
         return found[-1:]
 
+    def _passed_over(self, node: str, fatal: Fatal, lost: Lost, epoch: int | None) -> Iterator[Act]:
+        """What had kept replicas from being elected that held a message: one act for each."""
+        for other in sorted(self._holders(lost, epoch) - {node, fatal.elected}):
+            found = [a for a in self.acts if a.touches(other, fatal.low, fatal.high)
+                     and _unelectable(a, other, self._controllers)]  # fmt: skip
+            yield from found[-1:]
+
+    def _holders(self, lost: Lost, epoch: int | None) -> set[str]:
+        """Replicas that were seen with more of the epoch than the message begins at."""
+        if lost.byte is None or epoch is None:
+            return set()
+        return {
+            s.view.node
+            for s in self._views.get(lost.broker_set, ())
+            if s.view.epochs and s.view.epochs[-1].epoch == epoch and s.view.end > lost.byte
+        }
+
     def _forgot(self, lost: Lost, node: str) -> tuple[Act, ...]:
         """What made a broker forget what it had acknowledged."""
         after = (a for a in self.acts if a.effect in EMPTIES and node in a.nodes
@@ -209,6 +230,13 @@ def _struck(act: Act, node: str, low: int, high: int, controllers: Collection[st
     if act.effect == "cut" and not any(act.parts(node, c) for c in controllers):
         return False
     return act.effect in TAKES and act.touches(node, low, high)
+
+
+def _unelectable(act: Act, node: str, controllers: Collection[str]) -> bool:
+    """Whether an act kept controllers from electing a broker that it was done to."""
+    if act.effect == "cut":
+        return any(act.parts(node, controller) for controller in controllers)
+    return act.effect in DEAFENS
 
 
 def _rank(act: Act) -> int:

@@ -110,7 +110,7 @@ class Storyteller:
         about = ABOUT.get(claim)
         if about is None or not ops:
             return ()
-        low, high = min(ops), max(ops)
+        low, high = 0 if claim in AT_REST else min(ops), max(ops)
         found = []
         for act in self._acts:
             nodes = [n for n in act.nodes if about(n, of)]
@@ -159,6 +159,9 @@ ABOUT: dict[str, Callable[[str, str], bool]] = {
     **dict.fromkeys(("S5", "S7"), _electing),
     **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
 }
+
+# Claims about logs that are compared when all is over: what parted them was before.
+AT_REST = frozenset(("S8", "S8b", "S8c", "S9"))
 
 
 class Reign(NamedTuple):

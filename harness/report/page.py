@@ -74,8 +74,8 @@ def _body(evidence: Evidence) -> Html:
     groups = grouped(evidence)
     counted = kinds(evidence.history)
     parts: list[tuple[str, str, Callable[[], Child]]] = [
-        ("claims", "Claims", lambda: findings.claims_table(evidence, groups)),
         ("findings", "Findings", lambda: findings.harms(evidence, groups)),
+        ("claims", "Claims", lambda: findings.claims_table(evidence, groups)),
         ("anomalies", "Anomalies", lambda: findings.anomalies(evidence, groups, time)),
         ("timeline", "Timeline", lambda: _timeline(evidence, time, done)),
         ("latency", "Latency and rate", lambda: _plots(time, counted)),

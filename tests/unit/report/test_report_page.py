@@ -11,7 +11,7 @@ from report_evidence import ATTACK, evidence, hostile, large
 from harness.report.markup import el, join, text
 from harness.report.page import guarded, render
 
-PARTS = ("claims", "anomalies", "timeline", "latency", "faults", "recovery", "operations",
+PARTS = ("findings", "claims", "anomalies", "timeline", "latency", "faults", "recovery", "operations",
          "checkers", "setup")  # fmt: skip
 # All that a page is made of. Nothing of it loads anything; links go to places in the page.
 TAGS = {
