@@ -51,7 +51,7 @@ def options_of(given: Mapping[str, object]) -> tuple[Options, str]:
     try:
         context = cli.test.make_context("maxq.run", words)
         params = dict(context.params)
-        for of_the_command in ("store", "as_json", "plan", "keep", "fail_on"):
+        for of_the_command in ("store", "as_json", "plan", "keep", "fail_on", "explain"):
             params.pop(of_the_command)
         base_image = params.pop("base_image")
         return cli.resolved(params), base_image

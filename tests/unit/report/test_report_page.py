@@ -11,8 +11,8 @@ from report_evidence import ATTACK, evidence, hostile, large
 from harness.report.markup import el, join, text
 from harness.report.page import guarded, render
 
-PARTS = ("findings", "claims", "anomalies", "timeline", "latency", "faults", "recovery", "operations",
-         "checkers", "setup")  # fmt: skip
+PARTS = ("findings", "claims", "anomalies", "timeline", "latency", "faults", "recovery",
+         "operations", "checkers", "setup")  # fmt: skip
 # All that a page is made of. Nothing of it loads anything; links go to places in the page.
 TAGS = {
     *("html", "head", "meta", "title", "style", "script", "body", "a", "div", "header", "main"),

@@ -1,0 +1,134 @@
+"""Is the act that a finding is blamed on the one that it needs? For seeded bugs, by leaving out.
+
+Run as ``python -m benchmarks.culprits``: for every mutant that breaks a claim of durability, of
+logs or of epochs, its directed schedule and one drawn seed, the first of those tried that shows it.
+What the history blames is compared with the smallest set of acts that still shows the finding,
+found without looking at the blame (`harness.explain`). Equal means the same acts: to blame more
+than is needed is not equal. Prints a line a case and a table; exit code 1 if fewer than nine in ten
+are equal.
+"""
+
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from checkers.claims import CLAIMS
+from harness.explain import explain
+from harness.replay import options_for
+from harness.schedule.items import Schedule, read
+from harness.schedule.smaller import with_options
+from harness.simulate import drawn, simulated
+from reference import mutants
+
+FOLDER = Path(__file__).parents[1] / "harness" / "schedule" / "directed"
+ABOUT = frozenset(
+    ("S5", "S6", "S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11", "S11b", "S12", "S16")
+)
+SEEDS_MAX = 20  # that are drawn until one shows the mutant
+WANTED = 0.9
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding. `blamed` and `needed` are acts in words; `why`: why there is no comparison."""
+
+    mutant: str
+    of: str
+    finding: str = ""
+    blamed: tuple[str, ...] = ()
+    needed: tuple[str, ...] = ()
+    equal: bool = False
+    runs: int = 0
+    seconds: float = 0.0
+    why: str = ""
+    story: str = ""
+
+
+def judged_mutants() -> list[str]:
+    """The mutants that break one of the claims, each once."""
+    known = set(mutants.names())
+    named = [m for claim in CLAIMS if claim.id in ABOUT for m in claim.mutants]
+    return [m for m in dict.fromkeys(named) if m in known]
+
+
+def schedules(mutant: str, first: int) -> Iterator[tuple[str, Iterator[Schedule]]]:
+    """The directed schedule, and drawn ones; each by what it is called."""
+    yield "directed", iter([read(FOLDER / f"{mutant}.jsonl")])
+    yield "drawn", (drawn(seed) for seed in range(first, first + SEEDS_MAX))
+
+
+def case(mutant: str, of: str, scripts: Iterator[Schedule], budget: int) -> Case:
+    """Compare blame and need on the first schedule that shows something."""
+    for script in scripts:
+        chosen = with_options(script, mutant=mutant)
+        options = options_for(chosen, "simulated")
+        name = of if of == "directed" else f"seed {script.header.seed}"
+        try:
+            run = simulated(chosen, options)
+        except Exception as error:  # a mutant may keep its cluster from coming up
+            return Case(mutant=mutant, of=name, why=f"no run: {type(error).__name__}")
+        findings = [h for h in run.results.findings if h.broken]
+        if not findings:
+            continue
+        begun = time.monotonic()
+        [found] = explain(run.history, options, findings[:1], jobs=1, budget=budget, guess=False)
+        return Case(
+            mutant=mutant,
+            of=name,
+            finding=found.finding,
+            blamed=found.blamed,
+            needed=found.enough,
+            equal=not found.why and set(found.blamed) == set(found.enough),
+            runs=found.runs,
+            seconds=round(time.monotonic() - begun, 1),
+            why=found.why or ("" if found.reduced else "not reduced further"),
+            story=findings[0].story,
+        )
+    return Case(mutant=mutant, of=of, why=f"not shown by {SEEDS_MAX} seeds")
+
+
+def table(cases: list[Case]) -> Iterator[str]:
+    """The cases as Markdown."""
+    yield "| Mutant | Schedule | Finding | Blamed | Needed | Equal | Runs | Seconds |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for c in cases:
+        blamed, needed = (", ".join(names) or "none" for names in (c.blamed, c.needed))
+        word = "yes" if c.equal else c.why or "no"
+        if not c.finding:
+            blamed = needed = ""
+        yield (
+            f"| `{c.mutant}` | {c.of} | {c.finding} | {blamed} | {needed} | {word} | {c.runs} | "
+            f"{c.seconds:g} |"
+        )
+
+
+@click.command()
+@click.option("--mutant", multiple=True, help="only these")
+@click.option("--first", default=2_000, show_default=True, help="the first seed that is drawn")
+@click.option("--budget", default=25, show_default=True, help="repetitions of one case")
+@click.option("--directed", is_flag=True, help="no drawn seeds")
+def main(mutant: tuple[str, ...], first: int, budget: int, directed: bool) -> None:
+    """Compare, and print."""
+    cases = []
+    for name in mutant or judged_mutants():
+        for of, scripts in schedules(name, first):
+            if directed and of != "directed":
+                continue
+            one = case(name, of, scripts, budget)
+            cases.append(one)
+            click.echo(f"{name}, {one.of}: {'equal' if one.equal else one.why or 'OTHER'}; blamed "
+                       f"{one.blamed}, needed {one.needed}; {one.runs} runs, {one.seconds} s")  # fmt: skip
+            if not one.equal and one.story:
+                click.echo(f"    {one.story}")
+    compared = [c for c in cases if c.finding]
+    equal = sum(c.equal for c in compared)
+    click.echo("\n".join(table(cases)))
+    click.echo(f"{equal} of {len(compared)} equal")
+    sys.exit(0 if equal >= WANTED * len(compared) else 1)
+
+
+if __name__ == "__main__":
+    main()
