@@ -119,8 +119,11 @@ def main(mutant: tuple[str, ...], first: int, budget: int, directed: bool) -> No
                 continue
             one = case(name, of, scripts, budget)
             cases.append(one)
-            click.echo(f"{name}, {one.of}: {'equal' if one.equal else one.why or 'OTHER'}; blamed "
-                       f"{one.blamed}, needed {one.needed}; {one.runs} runs, {one.seconds} s")  # fmt: skip
+            said = "equal" if one.equal else one.why or "OTHER"
+            click.echo(
+                f"{name}, {one.of}: {said}; blamed {one.blamed}, needed {one.needed}; "
+                f"{one.runs} runs, {one.seconds} s"
+            )
             if not one.equal and one.story:
                 click.echo(f"    {one.story}")
     compared = [c for c in cases if c.finding]

@@ -11,7 +11,7 @@ A repetition performs the same acts and calls at the same times, on other draws 
 the run had; where it does not show the finding at all, nothing can be tried, and that is said.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
 
@@ -134,17 +134,25 @@ class Trials:
     def shown(self, sets: Sequence[frozenset[str]]) -> list[list[Shown]]:
         """What the run shows with each of these sets of acts."""
         new = list(dict.fromkeys(s for s in sets if s not in self._known))
-        futures = [self._pool.submit(repeated, self.only(names)) for names in new]
-        for names, future in zip(new, futures, strict=True):
-            self._known[names] = future.result()
-            self.runs += 1
+        self.runs += len(new)
+        for names, found in zip(new, self._repeated(new), strict=True):
+            self._known[names] = found
             self._say(f"repetition {self.runs}: {len(names)} of {len(self.names)} acts")
         return [self._known[names] for names in sets]
+
+    def _repeated(self, sets: Sequence[frozenset[str]]) -> Iterator[list[Shown]]:
+        return self._pool.map(repeated, [self.only(names) for names in sets])
+
+    def tried(self, sets: Iterable[frozenset[str]]) -> bool:
+        """Whether nothing is left to be learnt from these sets."""
+        return all(names in self._known for names in sets)
 
     def first(self, sets: Iterable[frozenset[str]], target: Shown) -> frozenset[str] | None:
         """The first set with which the finding is shown."""
         waiting = iter(sets)
-        while self.left > 0 and (batch := list(islice(waiting, min(self._jobs, self.left)))):
+        while batch := list(islice(waiting, self._jobs)):
+            if len([names for names in batch if names not in self._known]) > self.left:
+                return None
             for names, shown in zip(batch, self.shown(batch), strict=True):
                 if any(one.same(target) for one in shown):
                     return names
@@ -216,9 +224,10 @@ def reduced(
     if best is None:
         best = _halved(trials, target, frozenset(trials.names))
     while best and trials.left > 0:
-        smaller = trials.first((best - {name} for name in sorted(best)), target)
+        singles = [best - {name} for name in sorted(best)]
+        smaller = trials.first(singles, target)
         if smaller is None:
-            return best, trials.left > 0
+            return best, trials.tried(singles)
         best = smaller
     return best, not best
 
