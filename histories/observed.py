@@ -102,11 +102,18 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: int | None  # confirmOffset, where it is told
 
 
-class RouteView(msgspec.Struct, frozen=True, kw_only=True):
-    """A name server's answer: broker set -> role id, in decimal (0: master) -> ip:port."""
+class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A name server's answer: broker set -> role id, in decimal (0: master) -> ip:port.
+
+    `perms` is what it answers right after that to whoever asks for the route of one of the run's
+    topics: topic -> broker set -> permission of the topic's queues there (2: write, 4: read, both
+    6, as RocketMQ has them). Of a topic without a route it is empty; a topic that got no answer is
+    left out. None: nobody asked, as in histories of older versions.
+    """
 
     node: str
     sets: dict[str, dict[str, str]]
+    perms: dict[str, dict[str, int]] | None = None
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Questions of observers to single nodes: 1006, 1007 and 106, which change nothing.
+"""Questions of observers to single nodes: 1006, 1007, 106 and 105, which change nothing.
 
 A question that is not answered well is `fail`: it took nothing. One attempt each; only where a
 connection of an earlier question turns out to be dead, the question is put on a new one. Units:
@@ -16,12 +16,15 @@ from reference.records import RemoteProtocolError
 from reference.rpc import ConnectionLost, Dial, Pool
 from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, ReplicasInfo
 from reference.wire.body import Body
-from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.codes import RequestCode, ResponseCode, response_name
 from reference.wire.frame import Frame
+from reference.wire.headers import to_ext
 from reference.wire.lenient_json import dumps
-from reference.wire.route import MASTER_ID, ClusterInfo, KVTable
+from reference.wire.node_headers import TopicRequest
+from reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
 
 TIMEOUT_S = 1.0
+NO_ROUTE = response_name(ResponseCode.TOPIC_NOT_EXIST)
 T = TypeVar("T", bound=Body)
 
 
@@ -83,8 +86,8 @@ class Observer:
             confirmed=int(confirmed) if confirmed.isdecimal() else None,
         )
 
-    async def route(self, node: str, address: str) -> RouteView | Fail:
-        """Which brokers a name server tells clients of."""
+    async def route(self, node: str, address: str, topics: Sequence[str] = ()) -> RouteView | Fail:
+        """Which brokers a name server tells clients of, and what they may do with these topics."""
         told = await self._ask(
             ClusterInfo, address, Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
         )
@@ -96,7 +99,25 @@ class Observer:
                 name: {str(i): address for i, address in sorted(data.broker_addrs.items())}
                 for name, data in sorted(told.broker_addr_table.items())
             },
+            perms=await self._perms(address, topics) if topics else None,
         )
+
+    async def _perms(self, address: str, topics: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Permissions of topics' queues by broker set, up to the first topic without an answer: who
+        does not answer once is not asked on, as others wait for this observer."""
+        perms: dict[str, dict[str, int]] = {}
+        for topic in topics:
+            ext = to_ext(TopicRequest(topic=topic))
+            route = await self._ask(
+                TopicRouteData, address, Frame(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=ext)
+            )
+            if not isinstance(route, Fail):
+                perms[topic] = {q.broker_name: q.perm for q in route.queue_datas}
+            elif NO_ROUTE in route.error:
+                perms[topic] = {}
+            else:
+                break
+        return perms
 
     async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
         try:
