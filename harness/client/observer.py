@@ -11,10 +11,22 @@ from typing import TypeVar
 
 from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail
-from histories.observed import ControllerView, EpochView, ReplicaView, RouteView, SetView
+from histories.observed import (
+    AddressedSet,
+    ControllerView,
+    EpochView,
+    ReplicaView,
+    RouteView,
+    SetView,
+)
 from reference.records import RemoteProtocolError
 from reference.rpc import ConnectionLost, Dial, Pool
-from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, ReplicasInfo
+from reference.wire.bodies import (
+    BrokerReplicasInfo,
+    EpochEntryCache,
+    InSyncStateSet,
+    ReplicasInfo,
+)
 from reference.wire.body import Body
 from reference.wire.codes import RequestCode, ResponseCode, response_name
 from reference.wire.frame import Frame
@@ -26,6 +38,12 @@ from reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
 TIMEOUT_S = 1.0
 NO_ROUTE = response_name(ResponseCode.TOPIC_NOT_EXIST)
 T = TypeVar("T", bound=Body)
+
+
+class _SyncStateData(BrokerReplicasInfo):
+    """Answer to 1006, of whichever release: 5.0.0 has a table of another name."""
+
+    in_sync_state_table: dict[str, InSyncStateSet] = {}
 
 
 class Observer:
@@ -47,14 +65,15 @@ class Observer:
     ) -> ControllerView | Fail:
         """What a controller holds of these sets; one that does not lead refuses."""
         told = await self._ask(
-            BrokerReplicasInfo,
+            _SyncStateData,
             address,
             Frame(code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=dumps(list(sets))),
         )
         if isinstance(told, Fail):
             return told
         views = {name: _set_view(info) for name, info in told.replicas_info_table.items()}
-        return ControllerView(node=node, sets=views)
+        addressed = {name: _addressed(known) for name, known in told.in_sync_state_table.items()}
+        return ControllerView(node=node, sets=views, by_address=addressed)
 
     async def replica(
         self, node: str, broker_set: str, address: str, broker_id: int | None
@@ -135,6 +154,15 @@ class Observer:
             # A machine that lost its power has left its connections half open: whoever speaks on
             # one learns that from the first word. It says nothing of the node as it is now.
             return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+
+
+def _addressed(known: InSyncStateSet) -> AddressedSet:
+    return AddressedSet(
+        master_address=known.master_address or "",
+        master_epoch=known.master_epoch,
+        sync_state_set=tuple(sorted(m.address for m in known.in_sync_members)),
+        sync_state_set_epoch=known.sync_state_set_epoch,
+    )
 
 
 def _set_view(info: ReplicasInfo) -> SetView:
