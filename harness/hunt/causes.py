@@ -108,20 +108,18 @@ def _timed(clock: Clock, log: Sequence[Event]) -> Iterator[tuple[int, str]]:
 
 
 def returned(run: Traces, node: str, log: Timed) -> Iterator[Trace]:
-    """Starts behind a cut after which a replica has more than when it was last seen before: the
-    bytes that it has too many."""
-    cut, began_ns = -1, -1
+    """Starts after which a replica has more than before, where it had been cut and nothing was
+    copied since: when it was last seen before its log still ended at the cut."""
+    cut, cut_ns, began_ns = -1, -1, -1
     for at_ns, text in log:
         if CUT in text:
-            cut, began_ns = cut_to(text), -1
+            cut, cut_ns, began_ns = cut_to(text), at_ns, -1
         elif STARTED in text and cut >= 0:
             began_ns = at_ns
         elif LOCAL in text and began_ns >= 0:
             end = last_end(text)
-            seen = run.scene.end_before(node, began_ns)
-            low = cut if seen is None else max(cut, seen)
-            if low < end < OPEN:
-                yield Trace(node, at_ns, low=low, high=end)
+            if cut < end < OPEN and run.scene.end_between(node, cut_ns, began_ns) == cut:
+                yield Trace(node, at_ns, low=cut, high=end)
             cut, began_ns = -1, -1
 
 
@@ -178,7 +176,7 @@ def ahead(run: Traces, node: str, log: Timed) -> Iterator[Trace]:
             yield begun._replace(until_ns=at_ns)
             begun = None
         if last_end(text) == OPEN:
-            begun = Trace(node, at_ns, low=run.scene.end_before(node, at_ns) or 0)
+            begun = Trace(node, at_ns, low=run.scene.end_between(node, 0, at_ns) or 0)
     if begun is not None:
         yield begun
 

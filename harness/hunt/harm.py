@@ -22,6 +22,7 @@ from histories.op import Op
 
 ZONE_STEP_S = 900  # time zones differ by quarters of an hour
 LISTED = ("values", "messages")
+REPLACED = frozenset(("inconsistent-offsets", "duplicate"))
 END = 1 << 62  # of a log, where nobody was told it
 
 
@@ -108,9 +109,10 @@ class Scene:
         ids = [v.id for _, _, v in self._views.get(node, ()) if v.id is not None]
         return ids[-1] if ids else None
 
-    def end_before(self, node: str, at_ns: int) -> int | None:
-        """The last that a broker said of the end of its log before a time."""
-        ends = [view.end for _, done_ns, view in self._views.get(node, ()) if done_ns < at_ns]
+    def end_between(self, node: str, after_ns: int, before_ns: int) -> int | None:
+        """The last that a broker said of the end of its log between two times."""
+        views = self._views.get(node, ())
+        ends = [v.end for begun, done, v in views if after_ns < begun and done < before_ns]
         return ends[-1] if ends else None
 
     def brokers_of(self, anomaly: Anomaly) -> set[str]:
@@ -122,7 +124,9 @@ class Scene:
         """What an anomaly harmed: each message that was acknowledged, or what it names."""
         until_ns = max((op.time for op in self._ops(anomaly)), default=0)
         sent = [self._sent[m] for m in _named(anomaly.detail) if m in self._sent]
-        sent = sent or self._shown(anomaly)
+        if anomaly.name in REPLACED:  # the later ones stand in the place of the first
+            sent = sorted([*sent, *self._shown(anomaly)], key=lambda s: s.at_ns)[:1]
+        sent = sent or self._shown(anomaly)[:1]
         if not sent:
             return [self._named_by(anomaly.detail, until_ns)]
         nodes = _nodes(anomaly.detail)
@@ -134,12 +138,13 @@ class Scene:
                 yield self._history[index]
 
     def _shown(self, anomaly: Anomaly) -> list[Sent]:
-        """What was shown to a consumer and never acknowledged: by whom, and when."""
+        """What was shown to consumers and perhaps never acknowledged: by whom, and when."""
+        shown = []
         for op in self._ops(anomaly):
             ext = op.ext or {}
-            if op.index == anomaly.detail.get("reader") and op.type == "ok" and "broker" in ext:
-                return [Sent(0, op.time, str(ext.get("node", "")), str(ext["broker"]))]
-        return []
+            if op.f == "poll" and op.type == "ok" and "broker" in ext:
+                shown.append(Sent(0, op.time, str(ext.get("node", "")), str(ext["broker"])))
+        return shown
 
     def _lost(self, sent: Sent, nodes: frozenset[str], until_ns: int) -> Harm:
         by, low, high = "", 0, END
@@ -177,8 +182,6 @@ def _named(detail: Mapping[str, Any]) -> Iterator[tuple[int, Any]]:
         return
     values: Iterable[Any] = [detail["value"]] if "value" in detail else []
     values = [*values, *(v for name in LISTED for v in detail.get(name) or ())]
-    if "instead" in detail:
-        values = [*values, detail["instead"]]
     yield from ((key, v) for v in values if isinstance(v, int | str))
 
 

@@ -140,9 +140,9 @@ def test_a_return_that_does_not_fit(logs: dict[str, tuple[Event, ...]]) -> None:
 
 def test_what_was_copied_before_the_start_did_not_come_back() -> None:
     lost = Lost()
-    lost.view(83, "b0-1", "h:2", 2, 167_440)
+    lost.view(83, "b0-1", "h:2", 2, 162_000)
     anomaly = lost.anomaly()
-    assert of(lost.run(b0_1=back()), anomaly) == ""
+    assert of(lost.run(b0_1=back()), anomaly) == "", "and more perhaps, when nobody looked"
 
 
 def test_another_replica_than_the_one_that_lacks_it() -> None:
@@ -282,3 +282,14 @@ def test_what_a_consumer_was_shown_and_nobody_acknowledged() -> None:
     shown = msgspec.structs.replace(anomaly, ops=(read, *anomaly.ops))
     [harm] = Scene(History(lost.ops)).harms(shown)
     assert (harm.set, harm.by, harm.since_ns, harm.low) == ("b0", "b0-0", 80 * S, 0)
+
+
+def test_who_stands_in_its_place_was_not_harmed() -> None:
+    lost = Lost()
+    lost.add(99, "invoke", 3, "send", [["send", 0, 8]])
+    lost.add(100, "ok", 3, "send", [["send", 0, [100, 8]]], node="b0", broker="h:2")
+    two = lost.anomaly("S11/inconsistent-offsets", value=None, values=[8, 7])
+    lacking = lost.anomaly("S9/missing-in-replica", nodes=["b0-1"], set="b0", instead=8)
+    scene = Scene(History(lost.ops))
+    assert [h.by for h in scene.harms(two)] == ["b0-0"]
+    assert [(h.by, h.nodes) for h in scene.harms(lacking)] == [("b0-0", frozenset({"b0-1"}))]
