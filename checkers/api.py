@@ -139,8 +139,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     struck to the names of its replicas. `lock_lease_ns` is how long a broker keeps a lock for a
     client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns` bounds
     what liveness claims promise, from the last heal on; `shrink_ns` how long a silent replica may
-    stay in a SyncStateSet. Where brokers have no ids (`has_ids`) nothing is judged of who is a
-    member of what; `absent` are the claims that the target cannot show. `purpose` are the claims
+    stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are told apart by their
+    addresses; `absent` are the claims that the target cannot show. `purpose` are the claims
     that the run is there for. `grounds` are those of a history that declares none itself, and
     `ended` whether it is whole: None where nobody knows.
     """

@@ -20,16 +20,11 @@ from collections.abc import Sequence
 
 from checkers.api import Context, Verdict
 from checkers.calm import Calm, at_rest, calm_after
-from checkers.during import Served, served, told_of
+from checkers.during import Served, lost_of, served, told_of
+from checkers.known_by import KnownBy
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.service import awaited
-from checkers.sightings import (
-    SetSighting,
-    Sighting,
-    listed,
-    replica_sightings,
-    set_sightings,
-)
+from checkers.sightings import SetSighting, Sighting
 from checkers.silence import Quiet, Stayed, Watch, silences
 from histories.history import History
 from histories.observed import ReplicaView
@@ -41,7 +36,6 @@ class Availability:
 
     name = "availability"
     claims = ("S13b", "S13d", "S14", "S14b")
-    by_ids = ("S14", "S14b")
 
     def check(self, history: History, context: Context) -> Verdict:
         try:
@@ -70,12 +64,10 @@ class Availability:
 
 def _judge(history: History, context: Context) -> Case:
     case = Case(judged={"S13b": 0, "S13d": 0, "S14": 0, "S14b": 0})
-    answers = set_sightings(history)
-    replicas = replica_sightings(history)
-    if context.has_ids:
-        crashed = frozenset(done.crashed) if (done := awaited(history)) is not None else frozenset()
-        _rejoined(history, context, case, answers, replicas, crashed)
-        _dropped(history, context, case, answers, replicas)
+    known = KnownBy(history, context)
+    crashed = frozenset(done.crashed) if (done := awaited(history)) is not None else frozenset()
+    _rejoined(history, context, case, known, crashed)
+    _dropped(history, context, case, known)
     return case
 
 
@@ -86,11 +78,16 @@ def _taken(context: Context, case: Case, sends: Sequence[Served]) -> None:
     """Judge the lulls in which sends should have succeeded."""
     case.counts["lulls"] = len(sends)
     for each in sends:
-        case.judged["S13d"] += each.judged
-        if each.judged and not each.tried.ok:
+        case.judged[each.claim] += each.judged
+        if not each.judged or each.kept:
+            continue
+        if each.window.lost is None:
             said, detail, ops = told_of(each, context)
             case.found.append(Found("S13d", "not-writable-during-fault", ops, said, detail))
-    case.counts["lulls-judged"] = case.judged["S13d"]
+        else:
+            said, detail, ops = lost_of(each, each.window.lost, context)
+            case.found.append(Found("S13b", "master-not-replaced", ops, said, detail))
+    case.counts["lulls-judged"] = sum(each.judged for each in sends)
 
 
 # S14.
@@ -100,13 +97,12 @@ def _rejoined(
     history: History,
     context: Context,
     case: Case,
-    answers: dict[str, list[SetSighting]],
-    replicas: Sequence[Sighting[ReplicaView]],
+    known: KnownBy,
     crashed: frozenset[str],
 ) -> None:
     calm, until = at_rest(history, calm_after(history))
     alive: dict[str, Sighting[ReplicaView]] = {}
-    for s in replicas:
+    for s in known.replicas:
         if s.begun > calm.at and s.view.id is not None:
             alive.setdefault(s.view.node, s)
     if not context.broker_sets:
@@ -115,7 +111,7 @@ def _rejoined(
         case.doubt("S14", calm.doubt)
         return
     for name, nodes in sorted(context.broker_sets.items()):
-        after = [s for s in answers.get(name, ()) if s.begun > calm.at and s.at < until]
+        after = [s for s in known.answers.get(name, ()) if s.begun > calm.at and s.at < until]
         if not after:
             case.doubt("S14", f"no controller told of {name} after the last disturbance")
             continue
@@ -126,7 +122,7 @@ def _rejoined(
             if node not in alive:
                 case.doubt("S14", f"{node} was not seen alive after the last disturbance")
             else:
-                _is_member(case, context, calm, name, alive[node], after, late)
+                _is_member(case, context, calm, name, known, alive[node], after, late)
 
 
 def _is_member(
@@ -134,6 +130,7 @@ def _is_member(
     context: Context,
     calm: Calm,
     name: str,
+    known: KnownBy,
     alive: Sighting[ReplicaView],
     after: Sequence[SetSighting],
     late: Sequence[SetSighting],
@@ -143,8 +140,8 @@ def _is_member(
     if any(who.id in s.view.sync_state_set for s in late or after[-1:]):
         case.judged["S14"] += 1
         return
-    known = [s for s in late if alive.at < s.begun]
-    if not known:
+    asked = [s for s in late if alive.at < s.begun]
+    if not asked:
         case.doubt(
             "S14",
             f"{who.node} was not in the SyncStateSet, and nobody asked again "
@@ -152,19 +149,20 @@ def _is_member(
         )
         return
     case.judged["S14"] += 1
-    v = known[-1]
-    members = listed(v.view.sync_state_set) or "nobody"
+    v = asked[-1]
+    members = known.listed(name, v.view.sync_state_set)
+    called, master = known.called(name, who.id), known.one(name, v.view.master)
     said = (
-        f"Broker set {name}: {who.node} (broker {who.id}) runs (op {alive.at}), but "
+        f"Broker set {name}: {who.node} ({called}) runs (op {alive.at}), but "
         f"{_s(v.begun_ns - calm.ns)} after everything was healed the SyncStateSet is {members} "
-        f"({v.node}, op {v.at}; epoch {v.view.sync_state_set_epoch} of master {v.view.master}). It "
+        f"({v.node}, op {v.at}; epoch {v.view.sync_state_set_epoch} of master {master}). It "
         "takes no part in what is acknowledged, and cannot be elected."
     )
     detail = {
         "set": name,
         "node": who.node,
-        "id": who.id,
-        "sync-state-set": list(v.view.sync_state_set),
+        "id": known.one(name, who.id),
+        "sync-state-set": known.each(name, v.view.sync_state_set),
         "after-ms": (v.begun_ns - calm.ns) // 1_000_000,
     }
     case.found.append(Found("S14", "replica-not-in-set", (alive.at, v.at), said, detail))
@@ -177,53 +175,55 @@ def _dropped(
     history: History,
     context: Context,
     case: Case,
-    answers: dict[str, list[SetSighting]],
-    replicas: Sequence[Sighting[ReplicaView]],
+    known: KnownBy,
 ) -> None:
     by_set: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
-    for s in replicas:
+    for s in known.replicas:
         by_set[s.view.set].append(s)
-    watches = {name: Watch(seen, by_set[name]) for name, seen in answers.items()}
+    watches = {name: Watch(seen, by_set[name]) for name, seen in known.answers.items()}
     quiet = Quiet(history)
-    found = silences(history, replicas)
+    found = silences(history, known.replicas)
     for silence in found:
         watch = watches.get(silence.set)
         if watch is not None:
             stayed, judged = watch.judge(silence, quiet, context.shrink_ns)
             case.judged["S14b"] += judged
-            case.found += [] if stayed is None else [_stayed(stayed)]
+            case.found += [] if stayed is None else [_stayed(stayed, known)]
             leads, judged = watch.judge_master(silence, quiet, context.recovery_ns)
             case.judged["S13b"] += judged
-            case.found += [] if leads is None else [_not_replaced(leads)]
+            case.found += [] if leads is None else [_not_replaced(leads, known)]
     case.counts["silences"] = len(found)
     case.counts["answers-on-silence-judged"] = case.judged["S14b"]
 
 
-def _stayed(stayed: Stayed) -> Found:
+def _stayed(stayed: Stayed, known: KnownBy) -> Found:
     silence, v = stayed.silence, stayed.answer
+    called = known.called(silence.set, silence.id)
+    members = known.listed(silence.set, v.view.sync_state_set)
     said = (
-        f"Broker set {silence.set}: {silence.node} (broker {silence.id}) was silent since the "
+        f"Broker set {silence.set}: {silence.node} ({called}) was silent since the "
         f"{silence.fault.f} of op {silence.since}, and {_s(stayed.for_ns)} after anything last "
-        f"happened it is still in the SyncStateSet {listed(v.view.sync_state_set)} ({v.node}, op "
+        f"happened it is still in the SyncStateSet {members} ({v.node}, op "
         f"{v.at}), although master {stayed.alive.view.node} ran (op {stayed.alive.at}) and "
         "controllers answered. Meanwhile nothing can be acknowledged by all members."
     )
     detail = {
         "set": silence.set,
         "node": silence.node,
-        "id": silence.id,
+        "id": known.one(silence.set, silence.id),
         "fault": silence.fault.f,
-        "sync-state-set": list(v.view.sync_state_set),
+        "sync-state-set": known.each(silence.set, v.view.sync_state_set),
         "for-ms": stayed.for_ns // 1_000_000,
     }
     ops = (silence.since, stayed.alive.at, v.at)
     return Found("S14b", "silent-member-stays", ops, said, detail)
 
 
-def _not_replaced(stayed: Stayed) -> Found:
+def _not_replaced(stayed: Stayed, known: KnownBy) -> Found:
     silence, v = stayed.silence, stayed.answer
+    called = known.called(silence.set, silence.id)
     said = (
-        f"Broker set {silence.set}: {silence.node} (broker {silence.id}) led, and was silent since "
+        f"Broker set {silence.set}: {silence.node} ({called}) led, and was silent since "
         f"the {silence.fault.f} of op {silence.since}; {_s(stayed.for_ns)} after anything last "
         f"happened it is still the master of epoch {v.view.master_epoch} ({v.node}, op {v.at}), "
         f"although {stayed.alive.view.node} of the SyncStateSet ran (op {stayed.alive.at}) and "
@@ -232,7 +232,7 @@ def _not_replaced(stayed: Stayed) -> Found:
     detail = {
         "set": silence.set,
         "node": silence.node,
-        "id": silence.id,
+        "id": known.one(silence.set, silence.id),
         "fault": silence.fault.f,
         "epoch": v.view.master_epoch,
         "for-ms": stayed.for_ns // 1_000_000,

@@ -107,7 +107,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S13b": Decision(
         f"{OURS}, as to the bound",
-        "As S13: with jRaft up to 5.3.3 a paused master is never replaced.",
+        "As S13: with jRaft up to 5.3.3 a paused master is never replaced. Up to 5.1.0 controllers "
+        "know brokers by their addresses, and so do S13b, S13d, S14 and S14b there.",
     ),
     "S13d": Decision(
         f"{OURS}: no document says what goes on working during which fault",

@@ -9,38 +9,56 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
    stop everything, and RocketMQ promises nothing then;
 2. no cut concerns clients;
 3. by every answer of a controller, from the last one before the lull on, a member of the
-   SyncStateSet is one of these replicas;
+   SyncStateSet is one of these replicas; where controllers of a release without ids tell nothing
+   of members, these are all replicas, and each answered in the lull;
 4. it lasts longer than the bound for recovery, and clients who follow routes went on sending.
 
 The promise is broken if no send succeeded that was begun later than the bound and was over before
 the lull was. A single success keeps it. Sends of clients that stay with one broker do not count as
 attempts. Claim: S13d.
+
+Where nothing is told of members and a master was lost, S13b is judged in such a lull by routes and
+by the same sends: see `lost_masters`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.api import Context
+from checkers.faults import faults
 from checkers.force import Lull, connected, lulls
 from checkers.keyed import Alone, Event, results_of
+from checkers.known_by import KnownBy
+from checkers.lost_masters import Lost, keeps_another, lost_master
 from checkers.promises import copies
-from checkers.sightings import NEVER, SetSighting, listed, replica_sightings, set_sightings
+from checkers.sightings import NEVER, SetSighting, listed, sightings
 from histories.history import History
-from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE
+from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 
 MARGIN_NS = 2_000_000_000  # that attempts go on beyond the bound
 ATTEMPTS_MIN = 5
 PINNED = "pinned"  # ext of what a client did that stays with one broker
 
 
+class Told(NamedTuple):
+    """The members of a set by an answer of a controller: ids, or addresses."""
+
+    node: str
+    at: int
+    members: tuple[int | str | None, ...]
+
+
 class Window(NamedTuple):
-    """A lull in which a set should take messages, from `due_ns` on."""
+    """A lull in which a set should take messages, from `due_ns` on. `told` is what the last answer
+    of a controller said, and when; None where controllers tell nothing of members. Of S13b by
+    routes, `lost` is whose place must have been taken."""
 
     set: str
     lull: Lull
     due_ns: int
     sound: tuple[str, ...]  # who is connected
-    told: SetSighting  # the last answer
+    told: Told | None = None
+    lost: Lost | None = None
 
 
 class Attempt(NamedTuple):
@@ -56,7 +74,8 @@ class Attempt(NamedTuple):
 
 class Tried(NamedTuple):
     """The sends of one queue, or one set, in a window: how many by clients who follow routes, from
-    which index to which, begun from when to when; how many were ok."""
+    which index to which, begun from when to when; how many were ok. `led` counts those that were
+    acknowledged just before a master was lost."""
 
     tries: int
     ok: int
@@ -64,6 +83,7 @@ class Tried(NamedTuple):
     last: int
     first_ns: int
     last_ns: int
+    led: int = 0
 
     def with_(self, other: "Tried") -> "Tried":
         """Both together."""
@@ -74,6 +94,7 @@ class Tried(NamedTuple):
             max(self.last, other.last),
             min(self.first_ns, other.first_ns),
             max(self.last_ns, other.last_ns),
+            self.led + other.led,
         )
 
 
@@ -87,11 +108,24 @@ class Served(NamedTuple):
     tried: Tried
 
     @property
+    def claim(self) -> str:
+        """Which one it is about."""
+        return "S13d" if self.window.lost is None else "S13b"
+
+    @property
     def judged(self) -> bool:
         """Whether it says anything."""
-        t = self.tried
+        t, lost = self.tried, self.window.lost
+        if lost is not None and not t.led:
+            return False
         long = t.last_ns - t.first_ns >= MARGIN_NS
-        return t.ok > 0 or (t.tries >= ATTEMPTS_MIN and long)
+        return self.kept or (t.tries >= ATTEMPTS_MIN and long)
+
+    @property
+    def kept(self) -> bool:
+        """Whether messages were taken, or a name server knew of another master."""
+        lost = self.window.lost
+        return self.tried.ok > 0 or (lost is not None and lost.replaced)
 
 
 class Attempts(Alone):
@@ -124,7 +158,12 @@ class Attempts(Alone):
         for number, w in enumerate(known):
             if {w.set} == sets:
                 mine = [r for r in rows if w.due_ns <= r.begun_ns and r.at < w.lull.until]
-                found[number] = _tried(mine)
+                led = (
+                    0
+                    if w.lost is None
+                    else sum(r.ok and w.lost.led(r.at, r.begun_ns) for r in rows)
+                )
+                found[number] = _tried(mine)._replace(led=led)
         return found
 
 
@@ -181,9 +220,8 @@ def windows(history: History, context: Context) -> Iterator[Window]:
     if not long:
         return
     controllers, namesrvs = _asked(history, OBSERVE_CONTROLLER), _asked(history, OBSERVE_ROUTE)
-    ids = {(s.view.set, s.view.id): s.view.node for s in replica_sightings(history)}
-    answers = set_sightings(history)
     brokers = {node for nodes in context.broker_sets.values() for node in nodes}
+    told = _Told(history, context)
     for lull in long:
         group = connected(lull, controllers, namesrvs | brokers)
         answering = namesrvs - lull.gone
@@ -195,10 +233,50 @@ def windows(history: History, context: Context) -> Iterator[Window]:
             sound = group & set(nodes)
             if len(sound) < copies(context.settings or {}) or lull.doubtful & set(nodes):
                 continue
-            seen = _during(answers.get(name, ()), lull)
-            if seen and all(_names_one(s, name, ids, sound) for s in seen):
-                due_ns = lull.at_ns + context.recovery_ns
-                yield Window(name, lull, due_ns, tuple(sorted(group)), seen[-1])
+            window = told.window(name, lull, group)
+            if window is not None:
+                yield window
+
+
+class _Told:
+    """What is known of the members of sets."""
+
+    def __init__(self, history: History, context: Context) -> None:
+        self._context = context
+        self._known = KnownBy(history, context)
+        self._ids = {(s.view.set, s.view.id): s.view.node for s in self._known.replicas}
+        self._routes = sightings(history, OBSERVE_ROUTE, RouteView)
+        self._acts = faults(history)
+
+    def window(self, name: str, lull: Lull, group: frozenset[str]) -> Window | None:
+        """The promise of a lull to a set, of which these nodes are connected."""
+        sound = group.intersection(self._context.broker_sets[name])
+        window = Window(name, lull, lull.at_ns + self._context.recovery_ns, tuple(sorted(group)))
+        answers = self._known.answers.get(name, [])
+        if not answers and not self._context.has_ids:
+            return self._untold(window, sound)
+        seen = _during(answers, lull)
+        if not seen or not all(_names_one(s, name, self._ids, sound) for s in seen):
+            return None
+        members = tuple(self._known.each(name, seen[-1].view.sync_state_set))
+        return window._replace(told=Told(seen[-1].node, seen[-1].at, members))
+
+    def _untold(self, window: Window, sound: frozenset[str]) -> Window | None:
+        """The same where controllers tell nothing: whoever is a member, it is among all replicas,
+        or among all but the master that was lost."""
+        lull, nodes = window.lull, frozenset(self._context.broker_sets[window.set])
+        replicas = self._known.replicas
+        alive = {s.view.node for s in replicas if lull.at < s.begun and s.at < lull.until}
+        if not sound <= alive:
+            return None
+        if sound == nodes:
+            return window
+        if nodes - sound != lull.gone & nodes or not keeps_another(self._context.settings or {}):
+            return None
+        lost = lost_master(
+            lull, window.due_ns, window.set, nodes, self._acts, replicas, self._routes
+        )
+        return None if lost is None else window._replace(lost=lost)
 
 
 def _asked(history: History, f: str) -> frozenset[str]:
@@ -224,23 +302,61 @@ def _names_one(
 def told_of(s: Served, context: Context) -> tuple[str, dict[str, object], tuple[int, ...]]:
     """A broken promise in words, its detail, and the operations that prove it."""
     w, t = s.window, s.tried
+    members = list(w.told.members) if w.told is not None else []
+    known = (
+        f"its SyncStateSet was {listed(members)} ({w.told.node}, op {w.told.at})"
+        if w.told is not None
+        else "all its replicas were among them, so that whoever was in its SyncStateSet was"
+    )
     said = (
         f"Broker set {w.set}: from {_s(w.lull.at_ns)} (op {w.lull.at}) to {_s(w.lull.until_ns)} "
         f"(op {w.lull.until}) nothing more befell the cluster; {listed(w.sound)} ran and were "
-        f"connected, and its SyncStateSet was {listed(w.told.view.sync_state_set)} "
-        f"({w.told.node}, op {w.told.at}). But of {t.tries} sends that were begun later than "
-        f"{_s(context.recovery_ns)} after that (from op {t.first} to op {t.last}) none succeeded."
+        f"connected, and {known}. {_none_succeeded(s, context)}"
     )
     detail: dict[str, object] = {
         "set": w.set,
         "connected": list(w.sound),
         "gone": sorted(w.lull.gone),
-        "sync-state-set": list(w.told.view.sync_state_set),
+        "sync-state-set": members,
         "sends": t.tries,
         "for-ms": (w.lull.until_ns - w.lull.at_ns) // 1_000_000,
     }
+    told = () if w.told is None else (w.told.at,)
     # All of them within the lull, so that the faults in force are told as such.
-    return said, detail, tuple(op for op in (w.told.at, t.first, t.last) if op > w.lull.at)
+    return said, detail, tuple(op for op in (*told, t.first, t.last) if op > w.lull.at)
+
+
+def lost_of(
+    s: Served, lost: Lost, context: Context
+) -> tuple[str, dict[str, object], tuple[int, ...]]:
+    """The same of a master that was lost."""
+    w, t = s.window, s.tried
+    listed_as = f"{lost.listed} still" if lost.listed else "nobody"
+    said = (
+        f"Broker set {w.set}: {lost.node} led by the name servers' routes, and was silent since "
+        f"the {lost.fault.f} of op {lost.fault.begun}. From {_s(w.lull.at_ns)} (op {w.lull.at}) to "
+        f"{_s(w.lull.until_ns)} (op {w.lull.until}) nothing more befell the cluster; "
+        f"{listed(w.sound)} ran and were connected, and the last acknowledged message shows that "
+        f"one of them was in the SyncStateSet. But {lost.namesrv} lists {listed_as} as master "
+        f"(op {lost.at}). {_none_succeeded(s, context)}"
+    )
+    detail: dict[str, object] = {
+        "set": w.set,
+        "node": lost.node,
+        "fault": lost.fault.f,
+        "listed": lost.listed,
+        "sends": t.tries,
+        "for-ms": (w.lull.until_ns - w.lull.at_ns) // 1_000_000,
+    }
+    return said, detail, (lost.fault.begun, t.first, lost.at, t.last)
+
+
+def _none_succeeded(s: Served, context: Context) -> str:
+    t = s.tried
+    return (
+        f"But of {t.tries} sends that were begun later than {_s(context.recovery_ns)} after that "
+        f"(from op {t.first} to op {t.last}) none succeeded."
+    )
 
 
 def _s(ns: int) -> str:

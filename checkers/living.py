@@ -12,7 +12,7 @@ from checkers.faults import Fault
 from checkers.force import GONE_BY, Span, calms
 from checkers.ruling import Found
 from checkers.sightings import SetSighting, Sighting
-from histories.observed import ReplicaView, RouteView
+from histories.observed import ELECT_MASTER, ReplicaView, RouteView
 
 STARTS = frozenset(("start", "restart"))
 ENDS = frozenset(f for f, how in GONE_BY.items() if how == "down")
@@ -172,11 +172,16 @@ def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
         listed = listed or one.lists()
 
 
-def following(living: Sequence[Living], bound_ns: int) -> Iterator[Living]:
-    """Those whose broker must be listed and has been no master for long."""
+def following(living: Sequence[Living], acts: Sequence[Fault], bound_ns: int) -> Iterator[Living]:
+    """Those whose broker must be listed and has been no master for long. One that is made master in
+    its turn at the end may have led between two answers, and nobody saw it."""
     led: dict[tuple[str, str], int] = {}
+    turns = [act for act in acts if act.f == ELECT_MASTER]
     for one in living:
         key = one.answer.view.node, one.broker.view.node
+        for act in turns:
+            if one.broker.view.node in act.nodes and act.begun < one.after.at:
+                led[key] = max(led.get(key, 0), act.ended_ns or act.begun_ns)
         if one.broker.view.leads or one.after.view.leads:
             led[key] = one.after.at_ns
         elif one.due and (key not in led or one.answer.begun_ns > led[key] + bound_ns):

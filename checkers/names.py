@@ -52,6 +52,7 @@ ANOMALIES: Mapping[str, str] = {
     # Liveness.
     "not-writable": "S13",
     "dead-master-stays": "S13b",
+    "master-not-replaced": "S13b",
     "not-writable-during-fault": "S13d",
     "replica-not-in-set": "S14",
     "silent-member-stays": "S14b",

@@ -11,9 +11,10 @@ end of a connection back):
   when it lost its power.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
   the bound for recovery is over, whatever happens to others. Who was listed before anything was
-  done stays so. Not who leads, or did so within the bound: a master that does not know of its
-  successor yet is listed no more. Nor who was started and has not been listed since: it registers
-  once controllers have told it its id and its role, so they must have been left in peace as well.
+  done stays so. Not who leads, or did so within the bound, or was made master in its turn at the
+  end: a master that does not know of its successor yet is listed no more. Nor who was started and
+  has not been listed since: it registers once controllers have told it its id and its role, so they
+  must have been left in peace as well.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
 
@@ -86,7 +87,7 @@ def _judge(history: History, context: Context) -> Case:
     welcome = Welcome(answers, acts, controllers, context.recovery_ns)
     late = [*_late(deaths, answers, acts, welcome, context)]
     living = [*living_in_peace(replicas, answers, acts, welcome)]
-    due = [*following(living, context.recovery_ns)]
+    due = [*following(living, acts, context.recovery_ns)]
     sets = set_sightings(history)
     leading = [*leading_in_peace(living, sets, context.recovery_ns)]
     found = known(acts, replicas, sets, controllers, context.recovery_ns, stays(history))

@@ -7,7 +7,7 @@ import click
 from harness.cli_scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli_schedule import STORE
 from harness.cli_types import Duration
-from harness.hunt.hunt import JOURNAL, Hunt
+from harness.hunt.hunt import JOURNAL, Hunt, labels_of
 from harness.hunt.page import FOLDER, markdown
 from harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
 from histories.store import write_whole
@@ -37,6 +37,14 @@ MARKDOWN = "hunt.md"
 )
 @BUDGET
 @click.option("--table", is_flag=True, help="run nothing, print what there is")
+@click.option(
+    "--label",
+    "labelled",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=None,
+    metavar="RUN",
+    help="run nothing, say which known ones the anomalies of a stored run are",
+)
 @click.option("--again", is_flag=True, help="judge all stored runs anew, and run nothing")
 @RESUME
 @BASE_IMAGE
@@ -49,6 +57,7 @@ def hunt(
     length: int | None,
     budget: int | None,
     table: bool,
+    labelled: Path | None,
     again: bool,
     resume: bool,
     base_image: str,
@@ -66,6 +75,10 @@ def hunt(
             f"--target: a release since {JRAFT_SINCE}, without a back end: half of the runs have "
             "jraft"
         )
+    if labelled is not None:
+        for line in labels_of(labelled):
+            click.echo(line)
+        return 0
     folder = store.resolve() / FOLDER
     idle = table or again
     if not resume and not idle:

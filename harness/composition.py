@@ -122,15 +122,20 @@ def make_workloads(making: Making) -> list[Workload]:
     cluster, options = making.cluster, making.options
     made = [make(making) for name, make in MAKERS.items() if name in options.workload]
     keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
-    observers = observe_workload(
-        cluster, making.group, keys=keys, decode=payload.decode, level_s=options.recovery_s
-    )
     probes = probe_workload(
         cluster,
         making.routes,
         making.group,
         bound_ns=round(options.recovery_s * SECOND_NS),
         wall_ms=making.wall_ms,
+    )
+    observers = observe_workload(
+        cluster,
+        making.group,
+        keys=keys,
+        topics=sorted({topic for w in (*made, probes) for topic in w.topics}),
+        decode=payload.decode,
+        level_s=options.recovery_s,
     )
     return [*made, probes, observers]
 

@@ -56,8 +56,6 @@ def _grounds(options: Options) -> Iterator[Ground]:
         yield from ((LOCK, key, name) for key, name in keys)
     if "offsets" in options.workload:
         yield from ((PLACE, thread) for thread in range(MOVERS))
-    if lacks_ids(options.target):  # such controllers and brokers do not say what can be compared
-        nodes = [n for n in nodes if n.role is Role.NAMESRV]
-    else:
+    if not lacks_ids(options.target):  # of such logs nothing is judged
         yield from ((REPLICA_LOG_READ, n.name) for n in brokers)
     yield from ((OF_ROLE[n.role], n.name) for n in nodes)

@@ -64,8 +64,7 @@ def checkers_of(options: Options) -> list[Checker]:
 def absent(options: Options) -> list[str]:
     """The claims that nobody can judge on a run's target: n/a, never kept."""
     if lacks_ids(options.target):
-        hidden = [c.id for c in CLAIMS if c.checker in BY_IDS]
-        return [*hidden, *Availability.by_ids]
+        return [c.id for c in CLAIMS if c.checker in BY_IDS]
     return [] if options.target == REFERENCE else list(CONFIRMED)
 
 

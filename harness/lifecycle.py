@@ -44,6 +44,7 @@ from nemeses.nodes import told
 from nemeses.scripted import Scripted
 
 ANSWER_S_MAX = 60  # beyond every time-out of a client
+ZERO_WALL_MS = "zero_wall_ms"  # of the configuration: the wall clock at time 0 of the history
 PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
 ZEROS = bytes(PAGE)
 
@@ -200,6 +201,8 @@ async def perform(
         OSError: the history cannot be written any more.
     """
     zero, telling = asyncio.get_running_loop().time(), around.telling
+    if around.real:  # nodes stamp their logs by the wall clock
+        run.add_config({ZERO_WALL_MS: around.wall_ms()})
     cluster = Deployment(environment, target, options.settings())
     try:
         if around.script is not None:

@@ -72,11 +72,23 @@ class SetView(msgspec.Struct, frozen=True, kw_only=True):
     replicas: dict[str, str]  # id, in decimal -> ip:port of every registered broker
 
 
-class ControllerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A controller's answer; only one that leads gives it."""
+class AddressedSet(msgspec.Struct, frozen=True, kw_only=True):
+    """One broker set, as a controller of 5.0.0 holds it, which knows brokers by their addresses.
+    No master: its address is empty."""
+
+    master_address: str
+    master_epoch: int
+    sync_state_set: tuple[str, ...]  # ip:port of its members, ascending
+    sync_state_set_epoch: int
+
+
+class ControllerView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A controller's answer; only one that leads gives it. `by_address` are sets of which it tells
+    no ids; histories of older versions left them out."""
 
     node: str
     sets: dict[str, SetView]
+    by_address: dict[str, AddressedSet] = {}
 
 
 class EpochView(msgspec.Struct, frozen=True, array_like=True):
@@ -102,11 +114,18 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: int | None  # confirmOffset, where it is told
 
 
-class RouteView(msgspec.Struct, frozen=True, kw_only=True):
-    """A name server's answer: broker set -> role id, in decimal (0: master) -> ip:port."""
+class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A name server's answer: broker set -> role id, in decimal (0: master) -> ip:port.
+
+    `perms` is what it answers right after that to whoever asks for the route of one of the run's
+    topics: topic -> broker set -> permission of the topic's queues there (2: write, 4: read, both
+    6, as RocketMQ has them). Of a topic without a route it is empty; a topic that got no answer is
+    left out. None: nobody asked, as in histories of older versions.
+    """
 
     node: str
     sets: dict[str, dict[str, str]]
+    perms: dict[str, dict[str, int]] | None = None
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):

@@ -144,9 +144,11 @@ class Eyes:
         observer: Observer,
         logs: dict[str, list[ReplicaLog]],
         keys: Sequence[Key],
+        topics: Sequence[str],
         decode: Callable[[int, bytes], Any],
         level_s: float,
     ) -> None:
+        self._topics = topics
         self._level_s = level_s
         self._cluster = cluster
         self._observer = observer
@@ -172,7 +174,7 @@ class Eyes:
                 broker_id = await self._cluster.identity(node)
                 told = await self._observer.replica(node, self._set_of[node], address, broker_id)
             case "observe-route":
-                told = await self._observer.route(node, address)
+                told = await self._observer.route(node, address, self._topics)
             case "replica-log":
                 return await self._log(node, op.value["at"])
             case _:
@@ -212,6 +214,7 @@ def observe_workload(
     group: asyncio.TaskGroup,
     *,
     keys: Sequence[Key],
+    topics: Sequence[str],
     decode: Callable[[int, bytes], Any],
     level_s: float,
 ) -> Workload:
@@ -221,6 +224,7 @@ def observe_workload(
         cluster: what they observe.
         group: the run's tasks.
         keys: the queues whose messages are told of each replica's log; a key is an index.
+        topics: of whose permissions name servers are asked.
         decode: the value of a message's body of a key.
         level_s: how long replicas may take, after everything else, to have the same.
     """
@@ -234,7 +238,7 @@ def observe_workload(
 
     def client(thread: int) -> Client:
         observer = Observer(cluster.observer_dial, group)
-        return Eyes(cluster, observer, logs, keys, decode, level_s)
+        return Eyes(cluster, observer, logs, keys, topics, decode, level_s)
 
     return Workload(
         name="observe",

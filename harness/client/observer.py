@@ -1,4 +1,4 @@
-"""Questions of observers to single nodes: 1006, 1007 and 106, which change nothing.
+"""Questions of observers to single nodes: 1006, 1007, 106 and 105, which change nothing.
 
 A question that is not answered well is `fail`: it took nothing. One attempt each; only where a
 connection of an earlier question turns out to be dead, the question is put on a new one. Units:
@@ -11,18 +11,39 @@ from typing import TypeVar
 
 from harness.client.classify import error_of, error_told
 from harness.client.outcome import Fail
-from histories.observed import ControllerView, EpochView, ReplicaView, RouteView, SetView
+from histories.observed import (
+    AddressedSet,
+    ControllerView,
+    EpochView,
+    ReplicaView,
+    RouteView,
+    SetView,
+)
 from reference.records import RemoteProtocolError
 from reference.rpc import ConnectionLost, Dial, Pool
-from reference.wire.bodies import BrokerReplicasInfo, EpochEntryCache, ReplicasInfo
+from reference.wire.bodies import (
+    BrokerReplicasInfo,
+    EpochEntryCache,
+    InSyncStateSet,
+    ReplicasInfo,
+)
 from reference.wire.body import Body
-from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.codes import RequestCode, ResponseCode, response_name
 from reference.wire.frame import Frame
+from reference.wire.headers import to_ext
 from reference.wire.lenient_json import dumps
-from reference.wire.route import MASTER_ID, ClusterInfo, KVTable
+from reference.wire.node_headers import TopicRequest
+from reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
 
 TIMEOUT_S = 1.0
+NO_ROUTE = response_name(ResponseCode.TOPIC_NOT_EXIST)
 T = TypeVar("T", bound=Body)
+
+
+class _SyncStateData(BrokerReplicasInfo):
+    """Answer to 1006, of whichever release: 5.0.0 has a table of another name."""
+
+    in_sync_state_table: dict[str, InSyncStateSet] = {}
 
 
 class Observer:
@@ -44,14 +65,15 @@ class Observer:
     ) -> ControllerView | Fail:
         """What a controller holds of these sets; one that does not lead refuses."""
         told = await self._ask(
-            BrokerReplicasInfo,
+            _SyncStateData,
             address,
             Frame(code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=dumps(list(sets))),
         )
         if isinstance(told, Fail):
             return told
         views = {name: _set_view(info) for name, info in told.replicas_info_table.items()}
-        return ControllerView(node=node, sets=views)
+        addressed = {name: _addressed(known) for name, known in told.in_sync_state_table.items()}
+        return ControllerView(node=node, sets=views, by_address=addressed)
 
     async def replica(
         self, node: str, broker_set: str, address: str, broker_id: int | None
@@ -83,8 +105,8 @@ class Observer:
             confirmed=int(confirmed) if confirmed.isdecimal() else None,
         )
 
-    async def route(self, node: str, address: str) -> RouteView | Fail:
-        """Which brokers a name server tells clients of."""
+    async def route(self, node: str, address: str, topics: Sequence[str] = ()) -> RouteView | Fail:
+        """Which brokers a name server tells clients of, and what they may do with these topics."""
         told = await self._ask(
             ClusterInfo, address, Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
         )
@@ -96,7 +118,25 @@ class Observer:
                 name: {str(i): address for i, address in sorted(data.broker_addrs.items())}
                 for name, data in sorted(told.broker_addr_table.items())
             },
+            perms=await self._perms(address, topics) if topics else None,
         )
+
+    async def _perms(self, address: str, topics: Sequence[str]) -> dict[str, dict[str, int]]:
+        """Permissions of topics' queues by broker set, up to the first topic without an answer: who
+        does not answer once is not asked on, as others wait for this observer."""
+        perms: dict[str, dict[str, int]] = {}
+        for topic in topics:
+            ext = to_ext(TopicRequest(topic=topic))
+            route = await self._ask(
+                TopicRouteData, address, Frame(code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=ext)
+            )
+            if not isinstance(route, Fail):
+                perms[topic] = {q.broker_name: q.perm for q in route.queue_datas}
+            elif NO_ROUTE in route.error:
+                perms[topic] = {}
+            else:
+                break
+        return perms
 
     async def _ask(self, kind: type[T], address: str, request: Frame) -> T | Fail:
         try:
@@ -114,6 +154,15 @@ class Observer:
             # A machine that lost its power has left its connections half open: whoever speaks on
             # one learns that from the first word. It says nothing of the node as it is now.
             return await self._pool.call(address, request, timeout_s=TIMEOUT_S)
+
+
+def _addressed(known: InSyncStateSet) -> AddressedSet:
+    return AddressedSet(
+        master_address=known.master_address or "",
+        master_epoch=known.master_epoch,
+        sync_state_set=tuple(sorted(m.address for m in known.in_sync_members)),
+        sync_state_set_epoch=known.sync_state_set_epoch,
+    )
 
 
 def _set_view(info: ReplicasInfo) -> SetView:

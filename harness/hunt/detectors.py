@@ -32,10 +32,10 @@ CAUGHT_UP = "has caught up, slaveMaxOffset"
 ASKED = "Notify the syncStateSet has been changed into"
 CHANGED = "SyncStateSet changed from"
 POINT = "truncateOffset is"
-STAYS_S, DAY_S = 10.0, 86_400  # it looks for its master every 5 s
+CUT = "truncate dirty files to"
 _EPOCH = re.compile(r"masterEpoch=(\d+)|new Epoch:(\d+)|newMasterEpoch=(\d+)")
 _SETS = re.compile(r"\[([^\]]*)\]")
-_ENTRIES = re.compile(r"epoch=(\d+), startOffset=(\d+)")
+ENTRIES = re.compile(r"epoch=(\d+), startOffset=(\d+)")
 _CAUGHT_UP = re.compile(r"The slave (\d+) .*confirmOffset: (\d+), epoch: (\d+)")
 
 
@@ -156,7 +156,7 @@ def _epoch(text: str) -> str:
 
 def cut_at_handshake(log: Sequence[Event]) -> int:
     """Handshakes in which a slave really cut its log, and not its masters' doing before them."""
-    return _after_point(log, "truncate dirty files to")
+    return _after_point(log, CUT)
 
 
 def went_on(log: Sequence[Event]) -> int:
@@ -195,7 +195,7 @@ def append_refused(*, by_epoch: bool) -> Detector:
 
     def count(log: Sequence[Event]) -> int:
         lines = [e.text for e in log if "append failed" in e.text]
-        pairs = [_ENTRIES.findall(text) for text in lines]
+        pairs = [ENTRIES.findall(text) for text in lines]
         return sum((int(p[1][0]) >= int(p[0][0])) == by_epoch for p in pairs if len(p) == 2)
 
     return per_broker(count)
@@ -356,25 +356,3 @@ def adopted(size: str) -> Detector:
 
 
 _ALL_ACK = ("P-SAFE", "P-ALL", "P-UNCLEAN")
-
-
-def stays_with_deposed(log: Sequence[Event]) -> int:
-    """Addresses of a new master that a slave was told and did not connect to: not for `STAYS_S`, or
-    not before it was told another one or its log ended."""
-    count, wanted, since = 0, "", 0.0
-    for at, text in log:
-        line = text.partition("\n")[0]
-        if "update master ha address" in line:
-            old, _, new = line.partition("OLD: ")[2].partition(" NEW: ")
-            count += bool(wanted)
-            wanted, since = new if "null" not in (old, new) and old != new else "", _seconds(at)
-        elif any(t in line for t in (STARTED, "Begin to change to", f"connect to master {wanted}")):
-            count += bool(wanted) and (_seconds(at) - since) % DAY_S > STAYS_S
-            wanted = ""
-    return count + bool(wanted)
-
-
-def _seconds(at: str) -> float:
-    """Since midnight."""
-    hours, minutes, seconds = at.split(":")
-    return 3600 * int(hours) + 60 * int(minutes) + float(seconds)

@@ -11,7 +11,7 @@ run's is told, the known ones beside the others.
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
 from functools import partial
@@ -23,16 +23,18 @@ from checkers.api import Anomaly
 from checkers.ruling import late_harness
 from harness import source
 from harness.hunt import deck
+from harness.hunt.causes import Traces
 from harness.hunt.decisions import DECISIONS
-from harness.hunt.known import evidence
+from harness.hunt.known import UNCLASSIFIED, evidence, known_by, labels
 from harness.hunt.remains import Remains, read_logs
 from harness.journal import append, resumed
+from harness.lifecycle import ZERO_WALL_MS
 from harness.replay import options_for
 from harness.runs import Judged, judge_stored, performed, run_test
 from harness.schedule.factors import Row
 from harness.schedule.items import SEND, digest_of
 from harness.targets.api import Profile
-from harness.targets.rocketmq.releases import Version, parse
+from harness.targets.rocketmq.releases import REFERENCE, Version, parse
 from harness.workers import workers
 from harness.worlds import Around, capabilities_of
 from histories.store import write_whole
@@ -68,10 +70,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one run.
 
     `broken` counts anomalies by signature, `measured` those that the profile does not promise to
-    keep out; `met` are the factors as they came, `decisions` how often each row of the tables was
-    seen to be reached. Both and `evidence` are empty for a run that did not come up, which says why
-    in `error`. `seconds` are of the whole run, `run` is its place in the hunt's folder, `source` is
-    of the harness.
+    keep out; `labels` say how many of each are which known one (`known.labels`), None where older
+    versions did not look; `met` are the factors as they came, `decisions` how often each row of the
+    tables was seen to be reached. Both and `evidence` are empty for a run that did not come up,
+    which says why in `error`. `seconds` are of the whole run, `run` is its place in the hunt's
+    folder, `source` is of the harness.
     """
 
     job: Job
@@ -86,6 +89,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: int = 0
     broken: dict[str, int] = {}
     measured: dict[str, int] = {}
+    labels: dict[str, dict[str, int]] | None = None
     met: Row = {}
     decisions: dict[str, int] = {}
     evidence: tuple[str, ...] = ()
@@ -119,12 +123,8 @@ def measure(job: Job, folder: Path) -> Entry:
 def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
     """What a run says, one of those in a hunt's folder."""
     history = judged.stored.history
-    remains = Remains(
-        logs=read_logs(judged.stored.path / "nodes"),
-        history=history,
-        profile=entry.profile,
-        back_end=parse(entry.target).back_end,
-    )
+    remains = remains_of(judged, entry.target, entry.profile)
+    anomalies = [*judged.results.broken, *judged.results.measured]
     script = deck.script_for(entry.job.number, entry.job.row, length_ms=entry.job.length_ms)
     return msgspec.structs.replace(
         entry,
@@ -133,12 +133,42 @@ def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
         acknowledged=history.totals[SEND, "ok"],
         broken=signatures(judged.results.broken),
         measured=signatures(judged.results.measured),
+        labels=labels(anomalies, entry.target, Traces(remains)),
         met=deck.met_row(entry.job.row, performed(judged, script)),
         decisions={row.id: row.seen(remains) for row in DECISIONS if row.seen is not None},
         evidence=evidence(remains),
         late=late_harness(history),
         run=str(judged.stored.path.resolve().relative_to(folder.resolve())),
     )
+
+
+def remains_of(judged: Judged, target: str, profile: Profile) -> Remains:
+    """What a stored run leaves."""
+    return Remains(
+        logs=read_logs(judged.stored.path / "nodes"),
+        history=judged.stored.history,
+        profile=profile,
+        back_end=parse(target).back_end,
+        zero_wall_ms=judged.stored.config.get(ZERO_WALL_MS),
+    )
+
+
+def labels_of(run: Path) -> Iterator[str]:
+    """Which known ones the anomalies of any stored run are, a line each."""
+    judged = judge_stored(run)
+    options = judged.options
+    anomalies = [*judged.results.broken, *judged.results.measured]
+    if options.target == REFERENCE:
+        yield "of the reference no anomaly is known"
+        return
+    traces = Traces(remains_of(judged, options.target, options.profile))
+    for signature, of in labels(anomalies, options.target, traces).items():
+        for what, count in of.items():
+            known = known_by(what)
+            is_ = UNCLASSIFIED if known is None else f"{known.is_}: {what}"
+            yield f"{count} {signature}: {is_}"
+    if not anomalies:
+        yield "no anomaly"
 
 
 def again(folder: Path, entry: Entry) -> Entry:

@@ -1,38 +1,42 @@
 """What anomalies are known, so that each has a class: our own mistake, upstream's, or new.
 
-An anomaly is known by its signature, in some releases, and if there is evidence of a cause then
-only in runs that show it: another cause of the same harm is another anomaly. What fits nothing here
-is unclassified: somebody has to look. Whoever classifies one adds a row.
+An anomaly is known by its signature, in some releases, and where it has a cause that logs show,
+only if what they show fits it (`causes`): another cause of the same harm is another anomaly. What
+fits nothing here is unclassified: somebody has to look. Whoever classifies one adds a row.
 """
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from checkers.api import Anomaly
 from harness.hunt import detectors as d
+from harness.hunt import marks
+from harness.hunt.causes import Traces
 from harness.hunt.detectors import Detector, broker, controller
 from harness.hunt.remains import Remains
 
 OURS, BY_DESIGN, UNCLASSIFIED = "ours", "by design", "unclassified"
 TRACK = "new: docs/track-record.md"
 FROM_5 = ("rocketmq:5.5.0", "rocketmq:5.5.0:jraft")
-# Names of what a run's logs show beside what is judged.
+# Names of what a run's logs show beside what is judged, whether it did any harm or not.
 EVIDENCE: dict[str, Detector] = {
+    "truncation-comes-back": d.per_broker(marks.cut_off_and_back),
     "deposed-master-shrinks": controller(
         "alter syncStateSet request because the current leader is:"
     ),
-    "stays-with-deposed-master": d.per_broker(d.stays_with_deposed),
+    "stays-with-deposed-master": d.per_broker(marks.stays_with_deposed),
     "epoch-entry-refused": d.append_refused(by_epoch=False),
     "list-ahead-of-log": broker("local epoch entries is", r"endOffset=9223372036854775807\}\]"),
     "elects-from-outside": lambda remains: int(remains.profile == "P-UNCLEAN"),
-    "epoch-file-empty": broker("Cannot parse null string", r"CheckpointFile\.read"),
-    "identity-empty": broker("Read metadata file failed"),
+    "epoch-file-empty": marks.EMPTY_EPOCHS,
+    "identity-empty": marks.EMPTY_IDENTITY,
 }
 
 
 class Known(NamedTuple):
     """An anomaly that somebody has looked at. `is_` is ``ours``, ``by design`` (of what the profile
-    asks for), ``upstream #n``, or where it is told; `shown` the evidence of its cause, empty: none
-    is needed."""
+    asks for), ``upstream #n``, or where it is told; `what` no other one has; `shown` is the cause
+    that must fit (`causes.TIES`), empty: none is needed."""
 
     signatures: tuple[str, ...]
     targets: tuple[str, ...]
@@ -47,6 +51,8 @@ LOSS = (
     "S12/nonmonotonic-send",  # what comes next is put where the lost one was
 )  # fmt: skip
 KNOWN: tuple[Known, ...] = (
+    Known((*LOSS, "S8/log-diverged", "S8b/epochs-differ"), FROM_5, "upstream #10666",
+          "what was cut off a log comes back after a kill", "truncation-comes-back"),
     Known((*LOSS, "S14/replica-not-in-set"), FROM_5, TRACK,
           "a replica whose list of epochs is ahead of its log has what it has not",
           "list-ahead-of-log"),
@@ -60,7 +66,7 @@ KNOWN: tuple[Known, ...] = (
     Known(("S14/replica-not-in-set", "S13d/not-writable-during-fault"), FROM_5, TRACK,
           "a replica stays with the deposed master", "stays-with-deposed-master"),
     Known(("L1/granted-too-soon", "L2/lease-overlap"), FROM_5, TRACK,
-          "a broker counts itself twice among those that grant a lock"),
+          "a broker counts itself twice among those that grant a lock", "each-grants-alone"),
     Known(("O1/place-forgotten",), FROM_5, "upstream #10284", "consumers' places are forgotten"),
     Known(("S14/replica-not-in-set", "S13/not-writable", "N6/living-broker-not-listed"), FROM_5,
           TRACK, "an epoch file that is empty after a loss of power: its broker does not start",
@@ -76,21 +82,49 @@ def evidence(remains: Remains) -> tuple[str, ...]:
     return tuple(sorted(name for name, seen in EVIDENCE.items() if seen(remains)))
 
 
-def known_as(signature: str, target: str, shown: Collection[str]) -> Known | None:
+def known_as(anomaly: Anomaly, target: str, run: Traces) -> Known | None:
     """What an anomaly of a run is, if somebody knows.
 
     Args:
-        signature: of the anomaly, as ``S6/lost-tail``.
+        anomaly: as a checker told it.
         target: of the run.
-        shown: the evidence that the run's logs have.
+        run: its logs.
     """
     return next(
         (
             known
             for known in KNOWN
-            if signature in known.signatures
+            if anomaly.signature in known.signatures
             and target in known.targets
-            and (not known.shown or known.shown in shown)
+            and (not known.shown or run.fits(known.shown, anomaly))
         ),
         None,
     )
+
+
+def labels(anomalies: Iterable[Anomaly], target: str, run: Traces) -> dict[str, dict[str, int]]:
+    """How many anomalies of each signature are which known one, by `Known.what`; empty: nobody
+    knows."""
+    found: dict[str, dict[str, int]] = {}
+    for anomaly in anomalies:
+        known = known_as(anomaly, target, run)
+        of = found.setdefault(anomaly.signature, {})
+        what = "" if known is None else known.what
+        of[what] = of.get(what, 0) + 1
+    return {signature: dict(sorted(of.items())) for signature, of in sorted(found.items())}
+
+
+def without_logs(signature: str, target: str, profile: str) -> str:
+    """What an anomaly is of which nothing is left but its signature, by `Known.what`: what needs no
+    log and no history. Of the rest nobody can say which cause fitted; empty."""
+    for known in KNOWN:
+        by_profile = known.shown == "elects-from-outside" and profile == "P-UNCLEAN"
+        mine = signature in known.signatures and target in known.targets
+        if mine and (by_profile or not known.shown):
+            return known.what
+    return ""
+
+
+def known_by(what: str) -> Known | None:
+    """The known anomaly of a label."""
+    return next((known for known in KNOWN if known.what == what), None)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.hunt import deck
 from harness.hunt.decisions import DECISIONS, Decision
 from harness.hunt.hunt import Entry, Hunt
-from harness.hunt.known import EVIDENCE, KNOWN, UNCLASSIFIED, known_as
+from harness.hunt.known import EVIDENCE, KNOWN, UNCLASSIFIED, Known, known_by, without_logs
 from harness.targets.rocketmq.releases import BACK_ENDS
 
 HOLE = "**never**"
@@ -22,7 +22,15 @@ def markdown(hunt: Hunt) -> str:
     runs = [e for e in entries if not e.error]
     lines = [f"# The hunt on RocketMQ {hunt.release}", "", *_preface(hunt, entries, runs)]
     lines += ["", "## What was run", "", *_table(RUN, _by_profile(runs))]
-    lines += ["", "## What was found", "", *FOUND_SAYS, "", *_table(FOUND, _found(runs))]
+    lines += [
+        "",
+        "## What was found",
+        "",
+        *FOUND_SAYS,
+        "",
+        *_untied(runs),
+        *_table(FOUND, _found(runs)),
+    ]
     lines += ["", "## Causes seen in logs", "", *CAUSES_SAY, "", *_table(CAUSES, _causes(runs))]
     lines += ["", "## Pairs of values", "", *_pairs(hunt, runs)]
     lines += ["", "## Rows of the decision tables", "", *_reached(runs), ""]
@@ -97,6 +105,11 @@ FOUND_SAYS = (
     "Each anomaly by its signature. Where it is not promised that there is none, it is measured. "
     "`first in run`: how many runs it took until it was seen. Commands are for the store's folder.",
 )
+UNTIED = (
+    "{} of the runs were told by a version that looked for lines of known causes anywhere in a "
+    "run's logs, and not for those that fit an anomaly's broker, bytes and time. Of these runs "
+    "only what needs no logs is classified."
+)
 
 
 class Sight(NamedTuple):
@@ -114,10 +127,23 @@ def sights(runs: Sequence[Entry]) -> dict[Sight, list[int]]:
     for count, entry in enumerate(runs, start=1):
         for promised, found in ((True, entry.broken), (False, entry.measured)):
             for signature in found:
-                known = known_as(signature, entry.target, entry.evidence)
-                is_, what = (known.is_, known.what) if known else (UNCLASSIFIED, "")
-                seen.setdefault(Sight(is_, signature, what, promised), []).append(count)
+                for what in _labels(entry, signature):
+                    known = known_by(what)
+                    is_ = known.is_ if known else UNCLASSIFIED
+                    seen.setdefault(Sight(is_, signature, what, promised), []).append(count)
     return dict(sorted(seen.items(), key=lambda item: (item[0].is_ != UNCLASSIFIED, item[0])))
+
+
+def _untied(runs: Sequence[Entry]) -> list[str]:
+    count = sum(e.labels is None and bool(e.broken or e.measured) for e in runs)
+    return [UNTIED.format(count), ""] if count else []
+
+
+def _labels(entry: Entry, signature: str) -> Iterable[str]:
+    """What the anomalies of a signature are, each once; empty: nobody knows."""
+    if entry.labels is None:
+        return [without_logs(signature, entry.target, entry.profile)]
+    return entry.labels.get(signature) or [""]
 
 
 def _found(runs: Sequence[Entry]) -> Iterator[list[str]]:
@@ -142,15 +168,26 @@ CAUSES_SAY = (
 
 def _causes(runs: Sequence[Entry]) -> Iterator[list[str]]:
     for name in EVIDENCE:
-        harms = [known for known in KNOWN if known.shown == name]
+        mine = [known for known in KNOWN if known.shown == name]
         where = [n for n, entry in enumerate(runs, start=1) if name in entry.evidence]
-        told = {signature for known in harms for signature in known.signatures}
-        harmed = sum(
-            not told.isdisjoint((*runs[n - 1].broken, *runs[n - 1].measured)) for n in where
-        )
         if where:
-            what = "; ".join(dict.fromkeys(known.what for known in harms))
-            yield [name, what, f"{len(where)}", f"{harmed}", f"{where[0]}"]
+            whats = "; ".join(dict.fromkeys(known.what for known in mine))
+            harmed = _harmed([runs[n - 1] for n in where], mine)
+            yield [name, whats, f"{len(where)}", harmed, f"{where[0]}"]
+
+
+def _harmed(runs: Sequence[Entry], mine: Sequence[Known]) -> str:
+    """In how many runs a cause fits some anomaly; and in how many nobody can say."""
+    whats = {known.what for known in mine}
+    signatures = {signature for known in mine for signature in known.signatures}
+    harmed, unknown = 0, 0
+    for entry in runs:
+        found = [*entry.broken, *entry.measured]
+        told = {what for signature in found for what in _labels(entry, signature)}
+        harmed += not whats.isdisjoint(told)
+        untied = entry.labels is None and whats.isdisjoint(told)
+        unknown += untied and not signatures.isdisjoint(found)
+    return f"{harmed}, unknown in {unknown}" if unknown else f"{harmed}"
 
 
 # What was met.

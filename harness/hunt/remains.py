@@ -22,6 +22,7 @@ APPLIED = "process event: term"  # and the term, the index and the request's cod
 LOGGERS = ("RocketmqBroker", "RocketmqStore", "RocketmqController")
 TRACE_LINES = 6  # of each trace: the exception, what it says, and where it came from
 TRACE_CHARS = 400
+DAY_S = 86_400
 _LINE = re.compile(r"(?P<at>\d\d:\d\d:\d\d\.\d{3}) \w+ +(?P<logger>\S+) - (?P<text>.*)")
 BROKER, CONTROLLER = "b", "c"  # as names of nodes begin; spares are brokers of another letter
 SPARE = "r"
@@ -34,13 +35,21 @@ class Event(NamedTuple):
     text: str
 
 
+def seconds(at: str) -> float:
+    """The time of an event, since midnight."""
+    hours, minutes, rest = at.split(":")
+    return 3600 * int(hours) + 60 * int(minutes) + float(rest)
+
+
 class Remains(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that is over."""
+    """A run that is over. `zero_wall_ms` is the wall clock at time 0 of its history, in ms since
+    1970; None: nobody knows."""
 
     logs: dict[str, tuple[Event, ...]]
     history: History
     profile: Profile
     back_end: str
+    zero_wall_ms: int | None = None
 
     def brokers(self) -> Iterator[tuple[Event, ...]]:
         """The logs of all brokers."""

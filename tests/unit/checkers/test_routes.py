@@ -179,6 +179,21 @@ def test_who_lives_in_peace_is_listed(until: float, *, known: bool) -> None:
     assert "b0-1 at b0-1:1 answered in op" in found.story
 
 
+@pytest.mark.parametrize(("node", "found"), [("b0-1", 0), ("b0-0", 1)])
+def test_who_was_made_master_in_its_turn_is_listed_a_while_later(node: str, found: int) -> None:
+    """Nobody need have seen it lead."""
+    r = Told()
+    r.at(1).lives(1)
+    r.route(id0="b0-0:1", id2="b0-1:1")
+    r.at(39).fault("elect-master", **{node: True})
+    r.at(40).route(id0="b0-0:1")
+    r.at(41).lives(1)
+    assert len(judge(r).anomalies) == found
+    r.at(70).route(id0="b0-0:1")
+    r.at(71).lives(1)
+    assert len(judge(r).anomalies) == 1, "within the bound, not for ever"
+
+
 @pytest.mark.parametrize(
     ("listed_at", "unlisted_at", "valid"),
     [(None, 45, True), (None, 51, False), (12, 45, False), (6, 45, True)],

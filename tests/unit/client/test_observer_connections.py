@@ -1,17 +1,22 @@
-"""An observer whose node lost its power sees the node, not the half of its old connection."""
+"""What an observer is told of one node, and that it asks the node, not half a connection to it."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 from harness.client.observer import Observer
 from harness.client.outcome import Fail
 from harness.simulation.world import World
-from histories.observed import RouteView
+from histories.observed import AddressedSet, ControllerView, RouteView, decoded, encoded
+from histories.op import Op
 from reference import rpc
-from reference.wire.codes import RequestCode
+from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
-from reference.wire.route import ClusterInfo
+from reference.wire.lenient_json import dumps
+from reference.wire.route import ClusterInfo, QueueData, TopicRouteData
 
 ADDRESS = "198.18.0.16:9876"
+Ask = Callable[[Observer], Awaitable[Any]]
 
 
 def test_a_dead_connection_is_no_answer() -> None:
@@ -52,3 +57,76 @@ def test_a_dead_connection_is_no_answer() -> None:
         world.run(world.add_machine("client", "198.18.0.2"), main)
     finally:
         world.close()
+
+
+def told_by(answer: Callable[[Frame, rpc.Connection], Frame], ask: Ask) -> Any:
+    """What an observer makes of a node's answers."""
+    world = World(1)
+    loop, _ = world.process(world.add_machine("n0", "198.18.0.16"))
+
+    async def serve() -> None:
+        async with asyncio.TaskGroup() as group:
+            await rpc.serve("0.0.0.0", 9876, answer, group=group)
+            await loop.create_future()
+
+    async def main(_: object) -> Any:
+        async with asyncio.TaskGroup() as group:
+            observer = Observer(rpc.loop_dial, group)
+            told = await ask(observer)
+            observer.close()
+        return told
+
+    loop.create_task(serve())
+    try:
+        return world.run(world.add_machine("client", "198.18.0.2"), main)
+    finally:
+        world.close()
+
+
+def test_permissions_are_asked_topic_by_topic_until_one_is_not_told() -> None:
+    asked: list[str] = []
+
+    def answer(request: Frame, connection: rpc.Connection) -> Frame:
+        if request.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            return request.answer(0, body=ClusterInfo().to_json())
+        topic = (request.ext or {})["topic"]
+        asked.append(topic)
+        if topic == "known":
+            queues = (QueueData(broker_name="b0", perm=4), QueueData(broker_name="b1", perm=6))
+            return request.answer(0, body=TopicRouteData(queue_datas=queues).to_json())
+        code = ResponseCode.TOPIC_NOT_EXIST if topic == "unknown" else ResponseCode.SYSTEM_ERROR
+        return request.answer(code, "no")
+
+    topics = ("known", "unknown", "busy", "never")
+    told = told_by(answer, lambda observer: observer.route("n0", ADDRESS, topics))
+    assert told.perms == {"known": {"b0": 4, "b1": 6}, "unknown": {}}
+    assert asked == ["known", "unknown", "busy"]
+
+
+def test_sets_of_a_release_that_knows_brokers_by_their_addresses() -> None:
+    known = {
+        "masterAddress": "a:1",
+        "masterEpoch": 2,
+        "syncStateSetEpoch": 5,
+        "inSyncMembers": [{"address": "b:1", "brokerId": 2}, {"address": "a:1", "brokerId": 0}],
+    }
+    nobody = {"masterAddress": "", "masterEpoch": 3, "syncStateSetEpoch": 6, "inSyncMembers": []}
+
+    def answer(request: Frame, connection: rpc.Connection) -> Frame:
+        return request.answer(0, body=dumps({"inSyncStateTable": {"b0": known, "b1": nobody}}))
+
+    told = told_by(answer, lambda observer: observer.controller("c0", ADDRESS, ["b0", "b1"]))
+    assert told.sets == {}
+    assert told.by_address["b0"] == AddressedSet(
+        master_address="a:1", master_epoch=2, sync_state_set=("a:1", "b:1"), sync_state_set_epoch=5
+    )
+    assert told.by_address["b1"].master_address == ""
+    assert "by_address" not in encoded(ControllerView(node="c0", sets={})), "as in older histories"
+
+
+def test_a_view_of_an_older_history_has_no_permissions() -> None:
+    old = {"node": "n0", "sets": {"b0": {"0": "b0-0:1"}}}
+    done = Op("ok", 1, "observe-route", old, None, 1, 0, None)
+    view = decoded(done, RouteView)
+    assert view.perms is None
+    assert encoded(view) == old

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.hunt.decisions import DECISIONS
-from harness.hunt.known import evidence, known_as
+from harness.hunt.known import evidence
 from harness.hunt.remains import Event, Remains, events
 from histories.history import History
 from histories.op import Op
@@ -264,17 +264,10 @@ def test_evidence_of_known_causes() -> None:
     ahead = log(LOCAL % 300, LOCAL % OPEN)
     assert evidence(remains(b0_0=ahead)) == ("list-ahead-of-log",)
     assert evidence(remains(b0_0=log(LOCAL % 300))) == ()
+    cut = "RocketmqStore - truncate dirty files to 200"
+    assert evidence(remains(b0_0=log(STARTED, cut, STARTED, LOCAL % 300))) == (
+        "truncation-comes-back",
+    )
+    assert evidence(remains(b0_0=log(STARTED, cut, LOCAL % 300, STARTED, LOCAL % 200))) == ()
     unclean = msgspec.structs.replace(remains(b0_0=fine), profile="P-UNCLEAN")
     assert evidence(unclean) == ("elects-from-outside",)
-
-
-def test_an_anomaly_is_a_known_one_only_with_its_evidence() -> None:
-    target = "rocketmq:5.5.0:jraft"
-    shown = known_as("S6/lost-tail", target, ["deposed-master-shrinks"])
-    assert shown is not None
-    assert "track-record" in shown.is_
-    assert known_as("S6/lost-tail", target, []) is None
-    assert known_as("S6/lost-tail", "rocketmq:5.3.3", ["deposed-master-shrinks"]) is None
-    forgotten = known_as("O1/place-forgotten", target, [])
-    assert forgotten is not None
-    assert forgotten.is_ == "upstream #10284"

@@ -18,6 +18,7 @@ from harness.hunt.page import HOLE, markdown, sights
 from harness.schedule.items import digest_of
 
 SHORT_MS = 20_000
+SHRINKS = "an election takes acknowledged messages away"
 
 
 def entry(found: Hunt, number: int, **given: Any) -> Entry:
@@ -167,6 +168,8 @@ def whole(folder: Path) -> Hunt:
         entry(none, 2, operations=10, acknowledged=7, verdict=False, seconds=360.0,
               broken={"S6/lost-tail": 3, "S8/log-diverged": 1},
               measured={"O1/place-forgotten": 1}, evidence=("deposed-master-shrinks",),
+              labels={"S6/lost-tail": {SHRINKS: 2, "": 1}, "S8/log-diverged": {"": 1},
+                      "O1/place-forgotten": {"consumers' places are forgotten": 1}},
               decisions={"2.4 elect/5": 1}, late="woken late"),
         entry(none, 3, broken={"S6/lost-tail": 1}, verdict=False),
     )  # fmt: skip
@@ -176,11 +179,27 @@ def test_every_anomaly_has_a_class_and_the_unknown_come_first(tmp_path: Path) ->
     runs = [e for e in whole(tmp_path).entries() if not e.error]
     found = [(s.is_, s.signature, s.promised, n) for s, n in sights(runs).items()]
     assert found == [
-        ("unclassified", "S6/lost-tail", True, [3]),
+        ("unclassified", "S6/lost-tail", True, [2, 3]),
         ("unclassified", "S8/log-diverged", True, [2]),
         ("new: docs/track-record.md", "S6/lost-tail", True, [2]),
         ("upstream #10284", "O1/place-forgotten", False, [2]),
     ]
+
+
+def test_of_runs_without_labels_only_what_needs_no_logs_is_classified(tmp_path: Path) -> None:
+    none = of(tmp_path)
+    broken = {"S6/lost-tail": 1, "O1/place-forgotten": 1, "S7/master-outside-set": 1}
+    bare = entry(none, 1, broken=broken, evidence=("deposed-master-shrinks",))
+    bare = msgspec.structs.replace(bare, profile="P-UNCLEAN")
+    found = {s.signature: s.is_ for s in sights([bare])}
+    assert found == {
+        "S6/lost-tail": "unclassified",
+        "O1/place-forgotten": "upstream #10284",
+        "S7/master-outside-set": "by design",
+    }
+    text = markdown(of(tmp_path, bare))
+    assert "1 of the runs were told by a version that looked for lines" in text
+    assert f"| deposed-master-shrinks | {SHRINKS} | 1 | 0, unknown in 1 | 1 |" in text
 
 
 def test_the_tables(tmp_path: Path) -> None:
