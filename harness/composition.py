@@ -288,9 +288,9 @@ def _whole(
 
 
 def _last_election(composed: Composed) -> Iterator[Source]:
-    """Once clients have read all, an election from a set that was seen just before. Faults that take
-    a broker away in good order are answered by a new set and an election in one moment, so that
-    nobody sees whom a master was elected from."""
+    """Once clients have read all, an election from a set that was seen just before. Faults that
+    take a broker away in good order are answered by a new set and an election in one moment, so
+    that nobody sees whom a master was elected from."""
     yield composed.level()
     yield composed.looks()
     yield nemesis(once(elect(OTHER)))
@@ -299,10 +299,14 @@ def _last_election(composed: Composed) -> Iterator[Source]:
 
 def _quiet_failover(composed: Composed) -> Iterator[Source]:
     """Consumers commit, nothing happens for longer than every replica needs to copy that, another
-    replica is made master; what consumers ask then is judged."""
+    replica is made master; what consumers ask then is judged. Observers, who are idle then, look
+    at who leads before all that and around the election: that it was the only one must be seen."""
+    yield composed.looks()
     yield composed.settling()
     yield nemesis(sleep(COPIED_NS + SECOND_NS))
+    yield composed.looks()
     yield nemesis(once(elect(OTHER)))
+    yield composed.looks()
 
 
 def _leaders(options: Options, composed: Composed) -> Iterator[Source]:
