@@ -64,7 +64,8 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     `kind` is ``loss``, or the name of its anomalies. A loss says how many acknowledged messages are
     `lost`, which `node` of which `set` had acknowledged them in which `epoch`, and in which epoch
     whoever was `elected` lacked them; `acts` are the indices at which the blamed faults began, the
-    one that made the loss certain last. `ops` are operations that prove it, a loss's sends.
+    one that made the loss certain last. `ops` are operations that prove it, a loss's sends, and
+    `values` the messages that these sent.
     `symptoms` counts its anomalies by claim and name; `claims` are those that it breaks, or, where
     it is not `broken`, that are not promised. Times are ns of the history, of the first and last
     message.
@@ -83,6 +84,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     lost: int = 0
     acts: tuple[int, ...] = ()
     ops: tuple[int, ...] = ()
+    values: tuple[Any, ...] = ()
     first_ns: int = -1
     last_ns: int = -1
 

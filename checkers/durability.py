@@ -199,9 +199,12 @@ def _proven(results: Mapping[int, KeyVerdict]) -> frozenset[int]:
 
 def _shown_by(findings: Sequence[Finding]) -> dict[int, tuple[str, ...]]:
     """The writers of lost messages, each with the names of the anomalies that cite it."""
-    names: dict[int, list[str]] = {f.detail["writer"]: [] for f in findings if f.name in LOST}
+    lost = [f.detail for f in findings if f.name in LOST]
+    names: dict[int, list[str]] = {d["writer"]: [] for d in lost}
+    by_value = {d["value"]: d["writer"] for d in lost}
     for f in findings:
-        cited = {*f.ops, f.detail.get("writer")}
+        shown = by_value.get(f.detail.get("value"))
+        cited = {*f.ops, f.detail.get("writer"), shown}
         for writer in names.keys() & cited if f.name in CLAIMS else ():
             names[writer].append(f.name)
     return {writer: tuple(dict.fromkeys(cites)) for writer, cites in names.items()}

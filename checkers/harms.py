@@ -18,6 +18,7 @@ from checkers.story import Storyteller, when
 from histories.history import History
 from histories.op import HistoryError, Op
 
+SENT = 3  # elements of what a send says of a message: what, key, value
 OPS_MAX = 2_000  # indices that a harm keeps, to know its symptoms by
 # What a loss looks like from elsewhere.
 SYMPTOMS = frozenset(
@@ -59,7 +60,11 @@ def losses(history: History, writers: Mapping[int, Sequence[str]]) -> tuple[Harm
             blames[key] = blame
         groups.setdefault(key, []).append(at)
     teller = Storyteller(history)
-    harms = [_harm(history, teller, key, lost, blames.get(key)) for key, lost in groups.items()]
+    harms = []
+    for key, lost in groups.items():
+        harm = _harm(history, teller, key, lost, blames.get(key))
+        shown = Counter(name for at in lost for name in writers[at])
+        harms.append(msgspec.structs.replace(harm, symptoms=dict(sorted(shown.items()))))
     return tuple(sorted(harms, key=lambda h: (-h.lost, h.ops)))
 
 
@@ -92,8 +97,20 @@ def _harm(
               + (f" by {node or 'a broker'}" if name else ""),
         story=_story(teller, ends, count, name, blame),
         set=name, node=node, epoch=epoch, elected=fatal, lost=count, acts=acts,
-        ops=tuple(lost[:OPS_MAX]), first_ns=first, last_ns=last,
+        ops=tuple(lost[:OPS_MAX]), values=_values(history, lost[:OPS_MAX]),
+        first_ns=first, last_ns=last,
     )  # fmt: skip
+
+
+def _values(history: History, writers: Sequence[int]) -> tuple[Any, ...]:
+    """What sends carried, as far as they are known and carry one message each."""
+    found = []
+    for op in (_found(history, at) for at in writers):
+        if op is None or not isinstance(op.value, list):
+            continue
+        for _, _, sent in (m for m in op.value if len(m) == SENT):
+            found.append(sent[1] if isinstance(sent, list) else sent)
+    return tuple(found)
 
 
 def _found(history: History, at: int) -> Op | None:
@@ -186,12 +203,17 @@ def _owner(anomaly: Anomaly, harms: Sequence[Harm]) -> int | None:
     if anomaly.name not in SYMPTOMS:
         return None
     for number, harm in enumerate(harms):
-        if not set(anomaly.ops).isdisjoint(harm.ops):
+        if not set(anomaly.ops).isdisjoint(harm.ops) or _told_of(anomaly, harm):
             return number
     if anomaly.name in BY_READERS:
         return None
     within = [n for n, h in enumerate(harms) if h.lost > OPS_MAX and _between(anomaly.ops, h)]
     return within[0] if len(within) == 1 else None
+
+
+def _told_of(anomaly: Anomaly, harm: Harm) -> bool:
+    value = anomaly.detail.get("value")
+    return value is not None and value in harm.values
 
 
 def _between(ops: Iterable[int], harm: Harm) -> bool:

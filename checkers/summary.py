@@ -4,6 +4,7 @@ One place, so that all say the same. `headline` is one sentence or two that answ
 question: is something broken that was promised, and what was lost?
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from checkers.api import Context, Ruling
@@ -85,18 +86,17 @@ def _settings(context: Context) -> str:
 
 
 def _measured(results: Results, context: Context) -> str:
-    """What was found of claims that are not promised."""
-    found = measured_names(results.claims)
-    if not found:
-        return ""
-    lost = loss(results)
-    others = {name: n for name, n in found.items() if not (lost and name in LOSS)}
-    told = listed(f"{n:,} {name}" for name, n in others.items())
-    if lost and not {"lost-write", "lost-tail"} & found.keys():
-        lost = ""  # told as broken already
+    """What was found of claims that are not promised, each harm once."""
+    found = [harm for harm in results.findings if not harm.broken]
+    lost = any(harm.lost for harm in found)
+    others: Counter[str] = Counter()
+    for harm in found:
+        if not harm.lost:
+            others.update({s.partition(" ")[2]: n for s, n in harm.symptoms.items()})
+    told = listed(f"{n:,} {name}" for name, n in sorted(others.items()))
     parts = []
     if lost:
-        parts.append(f"{lost}, which it does not promise against.")
+        parts.append(f"{loss(results)}, which it does not promise against.")
     if told:
         parts.append(f"{'Also measured' if lost else 'Measured, and not promised'}: {told}.")
     return " ".join(parts)

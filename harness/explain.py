@@ -32,7 +32,6 @@ from harness.schedule.smaller import family, without_families
 from harness.simulate import simulated
 from harness.workers import processes
 from histories.history import History
-from histories.op import Op
 
 BUDGET = 25  # repetitions, those under other seeds among them
 SEEDS = 5
@@ -85,16 +84,11 @@ def _shown(history: History, harm: Harm, acts: dict[int, Past], teller: Storytel
         node=harm.node,
         at_ns=max((history[at].time for at in harm.ops), default=-1),
         lost=harm.lost,
-        values=tuple(_value(history[at]) for at in harm.ops) if harm.kind == "loss" else (),
+        values=harm.values,
         blamed=tuple(str(history[at].value).partition(".")[0] for at in harm.acts),
         title=harm.title,
         told=harm.title + (f", blamed on {told}" if told else ""),
     )
-
-
-def _value(op: Op) -> object:
-    """The message of an acknowledged send."""
-    return op.value[0][2][1]
 
 
 class Trials:
