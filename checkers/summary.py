@@ -4,7 +4,6 @@ One place, so that all say the same. `headline` is one sentence or two that answ
 question: is something broken that was promised, and what was lost?
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from checkers.api import Context, Ruling
@@ -86,17 +85,20 @@ def _settings(context: Context) -> str:
 
 
 def _measured(results: Results, context: Context) -> str:
-    """What was found of claims that are not promised, each harm once."""
-    found = [harm for harm in results.findings if not harm.broken]
-    lost = any(harm.lost for harm in found)
-    others: Counter[str] = Counter()
-    for harm in found:
-        if not harm.lost:
-            others.update({s.partition(" ")[2]: n for s, n in harm.symptoms.items()})
-    told = listed(f"{n:,} {name}" for name, n in sorted(others.items()))
+    """What was found of claims that are not promised; a loss without what it shows itself by."""
+    found = measured_names(results.claims)
+    if not found:
+        return ""
+    lost = loss(results)
+    of_losses = {s.partition(" ")[2] for h in results.findings if h.lost for s in h.symptoms}
+    seen_as = (LOSS | of_losses) if lost else frozenset[str]()
+    others = {name: n for name, n in found.items() if name not in seen_as}
+    told = listed(f"{n:,} {name}" for name, n in others.items())
+    if lost and not {"lost-write", "lost-tail"} & found.keys():
+        lost = ""  # told as broken already
     parts = []
     if lost:
-        parts.append(f"{loss(results)}, which it does not promise against.")
+        parts.append(f"{lost}, which it does not promise against.")
     if told:
         parts.append(f"{'Also measured' if lost else 'Measured, and not promised'}: {told}.")
     return " ".join(parts)
