@@ -112,7 +112,7 @@ class Durability:
         fold = OrderFold(key, judged.order)
         placed = [found for step in steps for found in fold.step(step)] if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
-        excuses = Excuses(rows, judged.order, known.unrest)
+        excuses = Excuses(key, steps, judged.order, known.unrest)
         findings = [excuses.marked(f) for f in judged.findings]
         placed = [p._replace(finding=excuses.marked(p.finding)) for p in placed]
         found = [*findings, *(p.finding for p in placed)]

@@ -3,11 +3,16 @@
 Without all-ack an election may take the end of a log away, and then an offset gets another message,
 readers skip, and producers' messages change their order. It cannot while one master leads, and it
 cannot put a message into a log twice, nor one that nobody sent. Claim: S16.
+
+A reader that went on past a message proves its loss. Where it had gone past that place under an
+earlier master, it read what stood there before, and the message came when it was gone already:
+that it never saw the message says nothing. So the poll that first went past a place counts too.
 """
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 
-from checkers.log import LogOp
+from checkers.log import LogOp, Step
 from checkers.log_key import Finding, Order
 from checkers.reigns import Unrest
 
@@ -21,19 +26,41 @@ WITHIN = frozenset(
         *("nonmonotonic-poll", "nonmonotonic-send", "int-nonmonotonic-send"),
     )
 )
+READER = {"lost-write": "max-read", "lost-tail": "reader"}  # the field that names who went past
+NOBODY = -1  # as an operation: one of which nothing is known
+
+
+class Passage:
+    """How far a run of reading had come, by operation; places are dense indices of the log."""
+
+    def __init__(self) -> None:
+        self._at: list[int] = []
+        self._furthest: list[int] = []
+
+    def read(self, at: int, place: int) -> None:
+        """Take the next poll."""
+        self._at.append(at)
+        self._furthest.append(max([place, *self._furthest[-1:]]))
+
+    def reached(self, place: int) -> Sequence[int]:
+        """The operation that first came to a place or beyond it, if one did."""
+        first = bisect_left(self._furthest, place)
+        return self._at[first : first + 1]
 
 
 class Excuses:
     """Of one key.
 
     Args:
-        rows: its operations.
+        key: its number.
+        steps: its operations, and all assignments, in order.
         order: its log.
         unrest: when there may have been another master.
     """
 
-    def __init__(self, rows: Sequence[LogOp], order: Order, unrest: Unrest) -> None:
-        self._ops = {row.at: row for row in rows}
+    def __init__(self, key: int, steps: Sequence[Step], order: Order, unrest: Unrest) -> None:
+        self._ops = {step.at: step for step in steps if isinstance(step, LogOp)}
+        self._passages = dict(_passages(key, steps, order))
         self._order = order
         self._unrest = unrest
 
@@ -57,7 +84,12 @@ class Excuses:
         return all(broker in masters for _, _, _, broker in answers)
 
     def _showed(self, finding: Finding) -> Iterable[int]:
-        """The operations by which the order is known of what a finding compares."""
+        """The operations by which the order is known of what a finding compares, or by which a
+        reader went past what is lost."""
+        if finding.name in READER:
+            place = finding.detail.get("index")
+            passage = self._passages.get(finding.detail[READER[finding.name]])
+            return (NOBODY,) if place is None or passage is None else passage.reached(place)
         values = finding.detail.get("values")
         if finding.name == "inconsistent-offsets" or not isinstance(values, list):
             return ()
@@ -65,3 +97,18 @@ class Excuses:
         if len(places) < len(values):
             return ()
         return self._order.shown[min(places) : max(places) + 1]
+
+
+def _passages(key: int, steps: Sequence[Step], order: Order) -> Iterator[tuple[int, Passage]]:
+    """Of each poll that was answered the run of reading that it belongs to."""
+    runs: dict[int, Passage] = {}
+    for step in steps:
+        if not isinstance(step, LogOp):
+            if step.seeks or key not in step.keys:
+                runs.pop(step.process, None)
+        elif step.type == "ok" and (step.polled or step.end is not None):
+            passage = runs.setdefault(step.process, Passage())
+            places = [order.first[e.value] for e in step.polled if e.value in order.first]
+            if places:
+                passage.read(step.at, max(places))
+            yield step.at, passage
