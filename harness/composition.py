@@ -299,10 +299,14 @@ def _last_election(composed: Composed) -> Iterator[Source]:
 
 def _quiet_failover(composed: Composed) -> Iterator[Source]:
     """Consumers commit, nothing happens for longer than every replica needs to copy that, another
-    replica is made master; what consumers ask then is judged."""
+    replica is made master; what consumers ask then is judged. Observers, who are idle then, look
+    at who leads before all that and around the election: that it was the only one must be seen."""
+    yield composed.looks()
     yield composed.settling()
     yield nemesis(sleep(COPIED_NS + SECOND_NS))
+    yield composed.looks()
     yield nemesis(once(elect(OTHER)))
+    yield composed.looks()
 
 
 def _leaders(options: Options, composed: Composed) -> Iterator[Source]:

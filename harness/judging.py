@@ -41,8 +41,9 @@ REPLICATED: Sequence[Checker] = (
     Routes(),
 )
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
-# What no answer of a target without ids tells, by checker; and what only our reference tells.
-BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes()))
+# What no answer of a target without ids tells, by checker (of offsets: who was elected when); and
+# what only our reference tells.
+BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes(), Offsets()))
 CONFIRMED = ("S9b", "S10b")  # RocketMQ does not tell its confirmOffset
 
 

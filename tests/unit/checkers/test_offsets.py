@@ -1,12 +1,14 @@
 """O1: places that were committed, left in peace for long enough, and told again."""
 
+import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS
 from test_availability import Timed
 
-from checkers.api import Anomaly, Context, Verdict
+from checkers.api import Anomaly, Context, Status, Verdict
 from checkers.offsets import Offsets
+from histories.observed import SetView
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1")}, recovery_ns=20 * SECOND_NS)
 
@@ -65,7 +67,114 @@ def test_a_place_that_is_kept(told: int) -> None:
 def test_a_place_that_nobody_had_time_to_copy() -> None:
     verdict = judge(failed_over(after=30))
     assert verdict.valid == "unknown"
-    assert verdict.reason == "no offset was asked for that had been left undisturbed for 30 s"
+    assert verdict.reason == (
+        "no offset was asked for after a fail-over before which it had been left undisturbed for "
+        "30 s"
+    )
+
+
+def test_who_took_the_note_and_is_asked_himself_shows_nothing() -> None:
+    """Within one reign nothing was taken away, so nothing was kept either."""
+    r = Placed()
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(1).commit(7, 5)
+    r.at(50).fetch(7, 5)
+    r.at(51).controllers(set_view(1, 1, 1, 1, 2))
+    assert judge(r).of("no occasion") == ("O1",)
+    r.fault("kill", **{"b0-0": True})
+    r.at(55).controllers(set_view(2, 2, 2, 2))
+    r.at(56).fetch(8, 0)
+    assert judge(r).of("no occasion") == ("O1",), "of that group no place was committed"
+    r.at(57).fetch(7, 5)
+    assert judge(r).of("kept") == ("O1",)
+
+
+@pytest.mark.parametrize("again", [(2, 2, 1, 1, 2), (1, 2, 1, 1)])
+def test_a_master_that_is_elected_again_is_no_fail_over(again: tuple[int, ...]) -> None:
+    r = Placed()
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(1).commit(7, 5)
+    r.at(40).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(41).controllers(set_view(*again))
+    r.at(42).fetch(7, 5)
+    assert judge(r).of("no occasion") == ("O1",)
+
+
+def test_what_a_place_that_is_lost_within_one_reign_breaks() -> None:
+    r = Placed()
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(1).commit(7, 5)
+    r.at(50).fetch(7, 4)
+    r.at(51).controllers(set_view(1, 1, 1, 1, 2))
+    assert only(r).detail["told"] == 4
+
+
+def test_a_place_that_was_lost_before_it_was_copied_is_not_forgotten_later() -> None:
+    """Its master dies at once; who is master then never had it, however long nothing happens."""
+    r = Placed()
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(1).commit(7, 5)
+    r.at(2).fault("kill", **{"b0-0": True})
+    r.at(4).controllers(set_view(2, 2, 2, 2))
+    r.at(5).fault("start", **{"b0-0": True})
+    r.at(50).fetch(7, 0)
+    r.at(51).controllers(set_view(2, 3, 2, 1, 2))
+    assert judge(r).of("not judged") == ("O1",)
+
+
+def test_elections_that_nobody_can_have_seen() -> None:
+    """Before controllers first told of the set, and after they last did."""
+    r = Placed()
+    r.at(1).commit(7, 5)
+    r.at(40).controllers(set_view(1, 1, 1, 1, 2))
+    r.at(41).controllers(set_view(2, 2, 2, 1, 2))
+    r.at(42).fetch(7, 0)
+    r.at(43).commit(8, 5)
+    r.at(90).fetch(8, 0)
+    assert judge(r).of("not judged") == ("O1",)
+    bare = Placed()
+    bare.at(1).commit(7, 5)
+    bare.at(50).fetch(7, 0)
+    assert judge(bare).of("no occasion") == ("O1",)
+
+
+def test_where_brokers_have_no_ids_nobody_tells_of_elections() -> None:
+    context = msgspec.structs.replace(CONTEXT, has_ids=False)
+    verdict = Offsets().check(failed_over().history, context)
+    assert verdict.of("no occasion", "not judged") == ("O1",)
+    assert not verdict.anomalies
+
+
+@pytest.mark.parametrize(("of", "status"), [("x1:1", "kept"), ("y1:1", "no occasion")])
+def test_the_fail_over_must_be_of_the_groups_own_broker_set(of: str, status: Status) -> None:
+    r = Placed()
+    other = SetView(
+        master=1,
+        master_address="y1:1",
+        master_epoch=1,
+        sync_state_set=(1,),
+        sync_state_set_epoch=1,
+        replicas={"1": "y1:1"},
+    )
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
+    r.controllers(other, of="b1")
+    r.at(1).op("ok", 7, "commit-place", [7, 5], [7, 5], broker=of)
+    r.at(40).controllers(set_view(1, 1, 1, 1, 2))
+    r.controllers(other, of="b1")
+    r.at(41).controllers(set_view(2, 2, 2, 1, 2))
+    r.controllers(other, of="b1")
+    r.at(42).op("ok", 90, "fetch-place", 7, [7, 5], broker=of)
+    assert judge(r).of(status) == ("O1",)
+
+
+def test_an_answer_from_old_state_tells_of_no_fail_over() -> None:
+    r = Placed()
+    r.at(0).controllers(set_view(2, 2, 2, 1, 2))
+    r.at(1).commit(7, 5)
+    r.at(40).controllers(set_view(1, 1, 1, 1, 2), node="c1")
+    r.at(41).controllers(set_view(2, 2, 2, 1, 2))
+    r.at(42).fetch(7, 5)
+    assert judge(r).of("no occasion") == ("O1",)
 
 
 @pytest.mark.parametrize("what", ["kill", "order", "election", "wipe", "cut"])
@@ -85,8 +194,10 @@ def test_what_disturbs_the_copying(what: str) -> None:
     else:
         r.op("ok", 80, "wipe", {"node": "r0"}, {"node": "r0"})
     r.at(45).fault("kill", **{"b0-0": True})
+    r.at(48).controllers(set_view(3, 3, 2, 2))
     r.at(50).fetch(7, 0)
-    assert judge(r).valid == "unknown"
+    spared: Status = "no occasion" if what == "wipe" else "not judged"
+    assert judge(r).of(spared) == ("O1",)
 
 
 def test_what_nobody_knows_to_be_committed_counts_for_nothing() -> None:
@@ -98,9 +209,12 @@ def test_what_nobody_knows_to_be_committed_counts_for_nothing() -> None:
 
 def test_the_furthest_of_the_places_that_count() -> None:
     r = Placed()
+    r.at(0).controllers(set_view(1, 1, 1, 1, 2))
     for place in (1, 2):
         r.at(place).commit(7, place)
     r.at(30).commit(7, 3)
+    r.at(44).controllers(set_view(1, 1, 1, 1, 2))
+    r.controllers(set_view(2, 2, 2, 1, 2))
     r.at(45).fetch(7, 2)
     assert judge(r).valid is True
     r.at(46).fetch(7, 1)

@@ -221,3 +221,5 @@ def test_what_a_release_without_ids_cannot_show_is_not_judged() -> None:
     assert judged - set(absent(old)) == left
     assert not old.context().has_ids
     assert new.context().has_ids
+    assert "O1" in absent(old), "nobody tells who was elected when"
+    assert "O1" not in absent(new)
