@@ -1,0 +1,54 @@
+"""Short simulated runs whose histories stay in memory: for what is done to many histories.
+
+Nothing of a run is kept on disk, and nobody writes a report, so that a run of a few seconds takes
+half a second.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from checkers.runner import Results
+from harness.judging import judge
+from harness.options import Options
+from harness.runs import config_of
+from harness.simulate import Silent
+from harness.worlds import Around, run_in_world
+from histories.history import History
+from histories.store import Run, open_run
+
+SECOND_NS = 1_000_000_000
+
+
+class Recorded(NamedTuple):
+    """What was asked of a run, and what happened."""
+
+    options: Options
+    history: History
+
+    def judged(self, history: History | None = None) -> Results:
+        """The verdict on the history; or on another one, as if it were of this run."""
+        return judge(self.options, self.history if history is None else history)
+
+
+def small(*, seed: int, seconds: int, **more: Any) -> Options:
+    """A simulated run of few operations a second; `more` are other options."""
+    given = {"rate": 20.0, "concurrency": 4, **more}
+    return Options(environment="simulated", seed=seed, time_limit_ns=seconds * SECOND_NS, **given)
+
+
+def record(options: Options) -> Recorded:
+    """Perform a run in the simulator.
+
+    Raises:
+        Exception: there was no run, as `harness.lifecycle.perform`.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="maxq-short-"))
+    try:
+        run = Run(folder)
+        run.save_config(config_of(options))
+        run_in_world(options, run, Around(collect=False), Silent(), lambda: True)
+        return Recorded(options, open_run(folder).history)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
