@@ -254,9 +254,10 @@ def _evident(history: History, whole: Results, claim: str, index: int) -> bool:
 # The benchmark.
 
 
-def attempt(name: str, *, answers: int) -> Tried:
-    """Record a history, and judge it with everything missing in turn."""
-    recorded = record(HISTORIES[name])
+def attempt(name: str, *, answers: int, later: int = 0) -> Tried:
+    """Record a history, of a seed so much later, and judge it with everything missing in turn."""
+    options = HISTORIES[name]
+    recorded = record(msgspec.structs.replace(options, seed=options.seed + later))
     history = recorded.history
     lengths, chosen = range(len(history)), answers_of(history, answers)
     grounds, wrong = try_grounds(recorded)
@@ -275,14 +276,15 @@ def attempt(name: str, *, answers: int) -> Tried:
 
 @click.command()
 @click.option("--answers", default=400, show_default=True, help="that are tried of each history")
+@click.option("--later", default=0, show_default=True, help="added to each history's seed")
 @click.option("--processes", default=2, show_default=True)
-def main(answers: int, processes: int) -> None:
+def main(answers: int, later: int, processes: int) -> None:
     """Try everything and print what came of it."""
     begun, wrong = time.monotonic(), 0
     columns = ("verdict", "lines", "cuts", "grounds", "answers", "violations")
     click.echo(f"{'history':10}" + "".join(f"{c:>11}" for c in columns))
     with workers.processes(processes) as pool:
-        for t in pool.map(partial(attempt, answers=answers), HISTORIES):
+        for t in pool.map(partial(attempt, answers=answers, later=later), HISTORIES):
             row = (t.valid, t.lines, t.cuts, t.grounds, t.answers, len(t.wrong))
             click.echo(f"{t.name:10}" + "".join(f"{c!s:>11}" for c in row))
             for line in t.wrong:
