@@ -1,0 +1,160 @@
+"""A verdict in words: what stands first, what was lost, and when a valid one is only so far."""
+
+from typing import Any
+
+import pytest
+from profiles import under
+
+from checkers.api import Context, Ruling, Status, Valid, Verdict
+from checkers.runner import Results
+from checkers.summary import FAIL_ON, fails_on, headline, loss, notes, table, word
+
+SAFE, DEFAULT = under("P-SAFE", purpose=("S13", "S6", "L1")), under("P-DEFAULT")
+
+
+def results(
+    valid: Valid, *rulings: Ruling, whys: tuple[str, ...] = (), gate: str = "", **counts: int
+) -> Results:
+    verdict = Verdict(checker="durability", rulings=rulings, counts=counts, gate=gate)
+    return Results(valid=valid, verdicts=(verdict,), whys=whys)
+
+
+def ruling(claim: str, status: Status, **found: int) -> Ruling:
+    names = {name.replace("_", "-"): n for name, n in found.items()}
+    return Ruling(claim=claim, status=status, why=f"why {claim}", found=names)
+
+
+def test_the_first_word_is_the_verdict() -> None:
+    assert [word(results(v)) for v in (True, False, "unknown")] == ["valid", "INVALID", "unknown"]
+
+
+@pytest.mark.parametrize(
+    ("lost", "of", "said"),
+    [
+        (0, 10, ""),
+        (1, 200, "1 of 200 acknowledged messages (less than 1 %) was lost"),
+        (443, 1839, "443 of 1,839 acknowledged messages (24 %) were lost"),
+        (3, 0, "3 of 0 acknowledged messages (100 %) were lost"),
+    ],
+)
+def test_what_was_lost_is_said_with_its_share(lost: int, of: int, said: str) -> None:
+    assert loss(results(True, lost=lost, acknowledged=of)) == said
+
+
+def test_what_is_broken_stands_before_what_was_lost() -> None:
+    one = results(False, ruling("S4", "broken", sync_state_set_forked=1), ruling("S6", "kept"))
+    assert headline(one, SAFE) == "INVALID: S4 is broken."
+    both = results(
+        False,
+        ruling("S6", "broken", lost_write=2),
+        ruling("S9", "broken", missing_in_replica=2),
+        lost=2,
+        acknowledged=100,
+    )
+    assert headline(both, SAFE) == (
+        "INVALID: S6 and S9 are broken. 2 of 100 acknowledged messages (2 %) were lost."
+    )
+
+
+def test_a_valid_run_says_how_much_was_kept() -> None:
+    kept = [ruling("S6", "kept"), ruling("S13", "kept")]
+    assert headline(results(True, *kept), SAFE) == (
+        "valid: each of the 2 claims that could have been broken was kept."
+    )
+    spared = [ruling("S7", "no occasion"), ruling("S14b", "not promised")]
+    assert headline(results(True, *kept, *spared), SAFE) == (
+        "valid: each of the 2 claims that could have been broken was kept; 2 had no occasion or "
+        "are not promised."
+    )
+
+
+def lossy(**more: int) -> Results:
+    found = {"lost_write": 17, **more}
+    return results(True, ruling("S6", "not promised", **found), lost=17, acknowledged=170)
+
+
+def test_a_loss_that_is_not_promised_against_is_said_all_the_same() -> None:
+    assert headline(lossy(), DEFAULT) == (
+        "valid: nothing that P-DEFAULT promises was broken. 17 of 170 acknowledged messages "
+        "(10 %) were lost, which it does not promise against."
+    )
+    assert headline(lossy(truncation=1200), DEFAULT).endswith(
+        "which it does not promise against. Also measured: 1,200 truncation."
+    )
+
+
+def test_who_promises_is_a_profile_or_what_was_set_beside_it() -> None:
+    set_ = under("P-ALL", by_hand=("broker:allAckInSyncStateSet", "broker:slaveTimeout"))
+    assert "these settings promise (P-ALL with broker:allAckInSyncStateSet set by hand)" in (
+        headline(lossy(), set_)
+    )
+    assert "nothing that the run promises was broken" in headline(lossy(), Context())
+
+
+def test_what_was_lost_is_not_said_twice() -> None:
+    """Where S6 is not what was measured, the loss is told with what is broken."""
+    measured = results(True, ruling("S10", "not promised", truncation=3), lost=17, acknowledged=170)
+    assert headline(measured, DEFAULT).endswith("Measured, and not promised: 3 truncation.")
+
+
+def unsure(*claims: str, **more: Any) -> Results:
+    of = ("S6", "S13", "L1", "S7")
+    rulings = [ruling(c, "not judged" if c in claims else "kept") for c in of]
+    return results("unknown", *rulings, whys=tuple(f"why {c}" for c in claims), **more)
+
+
+def test_a_run_that_answers_what_it_is_there_for_is_valid_so_far() -> None:
+    assert headline(unsure("S7"), SAFE) == (
+        "valid; why S7. Each of the 3 claims that could have been broken was kept."
+    )
+
+
+@pytest.mark.parametrize("claims", [("S6",), ("S13",), ("S6", "S7"), ("S6", "L1")])
+def test_a_run_that_does_not_is_unknown(claims: tuple[str, ...]) -> None:
+    """Losses and service are what everybody asks for."""
+    assert headline(unsure(*claims), SAFE).startswith(f"unknown: why {claims[0]}")
+
+
+def test_what_spoils_the_whole_run_leaves_it_unknown() -> None:
+    assert headline(unsure("S7", gate="no fault held"), SAFE).startswith("unknown: ")
+    assert headline(results("unknown", whys=("nothing",)), SAFE) == "unknown: nothing."
+
+
+def test_an_unknown_run_says_what_it_measured() -> None:
+    r = results("unknown", ruling("S11", "not promised", duplicate=2), whys=("no poll",))
+    assert headline(r, DEFAULT) == "unknown: no poll. Measured, and not promised: 2 duplicate."
+
+
+@pytest.mark.parametrize(
+    ("which", "names"),
+    [("", set()), ("loss", {"lost-write"}), ("stale", {"truncation"}),
+     ("any", {"lost-write", "truncation", "two-masters"})],
+)  # fmt: skip
+def test_a_command_may_fail_on_what_is_only_measured(which: str, names: set[str]) -> None:
+    measured = lossy(truncation=1, two_masters=1)
+    assert set(fails_on(measured, which)) == names
+    assert which in ("", *FAIL_ON)
+    kept = results(True, ruling("S6", "kept"))
+    broken = results(False, ruling("S6", "broken", lost_write=1))
+    assert not fails_on(kept, which)
+    assert not fails_on(broken, which), "that fails by itself"
+
+
+def test_keys_of_which_nobody_knows_what_they_promise_are_named() -> None:
+    known = ("broker:inSyncReplicas", "b0-1:inSyncReplicas", "c0:enableElectUncleanMaster")
+    assert notes(results(True), under("P-ALL", by_hand=known)) == ()
+    [note] = notes(results(True), under("P-ALL", by_hand=(*known, "n0:odd", "broker:strange")))
+    assert "broker:strange and namesrv:odd" in note
+
+
+def test_what_is_to_be_read_first_stands_first() -> None:
+    r = results(
+        False,
+        ruling("S3", "no occasion"),
+        ruling("S4", "kept"),
+        ruling("S5", "not promised"),
+        ruling("S6", "not promised", lost_write=1),
+        ruling("S7", "not judged"),
+        ruling("S13", "broken", not_writable=1),
+    )
+    assert [claim for claim, _ in table(r)] == ["S13", "S7", "S6", "S5", "S4", "S3"]
