@@ -14,7 +14,7 @@ from harness.client.locks import LockSession
 from harness.client.outcome import Fail, Info, Ok, Outcome
 from harness.client.session import QueueName
 from harness.generator import Context
-from harness.generators import clients, time_limit
+from harness.generators import clients, reserve, time_limit
 from harness.generators.simulate import Simulated, after, simulate
 from harness.targets.api import Topology, plan
 from histories.observed import ACQUIRE, RELEASE, RENEW
@@ -22,7 +22,16 @@ from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent
 from reference.wire.bodies import LockResponse, MessageQueue
 from reference.wire.frame import Frame
-from workloads.lock import CONSUMER_GROUP, QUEUES, RENEW_GAP_NS, TOPIC, Locker, lock_workload
+from workloads.lock import (
+    CONSUMER_GROUP,
+    QUEUES,
+    RENEW_GAP_NS,
+    TOPIC,
+    TRY_GAP_NS,
+    HandOver,
+    Locker,
+    lock_workload,
+)
 
 SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 
@@ -193,3 +202,88 @@ def test_keys_are_queues_of_every_set_but_the_spares() -> None:
         clients(time_limit(60 * SECOND_NS, made.generator)), concurrency=1, complete=after(MS_NS)
     ).invocations
     assert {op.value for op in ops} == set(range(2 * QUEUES))
+
+
+# The end: each lock is handed over once.
+
+
+def handed_over(complete: Any = None, *, keys: int = 2, limit_s: int = 30) -> Simulated:
+    limited = time_limit(limit_s * SECOND_NS, reserve((2, HandOver(tuple(range(keys))))))
+    return simulate(limited, concurrency=2, complete=complete or after(MS_NS))
+
+
+def refusing(refused: Callable[[Op, int], str]) -> Any:
+    """Answers as told by an operation and how many there were before."""
+    count = 0
+
+    def complete(ctx: Context, op: Op) -> Op:
+        nonlocal count
+        count += 1
+        return after(MS_NS, refused(op, count - 1))(ctx, op)
+
+    return complete
+
+
+STORY = [(0, ACQUIRE), (1, ACQUIRE), (0, RELEASE), (1, ACQUIRE), (1, RELEASE)]
+
+
+def told(seen: Simulated) -> list[tuple[Any, str]]:
+    return [(op.process, op.f) for op in seen.invocations]
+
+
+def test_each_lock_goes_from_one_client_to_another() -> None:
+    seen = handed_over()
+    assert told(seen) == STORY * 2
+    assert [op.value for op in seen.invocations] == [0] * 5 + [1] * 5
+
+
+def test_one_operation_at_a_time() -> None:
+    """Who was granted it, and when it was given back, is beyond doubt."""
+    kinds = [op.type for op in handed_over().history]
+    assert kinds == ["invoke", "ok"] * 10
+
+
+def test_that_the_second_client_is_refused_meanwhile_is_as_it_should_be() -> None:
+    """Only what somebody else may still hold is asked for until it is granted."""
+    seen = handed_over(refusing(lambda op, n: "fail" if n == 1 else "ok"), keys=1)
+    assert told(seen) == STORY
+
+
+def test_a_lease_of_before_may_have_to_run_out_first() -> None:
+    seen = handed_over(refusing(lambda op, n: "fail" if n < 4 else "ok"), keys=1)
+    assert told(seen) == [(0, ACQUIRE)] * 4 + STORY
+    tries = [op.time for op in seen.invocations[:5]]
+    assert all(b - a == TRY_GAP_NS + MS_NS for a, b in pairwise(tries))
+
+
+def test_so_may_the_first_clients_own() -> None:
+    """Whatever came of its release."""
+    seen = handed_over(refusing(lambda op, n: "fail" if 2 <= n < 5 else "ok"), keys=1)
+    assert told(seen) == [*STORY[:3], (1, ACQUIRE), (1, ACQUIRE), *STORY[3:]]
+
+
+def test_nobody_gives_up_before_the_limit() -> None:
+    seen = handed_over(after(MS_NS, "fail"), limit_s=9)
+    assert set(told(seen)) == {(0, ACQUIRE)}
+    assert seen.invocations[-1].time > 9 * SECOND_NS - 2 * TRY_GAP_NS
+
+
+def test_who_was_not_answered_is_another_client_from_then_on() -> None:
+    """The lock may be held by the one before until its lease is over."""
+    seen = handed_over(refusing(lambda op, n: "info" if n == 0 else "ok"), keys=1)
+    assert told(seen) == [(0, ACQUIRE), (2, ACQUIRE), (1, ACQUIRE), (2, RELEASE), *STORY[3:]]
+
+
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_the_locks_are_dealt_out_to_pairs_of_clients(threads: int) -> None:
+    view: Any = View(broker_sets=2)
+    none: Any = None
+    made = lock_workload(view, none, clients=threads, seed=1, lease_ms=10_000)
+    seen = simulate(made.final_generator, concurrency=threads, complete=after(MS_NS))
+    by_key: dict[Any, list[Any]] = {}
+    for op in seen.invocations:
+        by_key.setdefault(op.value, []).append((op.process, op.f))
+    assert set(by_key) == set(range(2 * QUEUES))
+    for story in by_key.values():
+        assert [f for _, f in story] == [f for _, f in STORY]
+        assert len({process for process, _ in story}) == 2

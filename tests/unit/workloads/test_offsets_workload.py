@@ -1,0 +1,137 @@
+"""The offsets workload: groups of one process that move on, and what is asked at the end."""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.generator import Context
+from harness.generators import reserve, time_limit
+from harness.generators.simulate import Simulated, after, simulate
+from harness.targets.api import Topology, plan
+from histories.observed import COMMIT_PLACE, FETCH_PLACE, FINAL
+from histories.op import Op
+from workloads.offsets import GAP_NS, LAST_NS, LAST_PLACE, Last, Moves, offsets_workload
+
+SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
+
+
+def numbered(kind: Callable[[int], str]) -> Callable[[Context, Op], Op]:
+    """Answers by the number of the operation."""
+    count = 0
+
+    def complete(ctx: Context, op: Op) -> Op:
+        nonlocal count
+        count += 1
+        return after(MS_NS, kind(count))(ctx, op)
+
+    return complete
+
+
+def last(asks: bool, kind: Callable[[int], str] = lambda n: "ok") -> Simulated:
+    ending = time_limit(LAST_NS, reserve((1, Last(4, asks))))
+    return simulate(ending, concurrency=1, complete=numbered(kind))
+
+
+def moves(kind: Callable[[int], str], seconds: int = 60) -> Simulated:
+    limited = time_limit(seconds * SECOND_NS, reserve((1, Moves())))
+    return simulate(limited, concurrency=1, complete=numbered(kind))
+
+
+# The main part.
+
+
+def test_a_group_moves_on_and_asks_where_it_is() -> None:
+    ops = moves(lambda n: "ok").invocations
+    commits = [op.value for op in ops if op.f == COMMIT_PLACE]
+    assert commits == [[0, place] for place in range(1, len(commits) + 1)]
+    assert len(commits) > 30
+    assert {op.value for op in ops if op.f == FETCH_PLACE} == {0}
+    assert all(b.time - a.time == GAP_NS + MS_NS for a, b in pairwise(ops))
+
+
+def test_a_commit_that_nobody_knows_of_ends_its_group() -> None:
+    """It may come late, and would undo a later one: another process has a key of its own."""
+    ops = moves(lambda n: "info" if n % 7 == 0 else "ok").invocations
+    by_key: dict[int, list[tuple[int, int]]] = {}
+    for op in ops:
+        if op.f == COMMIT_PLACE:
+            key, place = op.value
+            assert key == op.process
+            by_key.setdefault(key, []).append((place, op.time))
+    assert len(by_key) > 10
+    for places in by_key.values():
+        assert [place for place, _ in places] == list(range(1, len(places) + 1))
+
+
+def test_any_process_of_a_thread_asks_for_any_of_its_groups() -> None:
+    ops = moves(lambda n: "info" if n % 7 == 0 else "ok").invocations
+    asked = [(op.process, op.value) for op in ops if op.f == FETCH_PLACE]
+    assert any(key != process for process, key in asked)
+    committed = {op.value[0] for op in ops if op.f == COMMIT_PLACE}
+    assert {key for _, key in asked} <= committed
+
+
+# The end.
+
+
+def test_a_last_place_lies_beyond_all_others() -> None:
+    [op] = last(asks=False).invocations
+    assert (op.f, op.value) == (COMMIT_PLACE, [0, LAST_PLACE])
+
+
+@pytest.mark.parametrize("kind", ["fail", "info"])
+def test_it_is_committed_until_that_has_succeeded(kind: str) -> None:
+    ops = last(False, lambda n: kind if n < 4 else "ok").invocations
+    assert len(ops) == 4
+    assert all(op.value == [op.process, LAST_PLACE] for op in ops), "a group of its own each time"
+    assert len({op.process for op in ops}) == (4 if kind == "info" else 1)
+    assert all(b.time - a.time == GAP_NS + MS_NS for a, b in pairwise(ops))
+
+
+def test_the_last_question_names_its_thread() -> None:
+    [op] = last(asks=True).invocations
+    assert (op.f, op.value, op.ext) == (FETCH_PLACE, 0, {FINAL: 4})
+
+
+@pytest.mark.parametrize("kind", ["fail", "info"])
+def test_it_is_put_again_for_the_same_group(kind: str) -> None:
+    """That of the process that committed, also when another one goes on with the thread."""
+    ops = last(True, lambda n: kind if n < 4 else "ok").invocations
+    assert [op.value for op in ops] == [0] * 4
+    assert all(op.ext == {FINAL: 4} for op in ops)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_it_is_given_up_at_its_bound(asks: bool) -> None:
+    ops = last(asks, lambda n: "fail").invocations
+    assert LAST_NS - 2 * GAP_NS < ops[-1].time < LAST_NS
+
+
+def test_the_workload_commits_before_the_fail_over_and_asks_after_it() -> None:
+    class View:
+        nodes = plan(Topology(broker_sets=2, spares=1))
+        dial: Any = None
+
+        def by_role(self, role: object) -> list[Any]:
+            return [n for n in self.nodes if n.role is role]
+
+    view: Any = View()
+    none: Any = None
+    made = offsets_workload(view, none, none, clients=3)
+    for part, f in ((made.settling, COMMIT_PLACE), (made.final_generator, FETCH_PLACE)):
+        seen = simulate(part, concurrency=3, complete=after(MS_NS)).invocations
+        assert sorted(op.process for op in seen) == [0, 1, 2]
+        assert {op.f for op in seen} == {f}
+    asked = simulate(made.final_generator, concurrency=3, complete=after(MS_NS)).invocations
+    assert {(op.ext or {})[FINAL] for op in asked} == {0, 1, 2}
+
+
+def test_an_update_of_somebody_else_changes_nothing() -> None:
+    begun = Op("invoke", 0, COMMIT_PLACE, [0, 1], time=5)
+    mine = Last(4, asks=False)
+    ctx: Any = None
+    assert mine.update(ctx, begun) is mine
+    assert mine.update(ctx, msgspec.structs.replace(begun, type="ok")) != mine
