@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.cluster import FaultPackage, Workload
@@ -10,7 +11,7 @@ from harness.composition import INSPECT, Composed, steps
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
 from harness.options import Options
-from histories.observed import AWAIT_LEVEL, AWAIT_RECOVERY, ELECT_MASTER, LAST_LOOK
+from histories.observed import AWAIT_LEVEL, AWAIT_RECOVERY, COPIED_NS, ELECT_MASTER, LAST_LOOK
 from histories.op import NEMESIS
 
 SECOND_NS = 1_000_000_000
@@ -97,3 +98,23 @@ def test_a_request_to_stop_ends_the_main_part_and_nothing_else() -> None:
     fs = [f for f, _ in played(stop_after=10)]
     assert fs.count("queue") < 10
     assert fs[-7:] == ["start", AWAIT_RECOVERY, *ENDING]
+
+
+def test_before_a_quiet_fail_over_places_are_committed_and_everybody_looks_who_leads() -> None:
+    """Observers are idle then: what they did not see an election may have been."""
+    moves = msgspec.structs.replace(
+        workload("offsets", 1), settling=once({"f": "settle", "value": None})
+    )
+    eyes = msgspec.structs.replace(workload("observe", 1), look=once({"f": "look", "value": None}))
+    options = Options(environment="simulated", seed=1, workload=("offsets",),
+                      time_limit_ns=SECOND_NS)  # fmt: skip
+    composed = Composed([moves, eyes])
+    source = steps(options, composed, (), lambda: False)
+    seen = simulate(source, concurrency=2, complete=after(SECOND_NS // 10)).invocations
+    fs = [op.f for op in seen]
+    ending = fs[fs.index(AWAIT_RECOVERY) + 1 : fs.index("offsets-final")]
+    assert ending == ["look", "settle", "look", ELECT_MASTER, "look"]
+    committed, looked = (next(op.time for op in seen if op.f == f) for f in ("settle", "look"))
+    assert looked < committed
+    elected = next(op.time for op in seen if op.f == ELECT_MASTER)
+    assert elected - committed > COPIED_NS
