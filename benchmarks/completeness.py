@@ -8,7 +8,9 @@ histories judged again and again, each time with something missing:
   turned into `info`: no claim that rests on it is kept;
 - with one answer turned into `info`: no claim is broken, unless the history was invalid before; a
   claim that was broken is so no more only if that operation was evidence of every anomaly of it;
-  nor is a claim judged that was not.
+  nor is a claim judged that was not;
+- with many answers turned into `info`, all of one kind or here and there: no claim is broken,
+  unless the history was invalid before.
 
 Answers are never taken out: a message that nobody sent would be a phantom. The process whose answer
 is missing is retired, and its later operations belong to another one, as in a run. Not so in the
@@ -64,6 +66,7 @@ from histories.observed import (
 from histories.op import Op
 
 LOST = "answer-lost"
+MIXES, SHARES = 40, (0.02, 0.1, 0.3, 0.6)
 LOCKING = frozenset((ACQUIRE, RENEW, RELEASE))
 ASKED = {CONTROLLER: OBSERVE_CONTROLLER, NAMESRV: OBSERVE_ROUTE, BROKER: OBSERVE_REPLICA}
 # How much each word says against a run; what a run does not promise says nothing.
@@ -97,6 +100,7 @@ class Tried(msgspec.Struct, frozen=True):
     cuts: int = 0
     grounds: int = 0
     answers: int = 0
+    mixes: int = 0
     wrong: tuple[str, ...] = ()
 
 
@@ -251,6 +255,27 @@ def _evident(history: History, whole: Results, claim: str, index: int) -> bool:
     return bool(found) and all(of_op & ops for ops in told)
 
 
+def mixes_of(history: History, count: int) -> Iterator[list[int]]:
+    """Answers that are lost together: all of each kind, and so often some of all."""
+    told = [op for op in history.clients if op.type in ("ok", "fail")]
+    for f in sorted({op.f for op in told}):
+        yield [op.index for op in told if op.f == f]
+    for number in range(count):
+        share = SHARES[number % len(SHARES)]
+        rng = Random(f"{len(history)}/{number}")
+        yield [op.index for op in told if rng.random() < share]
+
+
+def try_mixes(recorded: Recorded, mixes: Iterable[Sequence[int]]) -> Iterator[str]:
+    """What is wrong with the verdicts on a history that is not invalid, many of its answers turned
+    into `info`."""
+    for indices in mixes:
+        less = recorded.judged(unanswered(recorded.history, set(indices)))
+        if less.valid is False and recorded.judged().valid is not False:
+            stories = [a.story for a in less.broken]
+            yield f"without {len(indices)} answers, {indices[:4]} and so on: {stories[:1]}"
+
+
 # The benchmark.
 
 
@@ -260,8 +285,10 @@ def attempt(name: str, *, answers: int, later: int = 0) -> Tried:
     recorded = record(msgspec.structs.replace(options, seed=options.seed + later))
     history = recorded.history
     lengths, chosen = range(len(history)), answers_of(history, answers)
+    mixes = list(mixes_of(history, MIXES))
     grounds, wrong = try_grounds(recorded)
     wrong += [*try_cuts(recorded, lengths), *try_answers(recorded, chosen)]
+    wrong += try_mixes(recorded, mixes)
     wrong += [] if history.run[1] is not None else [f"the last operation is not one of {RUN}"]
     return Tried(
         name=name,
@@ -270,6 +297,7 @@ def attempt(name: str, *, answers: int, later: int = 0) -> Tried:
         cuts=len(lengths),
         grounds=grounds,
         answers=len(chosen),
+        mixes=len(mixes),
         wrong=tuple(wrong),
     )
 
@@ -281,11 +309,11 @@ def attempt(name: str, *, answers: int, later: int = 0) -> Tried:
 def main(answers: int, later: int, processes: int) -> None:
     """Try everything and print what came of it."""
     begun, wrong = time.monotonic(), 0
-    columns = ("verdict", "lines", "cuts", "grounds", "answers", "violations")
+    columns = ("verdict", "lines", "cuts", "grounds", "answers", "mixes", "violations")
     click.echo(f"{'history':10}" + "".join(f"{c:>11}" for c in columns))
     with workers.processes(processes) as pool:
         for t in pool.map(partial(attempt, answers=answers, later=later), HISTORIES):
-            row = (t.valid, t.lines, t.cuts, t.grounds, t.answers, len(t.wrong))
+            row = (t.valid, t.lines, t.cuts, t.grounds, t.answers, t.mixes, len(t.wrong))
             click.echo(f"{t.name:10}" + "".join(f"{c!s:>11}" for c in row))
             for line in t.wrong:
                 click.echo(f"    {line}")

@@ -12,9 +12,11 @@ from benchmarks.completeness import (
     LOCKING,
     answers_of,
     cuts_of,
+    mixes_of,
     try_answers,
     try_cuts,
     try_grounds,
+    try_mixes,
     unanswered,
     without,
 )
@@ -23,7 +25,7 @@ from checkers.api import Valid
 from histories.grounds import KINDS, declared
 from histories.history import wellformed
 
-LAST, SAMPLED, ANSWERS = 120, 40, 60
+LAST, SAMPLED, ANSWERS, MIXES = 80, 30, 60, 8
 # What each history is there for: its verdict, and claims of it with what must have become of them.
 WANTED: dict[str, tuple[Valid, dict[str, str]]] = {
     "valid": (True, {"S6": "kept", "S7": "kept", "S13": "kept"}),
@@ -78,6 +80,14 @@ def test_an_answer_that_is_lost_makes_no_verdict_better_and_no_valid_one_invalid
     chosen = answers_of(recorded[name].history, ANSWERS)
     assert len(chosen) == ANSWERS
     assert list(try_answers(recorded[name], chosen)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_many_answers_that_are_lost_accuse_nobody(
+    recorded: Mapping[str, Recorded], name: str
+) -> None:
+    mixes = mixes_of(recorded[name].history, MIXES)
+    assert list(try_mixes(recorded[name], mixes)) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
