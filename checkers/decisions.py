@@ -103,7 +103,7 @@ DECISIONS: dict[str, Decision] = {
         "The bound is the sum of RocketMQ's periods. With jRaft up to 5.3.3 nobody looks for "
         "silent brokers (#9717), and with DLedger from 5.4.0 a controller whose data were wiped "
         "may lead and refuse everything, as its snapshot is empty: both break the claim. A broker "
-        "that does not start again after its power was lost is a crash, by which it is unknown.",
+        "that does not start again after its power was lost breaks S15.",
     ),
     "S13b": Decision(
         f"{OURS}, as to the bound",
