@@ -128,10 +128,13 @@ class Trials:
     def shown(self, sets: Sequence[frozenset[str]]) -> list[list[Shown]]:
         """What the run shows with each of these sets of acts."""
         new = list(dict.fromkeys(s for s in sets if s not in self._known))
-        self.runs += len(new)
         for names, found in zip(new, self._repeated(new), strict=True):
             self._known[names] = found
-            self._say(f"repetition {self.runs}: {len(names)} of {len(self.names)} acts")
+            self.runs += 1
+            self._say(
+                f"repetition {self.runs} of at most {self._budget}, with {len(names)} of "
+                f"{len(self.names)} acts"
+            )
         return [self._known[names] for names in sets]
 
     def _repeated(self, sets: Sequence[frozenset[str]]) -> Iterator[list[Shown]]:
@@ -159,7 +162,7 @@ class Trials:
         scripts = [with_seed(script, other_seed(script.header.seed, n)) for n in numbers]
         found = list(self._pool.map(repeated, scripts))
         self.runs += seeds
-        self._say(f"repetition {self.runs}: {len(names)} acts under {seeds} other seeds")
+        self._say(f"{seeds} more under other seeds, with {len(names)} acts")
         hits = sum(any(one.alike(target) for one in shown) for shown in found)
         return hits, seeds
 
