@@ -10,6 +10,9 @@ broken: the harness itself may have been slow.
   every broker proves it; none of them doing so breaks it. A broker that ended by itself is S15's.
 - S13b, S14b: see `silence`. Where nobody was silent for long enough there was no occasion.
 
+Of releases without ids all four go by addresses (`known_by`); what is judged where controllers tell
+nothing of members: see `during`.
+
 Whether writes are served once everything is healed is probed: S13, see `service`.
 
 Claims: S13b, S13d, S14, S14b (controller-ha 6.3).

@@ -95,7 +95,9 @@ def _by_address(s: Sighting[ControllerView]) -> Iterator[tuple[str, AddressedSet
     yield from s.view.by_address.items()
     for name, view in s.view.sets.items():
         known = registered(view, s.at)
-        members = {known[i] for i in view.sync_state_set if i in known}
+        members = {known[i] for i in view.sync_state_set if known.get(i)}
+        if not members:  # of 5.1.0 observers of older versions noted no addresses
+            continue
         yield (
             name,
             AddressedSet(

@@ -10,10 +10,11 @@ from checkers.api import Context
 from harness.schedule.items import READ, SEND
 from harness.targets.api import Profile, Settings, Timing, Topology, plan
 from harness.targets.reference import effective
-from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
+from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
+CHECK_S = 5.0  # the check and the margin alone, with fast timing
 OK_SHARE_OF_SCRIPT_MIN = 0.03  # of a schedule's, which may be full of faults from end to end
 OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
 HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
@@ -110,7 +111,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
-            shrink_ns=round((SHRINK_S[self.timing] + self._slower_s()) * 1e9),
+            shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
             has_ids=not lacks_ids(self.target),
             purpose=tuple(
                 dict.fromkeys(
@@ -134,6 +135,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def recovery_s(self) -> float:
         """How long a cluster may take after the last heal until everything is as promised."""
         return RECOVERY_S[self.timing] + self._slower_s()
+
+    def _shrink_s(self) -> float:
+        """How long a silent member may stay in a SyncStateSet."""
+        return max(SHRINK_S[self.timing], catch_up_s(self.target) + CHECK_S)
 
     def _slower_s(self) -> float:
         """How much later it is noticed that a broker is silent than with the timing's heartbeats:

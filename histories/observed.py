@@ -73,8 +73,8 @@ class SetView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddressedSet(msgspec.Struct, frozen=True, kw_only=True):
-    """One broker set, as a controller of 5.0.0 holds it, which knows brokers by their addresses.
-    No master: its address is empty."""
+    """One broker set, as a controller of 5.0.0 or 5.1.0 holds it, which knows brokers by their
+    addresses. No master: its address is empty."""
 
     master_address: str
     master_epoch: int

@@ -21,12 +21,7 @@ from histories.observed import (
 )
 from reference.records import RemoteProtocolError
 from reference.rpc import ConnectionLost, Dial, Pool
-from reference.wire.bodies import (
-    BrokerReplicasInfo,
-    EpochEntryCache,
-    InSyncStateSet,
-    ReplicasInfo,
-)
+from reference.wire.bodies import EpochEntryCache, InSyncStateSet, ReplicaIdentity
 from reference.wire.body import Body
 from reference.wire.codes import RequestCode, ResponseCode, response_name
 from reference.wire.frame import Frame
@@ -40,9 +35,27 @@ NO_ROUTE = response_name(ResponseCode.TOPIC_NOT_EXIST)
 T = TypeVar("T", bound=Body)
 
 
-class _SyncStateData(BrokerReplicasInfo):
+class _Replica(ReplicaIdentity):
+    """One replica, which 5.1.0 tells the address of under this name."""
+
+    address: str | None = None
+
+
+class _Replicas(Body):
+    """A `ReplicasInfo` of such replicas."""
+
+    in_sync_replicas: tuple[_Replica, ...] = ()
+    master_address: str | None = None
+    master_broker_id: int | None = None
+    master_epoch: int = 0
+    not_in_sync_replicas: tuple[_Replica, ...] = ()
+    sync_state_set_epoch: int = 0
+
+
+class _SyncStateData(Body):
     """Answer to 1006, of whichever release: 5.0.0 has a table of another name."""
 
+    replicas_info_table: dict[str, _Replicas] = {}
     in_sync_state_table: dict[str, InSyncStateSet] = {}
 
 
@@ -71,8 +84,13 @@ class Observer:
         )
         if isinstance(told, Fail):
             return told
-        views = {name: _set_view(info) for name, info in told.replicas_info_table.items()}
         addressed = {name: _addressed(known) for name, known in told.in_sync_state_table.items()}
+        views = {}
+        for name, info in told.replicas_info_table.items():
+            if any(r.address for r in info.in_sync_replicas):
+                addressed[name] = _by_address(info)
+            else:
+                views[name] = _set_view(info)
         return ControllerView(node=node, sets=views, by_address=addressed)
 
     async def replica(
@@ -165,7 +183,16 @@ def _addressed(known: InSyncStateSet) -> AddressedSet:
     )
 
 
-def _set_view(info: ReplicasInfo) -> SetView:
+def _by_address(info: _Replicas) -> AddressedSet:
+    return AddressedSet(
+        master_address=info.master_address or "",
+        master_epoch=info.master_epoch,
+        sync_state_set=tuple(sorted(r.address or "" for r in info.in_sync_replicas)),
+        sync_state_set_epoch=info.sync_state_set_epoch,
+    )
+
+
+def _set_view(info: _Replicas) -> SetView:
     everybody = (*info.in_sync_replicas, *info.not_in_sync_replicas)
     return SetView(
         master=info.master_broker_id,

@@ -136,13 +136,15 @@ def _comes_back(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 
 
 def shrunk(run: Traces, node: str) -> Iterator[Trace]:
-    """Sets that a broker took for its own and that controllers refused it later, as another one led
-    by then: from when it counted by them, until it knew that it did not lead."""
+    """Sets that a broker took for its own and that controllers did not grant: they refused, as
+    another one led by then, or it ended before they answered. From when it counted by such a set
+    until it knew that it did not lead."""
     refused = run.refused_ns(run.scene.id_of(node))
     asked_ns, alone_ns = -1, END
     for at_ns, text in [*run.log_of(node), (END, STARTED)]:
         if asked_ns >= 0 and (CHANGED in text or STARTED in text):
-            if any(asked_ns - SLACK_NS <= no_ns <= at_ns for no_ns in refused):
+            granted = CHANGED in text
+            if not granted or any(asked_ns - SLACK_NS <= no_ns <= at_ns for no_ns in refused):
                 yield Trace(node, asked_ns, min(at_ns, alone_ns + WAITS_NS))
             asked_ns = -1
         elif ASKED in text and asked_ns < 0:
@@ -155,8 +157,9 @@ def _acknowledged_alone(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
     if not harm.by:
         return False
     alone = any(t.at_ns - SLACK_NS <= harm.since_ns <= t.until_ns for t in shrunk(run, harm.by))
+    # It may follow its successor later than another message was seen in the place of this one.
     return alone and any(
-        harm.since_ns < at_ns <= harm.until_ns and cut_to(text) < harm.high
+        harm.since_ns < at_ns and cut_to(text) < harm.high
         for at_ns, text in run.log_of(harm.by)
         if CUT in text
     )

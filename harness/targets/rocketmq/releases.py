@@ -27,6 +27,8 @@ MISSING: dict[str, tuple[str, ...]] = {
 COMPONENTS = ("namesrv", "controller", "broker", "tools")
 JRAFT_SINCE = "5.2.0"
 IDS_SINCE = "5.1.1"
+# Seconds that a slave may lag, where a release needs more than the timing that is asked for.
+CATCH_UP_S = {"5.0.0": 15}
 BACK_ENDS = ("dledger", "jraft")
 _SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*)(:(?P<back_end>[a-z]+))?")
 
@@ -83,6 +85,12 @@ def lacks_ids(target: str) -> bool:
     told addresses."""
     found = _SPELLED.fullmatch(target)
     return found is not None and ordered(found["release"]) < ordered(IDS_SINCE)
+
+
+def catch_up_s(target: str) -> float:
+    """How long a slave of a target may lag at least, whatever the timing; 0: as the timing says."""
+    found = _SPELLED.fullmatch(target)
+    return CATCH_UP_S.get(found["release"], 0) if found is not None else 0
 
 
 def ordered(release: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from harness.environments.api import EnvironmentUnavailable, Machine, Role
 from harness.targets.api import CONTROLLER_PORT, Node, Settings, plan
 from harness.targets.reference import properties
 from harness.targets.rocketmq.libraries import digest, libraries
-from harness.targets.rocketmq.releases import Version, components
+from harness.targets.rocketmq.releases import CATCH_UP_S, Version, components
 
 MAIN = {
     Role.NAMESRV: "org.apache.rocketmq.namesrv.NamesrvStartup",
@@ -59,7 +59,12 @@ SMALL = {  # what would take hundreds of megabytes, and nobody here uses
 
 # 5.0.0 fails when it is asked for its state and has no timer; and where nobody writes its slaves
 # leave the SyncStateSet again and again if they may be behind for less than its heartbeats.
-NEEDED = {"5.0.0": {"timerWheelEnable": "true", "haMaxTimeSlaveNotCatchup": "15000"}}
+NEEDED = {
+    "5.0.0": {
+        "timerWheelEnable": "true",
+        "haMaxTimeSlaveNotCatchup": str(CATCH_UP_S["5.0.0"] * 1000),
+    }
+}
 
 
 class RocketMQTarget:

@@ -112,11 +112,25 @@ def test_sets_of_a_release_that_knows_brokers_by_their_addresses() -> None:
     }
     nobody = {"masterAddress": "", "masterEpoch": 3, "syncStateSetEpoch": 6, "inSyncMembers": []}
 
+    replicas = [{"brokerId": 3, "address": "b:1"}, {"brokerId": 0, "address": "a:1"}]
+    later = {
+        "masterAddress": "a:1",
+        "masterEpoch": 2,
+        "syncStateSetEpoch": 5,
+        "inSyncReplicas": replicas,
+        "notInSyncReplicas": [],
+    }
+
     def answer(request: Frame, connection: rpc.Connection) -> Frame:
-        return request.answer(0, body=dumps({"inSyncStateTable": {"b0": known, "b1": nobody}}))
+        table = {
+            "inSyncStateTable": {"b0": known, "b1": nobody},
+            "replicasInfoTable": {"b2": later},
+        }
+        return request.answer(0, body=dumps(table))
 
     told = told_by(answer, lambda observer: observer.controller("c0", ADDRESS, ["b0", "b1"]))
-    assert told.sets == {}
+    assert told.sets == {}, "5.0.0 and 5.1.0, which has ids as well, and 0 for a master"
+    assert told.by_address["b2"] == told.by_address["b0"]
     assert told.by_address["b0"] == AddressedSet(
         master_address="a:1", master_epoch=2, sync_state_set=("a:1", "b:1"), sync_state_set_epoch=5
     )

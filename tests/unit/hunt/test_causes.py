@@ -163,6 +163,10 @@ def test_a_deposed_master_acknowledges_alone() -> None:
     lost = Lost()
     anomaly = lost.anomaly()
     assert of(lost.run(b0_0=deposed(), c0=REJECTS), anomaly).startswith(SHRUNK)
+    refused_first = deposed(more=[(85, CHANGED)])
+    assert of(lost.run(b0_0=refused_first, c0=REJECTS), anomaly).startswith(SHRUNK)
+    killed = deposed(more=[(80, START)])
+    assert of(lost.run(b0_0=killed), anomaly).startswith(SHRUNK), "it ended unanswered"
     lacking = lost.anomaly("S9/missing-in-replica", nodes=["b0-0", "b0-1"], set="b0")
     assert of(lost.run(b0_0=deposed(), c0=REJECTS), lacking).startswith(SHRUNK)
 
@@ -171,13 +175,15 @@ def test_a_deposed_master_acknowledges_alone() -> None:
     "logs",
     [
         pytest.param({"b0_1": deposed(), "c0": REJECTS}, id="another broker"),
-        pytest.param({"b0_0": deposed(), "c0": log((84, REJECTED.format(2)))}, id="another asked"),
-        pytest.param({"b0_0": deposed()}, id="nobody refused"),
         pytest.param({"b0_0": deposed(more=[(77.95, CHANGED)]), "c0": REJECTS}, id="granted"),
+        pytest.param(
+            {"b0_0": deposed(more=[(85, CHANGED)]), "c0": log((84, REJECTED.format(2)))},
+            id="granted, and another one refused",
+        ),
         pytest.param({"b0_0": deposed(at=79), "c0": REJECTS}, id="after it was acknowledged"),
         pytest.param({"b0_0": deposed(at=60, slave=70), "c0": REJECTS}, id="long before"),
         pytest.param({"b0_0": deposed(cut=161_805), "c0": REJECTS}, id="its bytes were not cut"),
-        pytest.param({"b0_0": deposed(slave=130), "c0": REJECTS}, id="cut after it was certain"),
+        pytest.param({"b0_0": deposed()[:2], "c0": REJECTS}, id="it never followed another"),
     ],
 )
 def test_a_set_that_shrank_elsewhere_or_at_another_time(logs: dict[str, Any]) -> None:
