@@ -278,7 +278,7 @@ def _whole(
         time_limit(options.time_limit_ns, Until(lift(busy), stopped)),
         heal,
         any_of(awaited, *composed.finals(["probe"])),
-        *(_quiet_failover(composed) if "offsets" in options.workload else ()),
+        *(_quiet_failover(composed) if "offsets" in options.workload and options.elects else ()),
         composed.finals(options.workload),
         *(_last_election(composed) if options.elects and not each else ()),
         composed.finals(["observe"]),

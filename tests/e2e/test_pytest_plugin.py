@@ -64,8 +64,23 @@ def test_a_test_can_demand_that_a_bug_is_caught(pytester: pytest.Pytester) -> No
 
 
 def test_unknown_is_a_failure_unless_it_is_allowed(pytester: pytest.Pytester) -> None:
-    short = 'workload="lock", nemesis="none", time_limit="1ms", env="simulated"'
+    """Of a run that a checker says proves nothing: every short run is decided by now."""
+    short = 'workload="queue", nemesis="none", time_limit="1ms", env="simulated"'
     pytester.makepyfile(f"""
+        import pytest
+        from checkers.api import Verdict
+        from harness import judging
+
+        class Doubter:
+            name, claims = "doubter", ()
+
+            def check(self, history, context):
+                return Verdict(checker=self.name, gate="nobody looked")
+
+        @pytest.fixture(autouse=True)
+        def doubter(monkeypatch):
+            monkeypatch.setattr(judging, "ALWAYS", (*judging.ALWAYS, Doubter()))
+
         def test_unknown(maxq):
             assert maxq.run({short}, seed=1)
 
@@ -76,7 +91,7 @@ def test_unknown_is_a_failure_unless_it_is_allowed(pytester: pytest.Pytester) ->
     result.assert_outcomes(failed=1, passed=1)
     result.stdout.fnmatch_lines(
         [
-            "verdict: *; S2 not judged: *",
+            "verdict: unknown: nobody looked.",
             "what is not judged fails a test; allow_unknown=True passes it",
         ]
     )
