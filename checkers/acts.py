@@ -82,7 +82,9 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
         return self.fault.begun
 
     def over(self, node: str) -> int:
-        """The index by which it is surely over on a node."""
+        """The index by which it is surely over on a node; a cut is over where it was felt."""
+        if node not in self.nodes and self.f == CUT:
+            return max((self.over(other) for other in self.nodes), default=NEVER)
         heal = self.healed.get(node)
         if heal is None:
             return NEVER
@@ -99,8 +101,10 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
         return max(end for end in ends if end is not None)
 
     def touches(self, node: str, low: int, high: int) -> bool:
-        """Whether it was at work on a node between two indices."""
-        return node in self.nodes and self.begun <= high and self.over(node) >= low
+        """Whether it was at work on a node between two indices: a cut also on a node that others did
+        not hear."""
+        struck = node in self.nodes or any(node in self._unheard(other) for other in self.nodes)
+        return struck and self.begun <= high and self.over(node) >= low
 
     def touches_any(self, nodes: Collection[str], at: int) -> bool:
         """Whether it was at work on one of some nodes at an index."""

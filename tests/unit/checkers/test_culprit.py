@@ -73,6 +73,18 @@ def test_a_deposed_master_is_blamed_on_what_deposed_it() -> None:
     assert (blame.fatal.epoch, blame.fatal.elected) == (2, "b0-1")
 
 
+def test_a_master_that_others_did_not_hear_was_struck_by_the_cut() -> None:
+    """The proof of a cut is with those who do not hear."""
+    r = Story()
+    value = {c: {"holds": True, "from": {"b0-0": 3}} for c in ("c0", "c1", "c2")}
+    cut = r.act("start-partition", value)
+    r.act("power-loss", {"c0": {"holds": True}})
+    r.elected("b0-1", 2)
+    writer = r.acknowledged(1, 300)
+    r.broker("b0-1", 2, (1, 0, 200), (2, 200, 400), leads=True)
+    assert begun(r.blame(writer)) == [cut]
+
+
 def test_what_kept_the_elected_replica_from_copying_is_blamed_too() -> None:
     r = Story()
     apart = r.cut("b0-1", "b0-0", "b0-2")
