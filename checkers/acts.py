@@ -101,8 +101,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
         return max(end for end in ends if end is not None)
 
     def touches(self, node: str, low: int, high: int) -> bool:
-        """Whether it was at work on a node between two indices: a cut also on a node that others did
-        not hear."""
+        """Whether it was at work on a node between two indices: a cut also on a node that others
+        did not hear."""
         struck = node in self.nodes or any(node in self._unheard(other) for other in self.nodes)
         return struck and self.begun <= high and self.over(node) >= low
 
