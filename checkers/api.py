@@ -66,7 +66,8 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     whoever was `elected` lacked them; `acts` are the indices at which the blamed faults began, the
     one that made the loss certain last. `ops` are operations that prove it, a loss's sends, and
     `values` the messages that these sent.
-    `symptoms` counts its anomalies by claim and name; `claims` are those that it breaks, or, where
+    `symptoms` counts its anomalies by claim and name, `at_least` names those of which more may be
+    its, as not all were told; `claims` are those that it breaks, or, where
     it is not `broken`, that are not promised. Times are ns of the history, of the first and last
     message.
     """
@@ -77,6 +78,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...] = ()
     broken: bool = False
     symptoms: dict[str, int] = {}
+    at_least: tuple[str, ...] = ()
     set: str = ""
     node: str = ""
     epoch: int | None = None
@@ -87,6 +89,14 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[Any, ...] = ()
     first_ns: int = -1
     last_ns: int = -1
+
+    @property
+    def seen_as(self) -> tuple[tuple[str, str], ...]:
+        """Its symptoms, each with how many, in words."""
+        return tuple(
+            (name, f"at least {n:,}" if name in self.at_least else f"{n:,}")
+            for name, n in self.symptoms.items()
+        )
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -190,6 +190,7 @@ def findings(verdicts: Sequence[Verdict], claims: Mapping[str, str]) -> tuple[Ha
         msgspec.structs.replace(
             harm,
             symptoms=_whole(harm.symptoms, symptoms[n], totals, alone=len(harms) == 1),
+            at_least=_partly(symptoms[n], symptoms, totals) if len(harms) > 1 else (),
             broken=any(claims.get(c) == "broken" for c in stories[n]),
             claims=tuple(dict.fromkeys(stories[n])),
         )
@@ -229,6 +230,17 @@ def _whole(
         s: max(n, totals.get(s.partition(" ")[2], 0)) if alone else n for s, n in told.items() if n
     }
     return dict(sorted({**counted, **more}.items()))
+
+
+def _partly(
+    mine: Counter[str], every: Sequence[Counter[str]], totals: Mapping[str, int]
+) -> tuple[str, ...]:
+    """The symptoms of which others exist that nobody told of."""
+    return tuple(
+        name
+        for name, n in mine.items()
+        if n and sum(of[name] for of in every) < totals.get(name.partition(" ")[2], 0)
+    )
 
 
 def _others(

@@ -177,7 +177,7 @@ def show_findings(results: Results) -> None:
         measured = "" if harm.broken else " (measured; not promised)"
         click.echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
         click.echo(_indented(harm.story))
-        symptoms = ", ".join(f"{n:,} {name}" for name, n in harm.symptoms.items())
+        symptoms = ", ".join(f"{n} {name}" for name, n in harm.seen_as)
         click.echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
 
 

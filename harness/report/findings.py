@@ -176,9 +176,9 @@ def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
 def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html:
     word, colour = ("broken", "invalid") if harm.broken else ("not promised", "neutral")
     symptoms = []
-    for name, count in harm.symptoms.items():
+    for name, count in harm.seen_as:
         claim, _, anomaly = name.partition(" ")
-        told = f"{count:,} {anomaly} ({claim})"
+        told = f"{count} {anomaly} ({claim})"
         at = first.get((claim, anomaly))
         symptoms.append(told if at is None else el("a", told, href=f"#anomaly-{at}"))
     cells = [part for symptom in symptoms for part in (" · ", symptom)][1:]
