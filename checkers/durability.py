@@ -21,7 +21,7 @@ import msgspec
 from checkers.api import Context, Verdict
 from checkers.claims import unmade
 from checkers.excuses import WHATEVER, Excuses
-from checkers.harms import losses
+from checkers.harms import located, losses
 from checkers.keyed import Event, check_keyed
 from checkers.log import (
     MESSAGES,
@@ -136,6 +136,7 @@ class Durability:
         return {key: proven for key, v in results.items() if v.unproven & proven}
 
     def evidence(self, results: Mapping[int, KeyVerdict]) -> Iterator[int]:
+        yield from located(at for v in results.values() for at in v.lost)
         for finding in _told(results):
             yield from finding.ops
             yield from (finding.detail[k] for k in ("writer",) if finding.detail.get(k) is not None)

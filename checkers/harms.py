@@ -19,6 +19,7 @@ from histories.history import History
 from histories.op import HistoryError, Op
 
 SENT = 3  # elements of what a send says of a message: what, key, value
+LOCATED_MAX = 10_000  # lost messages whose sends are looked at; of the others nobody is blamed
 OPS_MAX = 2_000  # indices that a harm keeps, to know its symptoms by
 # What a loss looks like from elsewhere.
 SYMPTOMS = frozenset(
@@ -37,8 +38,7 @@ def losses(history: History, writers: Mapping[int, Sequence[str]]) -> tuple[Harm
     """The harms that lost acknowledged messages, the greatest first.
 
     Args:
-        history: whole, or with the operations that anomalies cite; what it lacks is counted in a
-            harm of which nobody knows who did it.
+        history: whole, or with the operations that are `located`.
         writers: indices of the sends whose messages are lost, and by what anomalies of the
             operations that shows, as ``S6 lost-write``.
     """
@@ -50,8 +50,11 @@ def losses(history: History, writers: Mapping[int, Sequence[str]]) -> tuple[Harm
         known = None
     groups: dict[Group, list[int]] = {}
     blames: dict[Group, Blame] = {}
+    looked_at = frozenset(located(writers))
     for at in sorted(writers):
-        blame = None if known is None else _blame(history, known, at)
+        blame = None
+        if known is not None and at in looked_at:
+            blame = _blame(history, known, at)
         key: Group = ("", "", None, None, ())
         if blame is not None:
             fatal = None if blame.fatal is None else blame.fatal.epoch
@@ -66,6 +69,11 @@ def losses(history: History, writers: Mapping[int, Sequence[str]]) -> tuple[Harm
         shown = Counter(name for at in lost for name in writers[at])
         harms.append(msgspec.structs.replace(harm, symptoms=dict(sorted(shown.items()))))
     return tuple(sorted(harms, key=lambda h: (-h.lost, h.ops)))
+
+
+def located(writers: Iterable[int]) -> list[int]:
+    """The sends of lost messages that are looked at: the first ones."""
+    return sorted(writers)[:LOCATED_MAX]
 
 
 def _blame(history: History, known: Chronicle, at: int) -> Blame | None:
@@ -89,7 +97,8 @@ def _harm(
 ) -> Harm:
     name, node, epoch, fatal, acts = key
     count = len(lost)
-    ends = [op for at in (lost[0], lost[-1]) if (op := _found(history, at)) is not None]
+    looked_at = lost if blame is not None else []
+    ends = [op for at in (*looked_at[:1], *looked_at[-1:]) if (op := _found(history, at))]
     first, last = (ends[0].time, ends[-1].time) if ends else (-1, -1)
     return Harm(
         kind="loss",
@@ -97,7 +106,7 @@ def _harm(
               + (f" by {node or 'a broker'}" if name else ""),
         story=_story(teller, ends, count, name, blame),
         set=name, node=node, epoch=epoch, elected=fatal, lost=count, acts=acts,
-        ops=tuple(lost[:OPS_MAX]), values=_values(history, lost[:OPS_MAX]),
+        ops=tuple(lost[:OPS_MAX]), values=_values(history, looked_at[:OPS_MAX]),
         first_ns=first, last_ns=last,
     )  # fmt: skip
 
