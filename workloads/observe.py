@@ -6,7 +6,7 @@ more, and read each replica's log from its disk. Operations: `histories.observed
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -46,6 +46,8 @@ QUESTIONS = {
     Role.BROKER: OBSERVE_REPLICA,
     Role.NAMESRV: OBSERVE_ROUTE,
 }
+AGAIN_SHORTER = 4
+Condition = Callable[[], Awaitable[bool]]
 Key = tuple[str, str, int]  # topic, broker set, queue id
 
 
@@ -135,6 +137,25 @@ class Logs(msgspec.Struct, frozen=True):
         return Logs(self.nodes[1:])
 
 
+class Patience:
+    """How long replicas are waited for: what did not become level in time once is not waited for as
+    long again.
+
+    Args:
+        level_s: the first time.
+    """
+
+    def __init__(self, level_s: float) -> None:
+        self._level_s = level_s
+
+    async def __call__(self, condition: Condition) -> bool:
+        """Wait for a condition; whether it came true."""
+        level = await until(condition, self._level_s)
+        if not level:
+            self._level_s /= AGAIN_SHORTER
+        return level
+
+
 class Eyes:
     """One observer, as a client."""
 
@@ -146,10 +167,10 @@ class Eyes:
         keys: Sequence[Key],
         topics: Sequence[str],
         decode: Callable[[int, bytes], Any],
-        level_s: float,
+        level: "Patience",
     ) -> None:
         self._topics = topics
-        self._level_s = level_s
+        self._level = level
         self._cluster = cluster
         self._observer = observer
         self._logs = logs  # of the nodes read so far, shared by all observers
@@ -163,7 +184,7 @@ class Eyes:
 
     async def invoke(self, op: Op) -> Outcome:
         if op.f == AWAIT_LEVEL:
-            return Ok({"level": await until(self._cluster.level, self._level_s)})
+            return Ok({"level": await self._level(self._cluster.level)})
         node = op.value["node"]
         address = self._cluster.address(node)
         told: ControllerView | ReplicaView | RouteView | Fail
@@ -235,10 +256,11 @@ def observe_workload(
     controllers = tuple(q for q in asked if q[0] == OBSERVE_CONTROLLER)
     brokers = tuple(n.name for n in cluster.by_role(Role.BROKER) if not n.spare)
     logs: dict[str, list[ReplicaLog]] = {}
+    level = Patience(level_s)
 
     def client(thread: int) -> Client:
         observer = Observer(cluster.observer_dial, group)
-        return Eyes(cluster, observer, logs, keys, topics, decode, level_s)
+        return Eyes(cluster, observer, logs, keys, topics, decode, level)
 
     return Workload(
         name="observe",
