@@ -126,6 +126,11 @@ DECISIONS: dict[str, Decision] = {
         "Where nobody writes RocketMQ takes a member for caught up, against design.md, hence the "
         "20 s more. Judged with all-ack only: elsewhere no acknowledgement waits for the member.",
     ),
+    "S16": Decision(
+        f"{OURS}: what no setting of RocketMQ speaks of, as it is no matter of replication",
+        "Seen broken once in 5.5.0: a broker that was restarted and elected again gave an offset "
+        "away a second time, and the acknowledged message at it cannot be read. #7689 is alike.",
+    ),
     "N1": Decision(
         f"{CODE}: no document describes the table",
         "A name server answers 0 to a registration that it ignores; the table is judged, not the "

@@ -55,8 +55,8 @@ class _Replicas(Body):
 class _SyncStateData(Body):
     """Answer to 1006, of whichever release: 5.0.0 has a table of another name."""
 
-    replicas_info_table: dict[str, _Replicas] = {}
     in_sync_state_table: dict[str, InSyncStateSet] = {}
+    replicas_info_table: dict[str, _Replicas] = {}
 
 
 class Observer:
