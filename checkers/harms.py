@@ -148,6 +148,7 @@ def _story(
             text += f"what a deposed master takes is cut off when it follows {whom}. "
         else:
             again = "again, " if whom == blame.node else ""
+            again += "meanwhile, " if ends[-1].index > fatal.high else ""
             text += f"{whom} was elected {again}in epoch {fatal.epoch}{seen}, with a log that "
             text += f"ends before {them}. "
     elif blame.acts:
