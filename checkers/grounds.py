@@ -86,9 +86,11 @@ class Standing:
         self._cut = cut
 
     def missing(self, kinds: Iterable[str]) -> list[Missing]:
-        """What a claim that rests on these kinds lacks."""
-        lacks = [self._of_kind[kind] for kind in kinds if kind in self._of_kind]
-        return lacks if self._cut is None else [self._cut, *lacks]
+        """What a claim that rests on these kinds lacks. Of a history that was cut short one reason
+        is enough: what comes last is missing."""
+        if self._cut is not None:
+            return [self._cut]
+        return [self._of_kind[kind] for kind in kinds if kind in self._of_kind]
 
 
 class Reign(NamedTuple):
