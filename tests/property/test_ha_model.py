@@ -129,7 +129,7 @@ MUTANTS: dict[str, tuple[object, str, object, bool]] = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_the_model_catches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """House style 9: who never fails proves nothing."""
+    """Who never fails proves nothing."""
     where, what, wrong, power = MUTANTS[name]
     monkeypatch.setattr(where, what, wrong)
     for seed in range(150):

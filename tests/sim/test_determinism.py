@@ -1,4 +1,4 @@
-"""House style 3: equal seed, commit and options give equal bytes of history and equal steps.
+"""Equal seed, commit and options give equal bytes of history and equal steps.
 
 Each way to run a seed that could make a difference gets a process of its own: other hash seeds,
 other memory, runs before it, tasks before it, a run beside it. Nothing that is compared was written

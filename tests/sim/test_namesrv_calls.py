@@ -302,7 +302,7 @@ def test_kv_settings_that_cannot_be_stored_change_nothing(cluster: Cluster) -> N
 
 
 def test_the_number_of_kv_settings_is_bounded(cluster: Cluster) -> None:
-    """House style 9: a new one is refused; a known one may change."""
+    """A new one is refused; a known one may change."""
     many = {"configTable": {"n": {str(i): "" for i in range(ENTRIES_MAX)}}}
     cluster.machines["namesrv"].disk.files[KV] = bytearray(msgspec.json.encode(many))
     cluster.up("namesrv", "namesrv", CONF)

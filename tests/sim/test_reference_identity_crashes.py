@@ -211,7 +211,7 @@ def test_only_2014_drops_a_claim(cluster: Cluster) -> None:
 def test_a_broker_lives_through_a_controller_that_talks_nonsense(
     cluster: Cluster, answer: dict[str, str]
 ) -> None:
-    """House style 1.4: a peer can never make a node raise; nothing is claimed meanwhile."""
+    """A peer can never make a node raise; nothing is claimed meanwhile."""
     cluster.up("controller", "controller", CONTROLLER_CONF)
     wrong = [3]
 

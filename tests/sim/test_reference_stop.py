@@ -27,7 +27,7 @@ def load(cluster: Cluster, address: str, code: int, count: int = 400) -> None:
 
 @pytest.mark.parametrize("delay_us", [0, 130, 270, 410, 733, 1009])
 def test_a_stop_under_load_is_clean(cluster: Cluster, delay_us: int) -> None:
-    """House style: a failure in a callback would end a real node with exit code 1."""
+    """A failure in a callback would end a real node with exit code 1."""
     controller = cluster.up("controller", "controller", CONTROLLER_CONF)
     broker = cluster.up("b1", "broker", JOINED)
     cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)

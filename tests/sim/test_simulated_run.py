@@ -41,7 +41,7 @@ def simulate_apart(folder: Path, *, seed: int, seconds: int, hash_seed: str) -> 
 
 
 def test_sixty_virtual_seconds_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
-    """House style 3: a seed runs twice in two processes, and as a late run of a busy one."""
+    """A seed runs twice in two processes, and as a late run of a busy one."""
     first = simulate_apart(tmp_path / "a", seed=7, seconds=60, hash_seed="0")
     second = simulate_apart(tmp_path / "b", seed=7, seconds=60, hash_seed="4242")
     simulate(tmp_path / "c", seed=1, seconds=2)

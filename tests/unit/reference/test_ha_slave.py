@@ -240,7 +240,7 @@ def test_time() -> None:
 
 
 def test_stale_events_are_ignored() -> None:
-    """House style 1.4: what a former connection brings, or a sync begun before a cut."""
+    """What a former connection brings, or a sync begun before a cut."""
     slave = copying(10, entries((1, 0)), durable=True)
     assert left(slave.step(0, core.Lost(connection=1, why="reset"))) == "reset"
     assert [type(e) for e in got(slave, frame(10, b"x"))] == [core.Trace]

@@ -75,7 +75,6 @@ def test_a_release_spares_what_was_renewed_since() -> None:
 
 
 def test_expired_leases_are_forgotten_and_their_number_is_bounded() -> None:
-    """House style 9."""
     table = LockTable(LEASE)
     many = [MessageQueue(broker_name="b", queue_id=i, topic="X") for i in range(LEASES_MAX)]
     assert len(table.lock(0, "g", "A", many)) == LEASES_MAX

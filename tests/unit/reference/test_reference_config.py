@@ -112,7 +112,7 @@ def test_every_own_key_has_a_java_name(kind: Any) -> None:
 
 
 def test_an_unknown_key_is_refused_with_the_nearest_names() -> None:
-    """House style 11: unknown keys are errors."""
+    """Unknown keys are errors."""
     why = refusal(BrokerConfig, "# comment\n\nbrokerNme=b1\n")
     assert why.startswith("node.conf:3: unknown key brokerNme; did you mean brokerName")
     assert refusal(NamesrvConfig, "zzzzqqqq=1") == "node.conf:1: unknown key zzzzqqqq"

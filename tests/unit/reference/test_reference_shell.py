@@ -23,7 +23,7 @@ from reference.wire.frame import Frame
     ],
 )
 def test_a_broken_invariant_is_found_inside_task_groups(error: Exception, ours: bool) -> None:
-    """House style 7: our bug dies with the whole story, everything else with one line."""
+    """Our bug dies with the whole story, everything else with one line."""
     assert is_our_bug(error) is ours
     assert "\n" not in describe(error)
 
