@@ -32,7 +32,6 @@ from harness.cli_stored import explained
 from harness.cli_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
-    PROFILES,
     Alias,
     Commands,
     Duration,
@@ -49,7 +48,7 @@ from harness.environments import disk_remains, docker_remains
 from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
 from harness.faults import fault_names
 from harness.judging import every_checker
-from harness.options import THEN, TOGETHER, Options
+from harness.options import PROFILES, THEN, TOGETHER, Options
 from harness.schedule.items import ScheduleError
 from harness.show import described, show
 from harness.shrink import NotRepeated

@@ -10,8 +10,9 @@ import click
 
 from checkers import runner
 from harness.cli_stored import explained
-from harness.cli_types import EXPLAIN_OPTION, PROFILES, Alias, Duration, Name, Percent, Target
+from harness.cli_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
 from harness.mutant_campaign import WANTED, MutantCampaign, table
+from harness.options import PROFILES
 from harness.replay import Rate, options_for, repeat, script_of, signatures
 from harness.runs import Judged
 from harness.schedule.draw import draw

@@ -7,7 +7,8 @@ from msgspec import convert
 
 from harness.cli_scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli_schedule import STORE
-from harness.cli_types import PROFILES, Alias
+from harness.cli_types import Alias
+from harness.options import PROFILES
 from harness.scorecard import Scorecard
 from harness.scorecard_page import markdown, page
 from harness.targets.api import Profile

@@ -1,6 +1,5 @@
 """Kinds of values on the command line, and how a wrong one is answered."""
 
-import difflib
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from checkers.summary import FAIL_ON
+from harness.nearest import nearest
 from harness.targets.rocketmq.releases import REFERENCE, parse
 
 DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
@@ -18,11 +18,6 @@ _SETTING = re.compile(
     r"((?:namesrv|controller|broker|[nc]\d+|b\d+-\d+):[A-Za-z][A-Za-z0-9._]*)=(.*)"
 )
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
-
-PROFILES = {
-    "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
-    "unclean": "P-UNCLEAN",
-}  # fmt: skip
 
 
 class Duration(click.ParamType[int]):
@@ -176,12 +171,6 @@ class Commands(click.Group):
             hint = nearest(args[0], self.commands)
             ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
         return super().resolve_command(ctx, args)
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The names that a wrong one may have meant, as the rest of a sentence."""
-    close = difflib.get_close_matches(str(word), list(known), n=2, cutoff=0.5)
-    return f", did you mean {' or '.join(close)}?" if close else ""
 
 
 FAIL_ON_OPTION = click.option(

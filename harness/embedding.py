@@ -13,7 +13,7 @@ import msgspec
 
 from checkers.summary import FAIL_ON
 from harness import cli, runs
-from harness.cli_types import nearest
+from harness.nearest import nearest
 from harness.options import Options
 from harness.runs import Judged
 from harness.worlds import Around

@@ -24,6 +24,11 @@ LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 MOVERS = 2  # of the workload offsets
 THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
 SPARES = 2  # brokers that the registration workload owns
+# Profiles by what the command line calls them.
+PROFILES: dict[str, Profile] = {
+    "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
+    "unclean": "P-UNCLEAN",
+}  # fmt: skip
 TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
 # The claims that a run is there for: of all runs, and of those of each workload.
 PURPOSE: dict[str, tuple[str, ...]] = {

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from harness.cli_types import nearest
 from harness.composition import MAKERS as WORKLOADS
+from harness.nearest import nearest
 from harness.options import Options
 from harness.runs import Judged, options_of, run_test
 from harness.schedule.items import SCHEDULE, Call, Load, Schedule, ScheduleError, ns, read

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from checkers.claims import CLAIMS
-from harness.cli_types import PROFILES
+from harness.options import PROFILES
 from harness.report.markup import Child, Html, el, join
 from harness.report.page import policy
 from harness.scorecard import (
