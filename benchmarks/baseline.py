@@ -15,11 +15,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness import source, workers
-from harness.replay import options_for
-from harness.schedule.items import Schedule, encode, read
-from harness.schedule.smaller import with_options
-from harness.simulate import drawn, simulated
+from harness.experiments import worker_pool
+from harness.experiments.simulate import drawn, simulated
+from harness.run import provenance
+from harness.run.replay import options_for
+from harness.schedule.format import Schedule, encode, read
+from harness.schedule.reductions import with_options
 from reference import mutants
 
 ROOT = Path(__file__).parents[1]
@@ -63,7 +64,7 @@ def digests(name: str) -> tuple[str, Digests]:
     """Run one in the simulator; a function by name, so that another process can.
 
     Raises:
-        Exception: there was no run, as `harness.simulate.simulated`.
+        Exception: there was no run, as `harness.experiments.simulate.simulated`.
     """
     script = script_of(name)
     run = simulated(script, options_for(script, "simulated"))
@@ -99,10 +100,10 @@ def differences(before: Baseline, now: dict[str, Digests]) -> Iterator[str]:
 @click.option("--jobs", default=2, show_default=True, help="worker processes")
 def main(write: bool, seeds: int, jobs: int) -> None:
     """Compare, or write."""
-    with workers.processes(jobs) as pool:
+    with worker_pool.processes(jobs) as pool:
         now = dict(pool.map(digests, names(seeds)))
     if write:
-        made = Baseline(commit=source.identity()["commit"], runs=now)
+        made = Baseline(commit=provenance.identity()["commit"], runs=now)
         FILE.write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
         click.echo(f"{len(now)} runs written")
         return

@@ -24,8 +24,8 @@ import msgspec
 
 from benchmarks.replication import Measured, Watched, WatchedTarget, run
 from benchmarks.simulation import best, real
-from harness.environments.api import EnvironmentUnavailable
-from harness.targets.api import Node, Settings
+from harness.contracts.environment import EnvironmentUnavailable
+from harness.contracts.target import Node, Settings
 from harness.targets.rocketmq.releases import Version, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 

@@ -33,8 +33,8 @@ from benchmarks.recording import Recorded, record, small
 from checkers.api import Ruling, Status
 from checkers.claims import CLAIMS
 from checkers.runner import Results
-from harness import workers
-from harness.options import Options
+from harness.experiments import worker_pool
+from harness.schedule.options import Options
 from histories.grounds import (
     BROKER,
     CONTROLLER,
@@ -311,7 +311,7 @@ def main(answers: int, later: int, processes: int) -> None:
     begun, wrong = time.monotonic(), 0
     columns = ("verdict", "lines", "cuts", "grounds", "answers", "mixes", "violations")
     click.echo(f"{'history':10}" + "".join(f"{c:>11}" for c in columns))
-    with workers.processes(processes) as pool:
+    with worker_pool.processes(processes) as pool:
         for t in pool.map(partial(attempt, answers=answers, later=later), HISTORIES):
             row = (t.valid, t.lines, t.cuts, t.grounds, t.answers, t.mixes, len(t.wrong))
             click.echo(f"{t.name:10}" + "".join(f"{c!s:>11}" for c in row))

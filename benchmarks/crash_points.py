@@ -1,9 +1,9 @@
 """Every crash point of every flow: is the cluster whole again after each?
 
 Run as ``python -m benchmarks.crash_points``, or with ``--flow truncation`` for one. A flow is run
-once to number what its victim does (`harness.simulation.crash_flows`); then once for each crash.
-Prints, for each flow, its points and crashes and what came of them; for each that left something
-broken, what, and the command that repeats it. Exit code: 1 if any did, else 0.
+once to number what its victim does (`harness.experiments.crash_points.flows`); then once for each
+crash. Prints, for each flow, its points and crashes and what came of them; for each that left
+something broken, what, and the command that repeats it. Exit code: 1 if any did, else 0.
 """
 
 import sys
@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from harness import workers
-from harness.simulation.crash_flows import FLOWS, Outcome, perform, record
+from harness.experiments import worker_pool
+from harness.experiments.crash_points.flows import FLOWS, Outcome, perform, record
 from harness.simulation.crash_points import Crash, crashes
 
 CHUNK = 16  # crashes that a process takes at a time
@@ -32,7 +32,7 @@ def outcomes(name: str, chosen: Iterable[Crash], *, processes: int) -> Iterator[
     if processes == 1:
         yield from map(perform_one, tasks)
         return
-    with workers.processes(processes) as pool:
+    with worker_pool.processes(processes) as pool:
         yield from pool.map(perform_one, tasks, chunksize=CHUNK)
 
 

@@ -3,9 +3,9 @@
 Run as ``python -m benchmarks.culprits``: for every mutant that breaks a claim of durability, of
 logs or of epochs, its directed schedule and one drawn seed, the first of those tried that shows it.
 What the history blames is compared with the smallest set of acts that still shows the finding,
-found without looking at the blame (`harness.explain`). Equal means the same acts: to blame more
-than is needed is not equal. Prints a line a case and a table; exit code 1 if fewer than nine in ten
-are equal.
+found without looking at the blame (`harness.experiments.explain`). Equal means the same acts: to
+blame more than is needed is not equal. Prints a line a case and a table; exit code 1 if fewer than
+nine in ten are equal.
 """
 
 import sys
@@ -17,11 +17,11 @@ import click
 import msgspec
 
 from checkers.claims import CLAIMS
-from harness.explain import explain
-from harness.replay import options_for
-from harness.schedule.items import Schedule, read
-from harness.schedule.smaller import with_options
-from harness.simulate import drawn, simulated
+from harness.experiments.explain import explain
+from harness.experiments.simulate import drawn, simulated
+from harness.run.replay import options_for
+from harness.schedule.format import Schedule, read
+from harness.schedule.reductions import with_options
 from reference import mutants
 
 FOLDER = Path(__file__).parents[1] / "harness" / "schedule" / "directed"

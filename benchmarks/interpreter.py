@@ -16,8 +16,8 @@ from random import Random
 import msgspec
 
 from harness import generators as gen
-from harness.client.outcome import Ok, Outcome
-from harness.interpreter import Recorder, run
+from harness.contracts.outcome import Ok, Outcome
+from harness.run.interpreter import Recorder, run
 from histories.jsonl import JournalWriter
 from histories.op import Op
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkers.runner import Results
-from harness.judging import judge
-from harness.options import Options
-from harness.runs import config_of
-from harness.simulate import Silent
-from harness.worlds import Around, run_in_world
+from harness.experiments.simulate import Silent
+from harness.run.execute import Around, run_in_world
+from harness.run.judging import judge
+from harness.run.stored_run import config_of
+from harness.schedule.options import Options
 from histories.history import History
 from histories.store import Run, open_run
 
@@ -42,7 +42,7 @@ def record(options: Options) -> Recorded:
     """Perform a run in the simulator.
 
     Raises:
-        Exception: there was no run, as `harness.lifecycle.perform`.
+        Exception: there was no run, as `harness.run.lifecycle.perform`.
     """
     folder = Path(tempfile.mkdtemp(prefix="maxq-short-"))
     try:

@@ -27,10 +27,10 @@ from typing import Protocol
 import msgspec
 
 from benchmarks.simulation import best, real
-from harness.deployment import Deployment
-from harness.environments.api import Role
+from harness.cluster.deployment import Deployment
+from harness.contracts.environment import Role
+from harness.contracts.target import Node, Settings, Target, Topology
 from harness.environments.local import LocalEnvironment
-from harness.targets.api import Node, Settings, Target, Topology
 from harness.targets.reference import ReferenceTarget
 from reference import rpc
 from reference.wire import property as props

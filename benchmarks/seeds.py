@@ -17,12 +17,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness import workers
-from harness.cli_types import Duration
-from harness.faults import fault_names
-from harness.options import Options
+from harness.cli.param_types import Duration
+from harness.experiments import worker_pool
 from harness.replicas import differences
-from harness.runs import run_test
+from harness.run.fault_selection import fault_names
+from harness.run.stored_run import run_test
+from harness.schedule.options import Options
 
 SETUP = {"workload": ("queue",), "broker_sets": 1, "replicas": 3, "controllers": 3}
 # Enough that most losses of power find messages on their way: half of these are sends.
@@ -98,7 +98,7 @@ def campaign(
     if processes == 1:
         yield from map(run_seed, runs)
         return
-    with workers.processes(processes) as pool:
+    with worker_pool.processes(processes) as pool:
         yield from pool.map(run_seed, runs)
 
 

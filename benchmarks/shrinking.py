@@ -14,12 +14,12 @@ from statistics import median
 
 import click
 
-from harness.mutant_campaign import catches
-from harness.replay import options_for
-from harness.schedule.items import Schedule
-from harness.schedule.smaller import with_options
-from harness.shrink import NotRepeated, Shrunk, shrunk
-from harness.simulate import drawn, run_seed
+from harness.experiments.mutants import catches
+from harness.experiments.shrink import NotRepeated, Shrunk, shrunk
+from harness.experiments.simulate import drawn, run_seed
+from harness.run.replay import options_for
+from harness.schedule.format import Schedule
+from harness.schedule.reductions import with_options
 from reference import mutants
 
 # One or two of each family, each caught by a checker of histories, and within few seeds.

@@ -23,10 +23,10 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.options import Options
+from harness.run.execute import Around, run_in_world
+from harness.schedule.options import Options
 from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
-from harness.worlds import Around, run_in_world
 from histories.op import Op
 from histories.store import JOURNAL, RunStore
 from reference import rpc

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from checkers.api import Anomaly
-from harness.options import Options
-from harness.runs import Judged, run_test
+from harness.run.stored_run import Judged, run_test
+from harness.schedule.options import Options
 from reference import mutants
 
 SEEDS = (1, 2)

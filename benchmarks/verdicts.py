@@ -23,10 +23,10 @@ from benchmarks.recording import record, small
 from checkers.api import Status
 from checkers.durability import CLAIMS as OF_LOG
 from checkers.runner import Results
-from harness import workers
-from harness.inquiry import SetupFailed
-from harness.options import TOGETHER, Options
-from harness.targets.api import Profile
+from harness.cluster.queries import SetupFailed
+from harness.contracts.target import Profile
+from harness.experiments import worker_pool
+from harness.schedule.options import TOGETHER, Options
 from reference import mutants
 
 SECONDS = 10
@@ -118,7 +118,7 @@ def main(seeds: int, processes: int) -> None:
     begun, runs = time.monotonic(), every(range(1, seeds + 1))
     verdicts, found = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     wrong = 0
-    with workers.processes(processes) as pool:
+    with worker_pool.processes(processes) as pool:
         for number, said in enumerate(pool.map(say, runs), 1):
             if not number % PROGRESS:
                 minutes = (time.monotonic() - begun) / 60

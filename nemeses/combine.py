@@ -8,8 +8,8 @@ is killed under a cut is started when the cut is healed. Times are ns.
 
 from random import Random
 
-from harness.client.outcome import Client, Fail, Outcome
-from harness.cluster import FaultPackage
+from harness.contracts.cluster import FaultPackage
+from harness.contracts.outcome import Client, Fail, Outcome
 from harness.generators import lift
 from histories.op import Op
 from nemeses.fault import QUIET_NS, Ask, Fault, pace

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from harness.client.outcome import Client
-from harness.cluster import FaultPackage
-from harness.environments.api import Capability
-from harness.generator import PENDING, Context, Generator, Sleep, Step
+from harness.contracts.cluster import FaultPackage
+from harness.contracts.environment import Capability
+from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
+from harness.contracts.outcome import Client
 from harness.generators import lift, once
 from histories.op import NEMESIS, Op
 

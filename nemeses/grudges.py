@@ -7,7 +7,7 @@ names both. Shapes and names follow Jepsen's (jepsen/src/jepsen/nemesis.clj).
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from harness.cluster import Grudge
+from harness.contracts.cluster import Grudge
 
 
 def apart(*groups: Iterable[str]) -> Grudge:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.generators import EMPTY
 from harness.generators.flow import replaced, soonest, updated
 from harness.generators.lift import Source, lift

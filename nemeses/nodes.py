@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
-from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, Part, Proof
+from harness.contracts.cluster import ClusterView, Part, Proof
+from harness.contracts.outcome import Fail, Ok, Outcome
 from histories.op import Op
 from nemeses.bag import Bag
 

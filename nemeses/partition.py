@@ -19,10 +19,10 @@ The value of a completion maps each destination to ``{"holds", "from": {source: 
 from collections.abc import Mapping, Sequence
 from random import Random
 
-from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, Grudge, Part, Proof
-from harness.environments.api import CLIENT, Capability, Role
-from harness.targets.api import Node
+from harness.contracts.cluster import ClusterView, Grudge, Part, Proof
+from harness.contracts.environment import CLIENT, Capability, Role
+from harness.contracts.outcome import Fail, Ok, Outcome
+from harness.contracts.target import Node
 from histories.op import Op
 from nemeses.bag import Bag
 from nemeses.fault import Fault

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.cluster import ClusterView, Part
-from harness.environments.api import Capability
+from harness.contracts.cluster import ClusterView, Part
+from harness.contracts.environment import Capability
 from nemeses.fault import Fault
 from nemeses.nodes import ALL, ONE, Choice, NodeNemesis, start_dead
 from nemeses.palette import band

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from random import Random
 
-from harness.client.outcome import Ok, Outcome
-from harness.cluster import ClusterView, Part
-from harness.environments.api import Capability
+from harness.contracts.cluster import ClusterView, Part
+from harness.contracts.environment import Capability
+from harness.contracts.outcome import Ok, Outcome
 from histories.op import Op
 from nemeses.bag import Bag
 from nemeses.fault import Ask, Fault

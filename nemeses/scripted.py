@@ -1,6 +1,6 @@
 """The nemesis of a schedule: does each act as it is written, to whom it concerns at that moment.
 
-An act's operation has its id as value, and `who` and `args` beside it (`harness.schedule.items`);
+An act's operation has its id as value, and `who` and `args` beside it (`harness.schedule.format`);
 its completion maps each node to what was done there, with the proof, as every fault's. Names of
 acts are those of the other faults; what each takes in `args`:
 
@@ -42,10 +42,10 @@ from typing import Any, get_args
 
 import msgspec
 
-from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView, Grudge, Part, Proof
-from harness.environments.api import CLIENT, Capability, Role
-from harness.schedule.items import EVERYBODY, Act, Who
+from harness.contracts.cluster import ClusterView, Grudge, Part, Proof
+from harness.contracts.environment import CLIENT, Capability, Role
+from harness.contracts.outcome import Fail, Ok, Outcome
+from harness.schedule.format import EVERYBODY, Act, Who
 from histories.op import Op
 from nemeses.nodes import INSTEAD, restart, told
 

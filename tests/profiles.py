@@ -3,7 +3,7 @@
 from typing import Any
 
 from checkers.api import Context
-from harness.targets.api import Profile, Settings, Topology
+from harness.contracts.target import Profile, Settings, Topology
 from harness.targets.reference import effective
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 from checkers.api import Anomaly, Ruling, Verdict
 from checkers.runner import Results
-from harness.options import Options
 from harness.report.evidence import Evidence
+from harness.schedule.options import Options
 from histories.history import Breach, History
 from histories.op import NEMESIS, Op
 

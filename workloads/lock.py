@@ -21,11 +21,11 @@ from random import Random
 import msgspec
 
 from harness.client.locks import LockSession
-from harness.client.outcome import Client, Ok, Outcome
 from harness.client.session import QueueName
-from harness.cluster import ClusterView, Workload
-from harness.environments.api import Role
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.environment import Role
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Ok, Outcome
 from harness.generators import each_thread, reserve, time_limit
 from histories.observed import ACQUIRE, RELEASE, RENEW
 from histories.op import Op, Process

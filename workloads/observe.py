@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-from harness.client.classify import error_told
 from harness.client.observer import Observer
-from harness.client.outcome import Client, Fail, Ok, Outcome
-from harness.cluster import ClusterView, Workload
-from harness.environments.api import Role
-from harness.generator import PENDING, Context, Generator, Step
+from harness.client.probes import until
+from harness.client.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
+from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.environment import Role
+from harness.contracts.error_classes import error_told
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.generators import concat, delay, limit, once, synchronize
-from harness.probes import until
-from harness.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
 from histories.observed import (
     AWAIT_LEVEL,
     OBSERVE_CONTROLLER,

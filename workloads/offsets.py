@@ -18,12 +18,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.client.outcome import Client, Ok, Outcome
-from harness.client.places import PlaceSession
+from harness.client.consumer_offsets import PlaceSession
 from harness.client.session import QueueName, RouteBook
-from harness.cluster import ClusterView, Workload
-from harness.environments.api import Role
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.environment import Role
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Ok, Outcome
 from harness.generators import each_thread, reserve, time_limit
 from histories.observed import COMMIT_PLACE, FETCH_PLACE, FINAL
 from histories.op import Op

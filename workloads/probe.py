@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.client.session import QueueName, RouteBook, Session
-from harness.cluster import ClusterView, Workload
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.generators import EMPTY, reserve, time_limit
 from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
 from histories.op import Op

@@ -22,10 +22,10 @@ from typing import Any
 
 import msgspec
 
-from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.client.session import QueueName, RouteBook, Session
-from harness.cluster import ClusterView, Workload
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.generators import delay, each_thread, reserve, stagger, time_limit
 from histories.op import Op, Process
 from workloads import payload

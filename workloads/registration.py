@@ -13,11 +13,11 @@ import asyncio
 
 import msgspec
 
-from harness.client.applicant import Applicant
-from harness.client.outcome import Client, Fail, Info, Ok, Outcome
-from harness.cluster import ClusterView, Proof, Workload
-from harness.environments.api import Capability
-from harness.generator import PENDING, Context, Generator, Step
+from harness.client.id_applicant import Applicant
+from harness.contracts.cluster import ClusterView, Proof, Workload
+from harness.contracts.environment import Capability
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
 from harness.generators import each_thread, reserve, stagger
 from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
 from histories.op import Op, Process

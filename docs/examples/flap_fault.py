@@ -5,9 +5,9 @@ Too short to be taken for dead, long enough to break what is on its way.
 
 from random import Random
 
-from harness.client.outcome import Fail, Ok, Outcome
-from harness.cluster import ClusterView
-from harness.environments.api import Capability
+from harness.contracts.cluster import ClusterView
+from harness.contracts.environment import Capability
+from harness.contracts.outcome import Fail, Ok, Outcome
 from histories.op import Op
 from nemeses.fault import Fault
 from nemeses.grudges import isolated

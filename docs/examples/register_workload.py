@@ -7,10 +7,10 @@ import asyncio
 
 import msgspec
 
-from harness.client.classify import error_of
-from harness.client.outcome import Client, Fail, Info, Ok, Outcome
-from harness.cluster import ClusterView, Workload
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.error_classes import error_of
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
 from harness.generators import each_thread, stagger
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent, Pool

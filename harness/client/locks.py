@@ -7,9 +7,9 @@ Units: seconds. Source: RocketMQ ``RebalanceImpl.lock``, whose time-out is one s
 
 import asyncio
 
-from harness.client.classify import error_of, plain
-from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
 from harness.client.session import QueueName
+from harness.contracts.error_classes import error_of, plain
+from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool
 from reference.wire.bodies import LockRequest, LockResponse, MessageQueue

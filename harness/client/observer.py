@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from harness.client.classify import error_of, error_told
-from harness.client.outcome import Fail
+from harness.contracts.error_classes import error_of, error_told
+from harness.contracts.outcome import Fail
 from histories.observed import (
     AddressedSet,
     ControllerView,

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from harness.client.classify import classify_send, error_of, error_told, plain
-from harness.client.outcome import Fail, Info, Ok, Outcome, attempt
+from harness.contracts.error_classes import classify_send, error_of, error_told, plain
+from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool
 from reference.wire import headers

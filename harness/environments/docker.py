@@ -1,12 +1,12 @@
 """Environment docker: one container a machine, on a network that leads nowhere else.
 
-Process 1 of each container is a station (`harness.environments.container`) that calls the harness
-at a socket in a folder which both see, and ends with it. So kill, pause, cuts and changes of
-address are the same requests as in local, and none of them goes through the engine. A change of
-address in particular happens inside, by `ip addr`, under the running process: that is what DHCP
-does to a host. Disconnecting and connecting the container instead would take the device away, with
-routes and a moment of no network at all, and needs the engine in the middle of a fault. The
-engine's own idea of the address grows old; nothing here asks it.
+Process 1 of each container is a station (`harness.environments.machines.container_agent`) that
+calls the harness at a socket in a folder which both see, and ends with it. So kill, pause, cuts and
+changes of address are the same requests as in local, and none of them goes through the engine. A
+change of address in particular happens inside, by `ip addr`, under the running process: that is
+what DHCP does to a host. Disconnecting and connecting the container instead would take the device
+away, with routes and a moment of no network at all, and needs the engine in the middle of a fault.
+The engine's own idea of the address grows old; nothing here asks it.
 
 The harness has no address on that network. Clients and observers dial from a container of their
 own, which makes their sockets and hands them out, so no root and no route is needed. Files are
@@ -29,8 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from harness.environments import docker_image, docker_remains, own_disk
-from harness.environments.api import (
+from harness.contracts.environment import (
     BLOCK,
     CLIENT,
     DISK,
@@ -41,16 +40,13 @@ from harness.environments.api import (
     EnvironmentUnavailable,
     MachineSpec,
 )
-from harness.environments.docker_engine import (
-    INSTEAD,
-    ContainerSpec,
-    Engine,
-    EngineFailed,
-    connect,
-)
-from harness.environments.link import Link
-from harness.environments.machine import LinkedMachine, Place, dial_from, write_hosts
-from harness.environments.packet_filter import ruleset
+from harness.environments.disks import node_disk
+from harness.environments.engine import image as docker_image
+from harness.environments.engine import leaks
+from harness.environments.engine.client import INSTEAD, ContainerSpec, Engine, EngineFailed, connect
+from harness.environments.machines.agent_client import Link
+from harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
+from harness.environments.machines.packet_filter import ruleset
 from reference.records import some
 from reference.rpc import Dial
 
@@ -75,7 +71,7 @@ PYTHON = "python3"  # what a node's command begins with inside
 
 def lacking() -> dict[Capability, str]:
     """What `docker` could do and cannot on this machine, and why."""
-    why = own_disk.lacking()
+    why = node_disk.lacking()
     return {Capability.POWER_LOSS: why} if why else {}
 
 
@@ -122,11 +118,11 @@ class DockerEnvironment:
         self._shown = tuple(map(str, shown))
         self._say = say
         self._with_disks = disks
-        self._disks: list[own_disk.OwnDisk] = []
+        self._disks: list[node_disk.OwnDisk] = []
         self.run = f"maxq-{secrets.token_hex(4)}"
         self._socket_folder = self._folder / f".{self.run}"
         self._engine: Engine | None = None
-        self._watchdog: docker_remains.Watchdog | None = None
+        self._watchdog: leaks.Watchdog | None = None
         self._listener: socket.socket | None = None
         self._network = POOL
         self._links: dict[str, Link] = {}
@@ -157,15 +153,15 @@ class DockerEnvironment:
     async def _up(self, names: Sequence[str]) -> None:
         self._first_lost = asyncio.get_running_loop().create_future()
         engine = self._engine = await asyncio.to_thread(connect)
-        await asyncio.to_thread(docker_remains.remove_dead, engine)
+        await asyncio.to_thread(leaks.remove_dead, engine)
         image = await asyncio.to_thread(
             docker_image.ensure_image, engine, self._base_image, self._say, self._layer
         )
         self._socket_folder.mkdir(parents=True, mode=0o700)
         (self._socket_folder / "resolv.conf").write_text(RESOLVER)
-        self._watchdog = docker_remains.Watchdog(self.run)
+        self._watchdog = leaks.Watchdog(self.run)
         self._listen(len(names) + 1)
-        labels = docker_remains.this_process().labels(self.run)
+        labels = leaks.this_process().labels(self.run)
         self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
         specs = [self._spec(CLIENT, CLIENT_INDEX, image, labels)]
         specs += [self._spec(n, i * BLOCK, image, labels) for i, n in enumerate(names, start=1)]
@@ -286,7 +282,7 @@ class DockerEnvironment:
                 disk=disk,
             )
 
-    def _disk(self, name: str) -> own_disk.OwnDisk:
+    def _disk(self, name: str) -> node_disk.OwnDisk:
         """Make a machine's disk.
 
         Raises:
@@ -296,7 +292,7 @@ class DockerEnvironment:
         if not pid:
             raise OSError("this process sees those of containers not, and cannot give them disks")
         space = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
-        return own_disk.make(self._folder / name / DISK, space, self._disks)
+        return node_disk.make(self._folder / name / DISK, space, self._disks)
 
     def _place(self) -> Place:
         mapped = self._engine is not None and self._engine.rootless
@@ -344,17 +340,17 @@ class DockerEnvironment:
         if engine is None:
             return
         left = await asyncio.to_thread(self._remove, engine, watchdog)
-        await asyncio.to_thread(own_disk.close_all, self._disks)
+        await asyncio.to_thread(node_disk.close_all, self._disks)
         shutil.rmtree(self._socket_folder, ignore_errors=True)
         if left:
             self._say(f"left behind: {', '.join(left)}; `maxq clean` removes it later")
 
-    def _remove(self, engine: Engine, watchdog: docker_remains.Watchdog | None) -> list[str]:
+    def _remove(self, engine: Engine, watchdog: leaks.Watchdog | None) -> list[str]:
         left: list[str] = []
         if watchdog is not None:
             gone = False
             with contextlib.suppress(EngineFailed):
-                remains = docker_remains.remove_run(engine, self.run, patience_s=LEAVE_S)
+                remains = leaks.remove_run(engine, self.run, patience_s=LEAVE_S)
                 left = [r.name for r in remains]
                 gone = not left
             watchdog.end(nothing_left=gone and self._whole)

@@ -1,8 +1,8 @@
 """Environment local: one Linux network namespace a machine, no Docker, no root.
 
-Everything lives under one helper process (`harness.environments.helper`), which ends with the
-harness. Files are shared with the host: a machine's data are a folder of the run. Where power is to
-be lost each machine has a namespace of mounts, too, and a disk in it; that needs root.
+Everything lives under one helper process (`harness.environments.machines.netns_agent`), which ends
+with the harness. Files are shared with the host: a machine's data are a folder of the run. Where
+power is to be lost each machine has a namespace of mounts, too, and a disk in it; that needs root.
 """
 
 import asyncio
@@ -17,8 +17,7 @@ from functools import cache, partial
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from harness.environments import own_disk
-from harness.environments.api import (
+from harness.contracts.environment import (
     BLOCK,
     CLIENT,
     CLIENT_ADDRESS,
@@ -33,9 +32,10 @@ from harness.environments.api import (
     MachineSpec,
     machine_address,
 )
-from harness.environments.link import Link
-from harness.environments.machine import LinkedMachine, Place, dial_from
-from harness.environments.packet_filter import ruleset
+from harness.environments.disks import node_disk
+from harness.environments.machines.agent_client import Link
+from harness.environments.machines.machine import LinkedMachine, Place, dial_from
+from harness.environments.machines.packet_filter import ruleset
 from reference.records import some
 from reference.rpc import Dial
 
@@ -63,7 +63,12 @@ class HelperProcess:
         ours.setblocking(False)
         self._errors = os.memfd_create("errors of the helper")
         self.last_words = ""
-        program = (sys.executable, "-m", "harness.environments.helper", str(theirs.fileno()))
+        program = (
+            sys.executable,
+            "-m",
+            "harness.environments.machines.netns_agent",
+            str(theirs.fileno()),
+        )
         try:
             with theirs:
                 self.process = subprocess.Popen(
@@ -110,7 +115,7 @@ class LocalEnvironment:
     def __init__(self, folder: Path, *, disks: bool = False) -> None:
         self._folder = folder.resolve()
         self._with_disks = disks
-        self._disks: list[own_disk.OwnDisk] = []
+        self._disks: list[node_disk.OwnDisk] = []
         self._helper: HelperProcess | None = None
         self._machines: dict[str, LinkedMachine] = {}
 
@@ -149,7 +154,7 @@ class LocalEnvironment:
         disk = None
         if disks:
             _, space = await link.ask("space", name=name)
-            made = partial(own_disk.make, folder / DISK, some(space, "it sends one"), self._disks)
+            made = partial(node_disk.make, folder / DISK, some(space, "it sends one"), self._disks)
             disk = await asyncio.to_thread(made)
         return LinkedMachine(
             link, _place(), name, block=block, folder=folder, hosts=hosts, disk=disk
@@ -189,7 +194,7 @@ class LocalEnvironment:
         helper, self._helper = self._helper, None
         if helper is not None:
             await helper.end()
-        await asyncio.to_thread(own_disk.close_all, self._disks)
+        await asyncio.to_thread(node_disk.close_all, self._disks)
 
 
 def _place() -> Place:
@@ -252,7 +257,7 @@ def lacking() -> dict[Capability, str]:
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
         found[Capability.READDRESS] = f"/etc/hosts cannot be replaced ({why})"
-    why = own_disk.lacking()
+    why = node_disk.lacking()
     if why:
         found[Capability.POWER_LOSS] = why
     return found

@@ -14,7 +14,8 @@ from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, cast
 
-from harness.environments.api import (
+from harness.client.probes import met
+from harness.contracts.environment import (
     BLOCK,
     CLIENT_ADDRESS,
     OBSERVER_ADDRESS,
@@ -26,10 +27,9 @@ from harness.environments.api import (
     Written,
     machine_address,
 )
-from harness.probes import met
 from harness.simulation.loop import SimLoop
 from harness.simulation.network import Rule
-from harness.simulation.oracle import Oracle
+from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import SimHost, SimMachine, World
 from reference import mutants
 from reference.__main__ import describe, is_our_bug, make_node, parse_arguments

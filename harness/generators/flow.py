@@ -8,7 +8,7 @@ from random import Random
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Step
+from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.generators.lift import EMPTY, Source, lift
 from histories.op import Op, Process
 

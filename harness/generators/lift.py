@@ -11,7 +11,8 @@ a generator           itself
 ====================  =========================================================================
 
 A function may be called more often than its operations are used, since asking is free (see
-`harness.generator`): a counter in a closure has gaps. It is not called while no thread is free.
+`harness.contracts.generator`): a counter in a closure has gaps. It is not called while no thread is
+free.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Log, Sleep, Special, Step
+from harness.contracts.generator import PENDING, Context, Generator, Log, Sleep, Special, Step
 from histories.op import Op, OpType, Process
 
 Source: TypeAlias = (

@@ -10,7 +10,7 @@ from random import Random
 
 import msgspec
 
-from harness.generator import PENDING, Context, Log, Sleep, Special, start_context
+from harness.contracts.generator import PENDING, Context, Log, Sleep, Special, start_context
 from harness.generators.lift import Source, lift
 from harness.generators.transform import check
 from histories.op import Op

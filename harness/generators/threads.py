@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Roster, Step, Thread, positions
+from harness.contracts.generator import PENDING, Context, Generator, Roster, Step, Thread, positions
 from harness.generators.flow import any_of, replaced, soonest
 from harness.generators.lift import Source, concat, lift
 from histories.op import NEMESIS, Op, Process

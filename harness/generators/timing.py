@@ -2,7 +2,7 @@
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Special, Step
+from harness.contracts.generator import PENDING, Context, Generator, Special, Step
 from harness.generators.lift import Source, lift
 from histories.op import Op
 

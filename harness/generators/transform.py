@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from harness.generator import (
+from harness.contracts.generator import (
     PENDING,
     Context,
     Generator,

@@ -6,7 +6,7 @@ import msgspec
 
 from checkers.api import Anomaly, Context
 from checkers.runner import Results
-from harness.options import Options
+from harness.schedule.options import Options
 from histories.history import History
 
 TOLD_MAX = 50  # anomalies of one name

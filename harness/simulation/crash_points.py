@@ -23,8 +23,8 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
+from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
-from harness.simulation.draw import Draws
 from harness.simulation.loop import SimLoop
 from harness.simulation.stream import SimTransport
 from reference.host import File

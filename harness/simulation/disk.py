@@ -29,7 +29,7 @@ from zlib import crc32
 
 import msgspec
 
-from harness.simulation.draw import Draws
+from harness.contracts.draws import Draws
 from harness.simulation.loop import SimLoop
 from reference.host import File
 from reference.records import invariant

@@ -23,7 +23,7 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
 
-from harness.simulation.draw import Draws
+from harness.contracts.draws import Draws
 from harness.simulation.steps import Steps
 from reference.records import InvariantViolation, invariant
 

@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from harness.simulation.draw import Draws
+from harness.contracts.draws import Draws
 from harness.simulation.loop import SimHandle, SimLoop
 
 if TYPE_CHECKING:

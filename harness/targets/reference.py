@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from checkers.promises import weakest
-from harness.environments.api import Machine, Role
-from harness.targets.api import (
+from harness.contracts.environment import Machine, Role
+from harness.contracts.target import (
     BROKER_PORT,
     CONTROLLER_PORT,
     NAMESRV_PORT,

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import pytest
 
+from harness.contracts.environment import Capability, EnvironmentUnavailable, MachineSpec
 from harness.environments import docker
-from harness.environments.api import Capability, EnvironmentUnavailable, MachineSpec
 from harness.environments.docker import DockerEnvironment
-from harness.environments.docker_engine import connect
+from harness.environments.engine.client import connect
 from harness.environments.local import LocalEnvironment, check, lacking
-from harness.environments.machine import LinkedMachine
+from harness.environments.machines.machine import LinkedMachine
 from reference.rpc import Dial
 
 

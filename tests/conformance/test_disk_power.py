@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments import kernel_disk, own_disk
-from harness.environments.own_disk import TRIAL_BYTES, OwnDisk
-from harness.simulation.draw import Draws
+from harness.contracts.draws import Draws
+from harness.environments.disks import kernel, node_disk
+from harness.environments.disks.node_disk import TRIAL_BYTES, OwnDisk
 from harness.simulation.world import World
 from reference.host import Disk, RealDisk, replace_file
 
-LACKING = own_disk.lacking()
+LACKING = node_disk.lacking()
 Case = Callable[[Disk, str], Awaitable[None]]
 Files = dict[str, bytes]
 Lose = Callable[[Case, Path], list[Files]]
@@ -153,12 +153,12 @@ def test_a_loss_that_was_none_is_told(
     broken: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if broken == "shut_down":
-        monkeypatch.setattr(kernel_disk, "shut_down", lambda mount: None)
+        monkeypatch.setattr(kernel, "shut_down", lambda mount: None)
     disk = OwnDisk(tmp_path, TRIAL_BYTES)
     try:
         disk.cut_off()
         if broken == "nothing kept":
-            monkeypatch.setattr(kernel_disk, "checked", kernel_disk.formatted)
+            monkeypatch.setattr(kernel, "checked", kernel.formatted)
         with pytest.raises(OSError, match=f"^{said}$"):
             disk.restart()
     finally:

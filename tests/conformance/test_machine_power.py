@@ -8,11 +8,20 @@ from pathlib import Path
 import pytest
 from real_machines import LONG_S, PORT, SHORT_S, WORLDS, Real, line, make, python_of, until, world
 
-from harness.environments import disk_remains, docker_remains, machine, own_disk
-from harness.environments.api import DISK, Capability, Cut, MachineSpec, MissingCapability, Port
-from harness.environments.machine import LinkedMachine
+from harness.contracts.environment import (
+    DISK,
+    Capability,
+    Cut,
+    MachineSpec,
+    MissingCapability,
+    Port,
+)
+from harness.environments.disks import leaks, node_disk
+from harness.environments.engine import leaks as docker_remains
+from harness.environments.machines import machine
+from harness.environments.machines.machine import LinkedMachine
 
-LACKING = own_disk.lacking()
+LACKING = node_disk.lacking()
 pytestmark = [
     pytest.mark.parametrize("where", WORLDS),
     pytest.mark.timeout(300),
@@ -80,7 +89,7 @@ def test_what_was_synced_stays_and_what_was_not_is_gone_and_told(
         assert await a.power_loss() == {"lost_bytes": 0, "lost_names": 0}
 
     world(where, tmp_path, main, disks=True)
-    assert disk_remains.of(docker_remains.this_process().pid) == []
+    assert leaks.of(docker_remains.this_process().pid) == []
     assert not list((tmp_path / "a" / DISK).iterdir()), "the host never saw its disk"
 
 
@@ -135,7 +144,7 @@ def test_machines_without_disks_of_their_own_refuse_by_name(where: str, tmp_path
     async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         with pytest.raises(MissingCapability, match=f"{where} cannot do power-loss: "):
             await a.power_loss()
-        assert disk_remains.of(docker_remains.this_process().pid) == []
+        assert leaks.of(docker_remains.this_process().pid) == []
 
     assert Capability.POWER_LOSS in make(where, tmp_path).capabilities
     world(where, tmp_path, main)
@@ -146,7 +155,7 @@ def test_a_disk_that_cannot_be_made_leaves_none(
 ) -> None:
     """The second of two: the first is given up with the machines."""
 
-    def first_only(disk: own_disk.OwnDisk, point: Path, space: int) -> None:
+    def first_only(disk: node_disk.OwnDisk, point: Path, space: int) -> None:
         if point.parent.name == "b":
             raise OSError("no more")
         show(disk, point, space)
@@ -156,7 +165,7 @@ def test_a_disk_that_cannot_be_made_leaves_none(
         with pytest.raises(Exception, match="no more"):
             await environment.up([MachineSpec(name="a"), MachineSpec(name="b")])
 
-    show = own_disk.OwnDisk.show
-    monkeypatch.setattr(own_disk.OwnDisk, "show", first_only)
+    show = node_disk.OwnDisk.show
+    monkeypatch.setattr(node_disk.OwnDisk, "show", first_only)
     asyncio.run(main())
-    assert disk_remains.of(docker_remains.this_process().pid) == []
+    assert leaks.of(docker_remains.this_process().pid) == []

@@ -23,8 +23,8 @@ from real_machines import (
     world,
 )
 
-from harness.environments.api import CLIENT, CLIENT_ADDRESS, Cut
-from harness.environments.machine import LinkedMachine
+from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, Cut
+from harness.environments.machines.machine import LinkedMachine
 
 pytestmark = [pytest.mark.parametrize("where", WORLDS), pytest.mark.timeout(300)]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.environments.api import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable
 from harness.targets.rocketmq.libraries import libraries
 
 SOURCES = Path(__file__).resolve().parent / "java"

@@ -14,7 +14,7 @@ from typing import Any
 from small import SMALL_ARGS
 from waiting import line_count
 
-from harness.environments.api import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable
 from harness.environments.local import check
 
 MARK = "MAXQ_TEST_MARK"
@@ -32,7 +32,7 @@ def missing() -> str:
 def start(folder: Path, *args: str, environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
     """Start ``maxq test`` in `folder`."""
     command = [
-        sys.executable, "-m", "harness.cli",
+        sys.executable, "-m", "harness.cli.main",
         "test", "--environment", "local", *SMALL_ARGS, "--store", str(folder), *args,
     ]  # fmt: skip
     return subprocess.Popen(
@@ -54,7 +54,7 @@ def run_json(folder: Path, *args: str) -> tuple[int, dict[str, Any]]:
 
 def check_json(run: Path) -> tuple[int, dict[str, Any], str]:
     """Exit code, verdict and messages of ``maxq check``."""
-    command = [sys.executable, "-m", "harness.cli", "check", str(run), "--json"]
+    command = [sys.executable, "-m", "harness.cli.main", "check", str(run), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
@@ -77,7 +77,9 @@ def processes_of(folder: Path) -> dict[int, str]:
 def helpers_of(folder: Path) -> list[int]:
     """The helper of a run: the inner process, and the `unshare` around it."""
     found = processes_of(folder)
-    return [pid for pid, words in found.items() if "harness.environments.helper" in words]
+    return [
+        pid for pid, words in found.items() if "harness.environments.machines.netns_agent" in words
+    ]
 
 
 def journal_lines(folder: Path) -> int:

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from local_cluster import missing
 
-from harness.deployment import Deployment, until
-from harness.environments.api import EnvironmentUnavailable, Machine, Role
+from harness.cluster.deployment import Deployment, until
+from harness.contracts.environment import EnvironmentUnavailable, Machine, Role
+from harness.contracts.target import Node, Settings
 from harness.environments.local import LocalEnvironment
-from harness.targets.api import Node, Settings
 from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import Version
 from harness.targets.rocketmq.target import RocketMQTarget

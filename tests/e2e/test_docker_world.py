@@ -13,14 +13,11 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
-from harness.environments import docker, docker_remains
-from harness.environments.api import (
-    EnvironmentLost,
-    EnvironmentUnavailable,
-    MachineSpec,
-)
+from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MachineSpec
+from harness.environments import docker
 from harness.environments.docker import DockerEnvironment
-from harness.environments.docker_engine import Engine, connect
+from harness.environments.engine import leaks
+from harness.environments.engine.client import Engine, connect
 
 try:
     connect().close()
@@ -37,7 +34,7 @@ GONE_S = 15.0
 UP = """
 import asyncio, sys
 from pathlib import Path
-from harness.environments.api import MachineSpec
+from harness.contracts.environment import MachineSpec
 from harness.environments.docker import DockerEnvironment
 
 async def main():
@@ -123,7 +120,7 @@ def test_what_even_the_watchdog_left_is_found_later_and_only_that(
         dead.kill()
         dead.wait()
         assert eventually(lambda: "container" not in kinds(engine, run), GONE_S)
-        removed = docker_remains.clean()  # if no run beside this one has done so already
+        removed = leaks.clean()  # if no run beside this one has done so already
         assert kinds(engine, run) == []
         assert not [line for line in removed if living in line]
         assert len(kinds(engine, living)) == 5

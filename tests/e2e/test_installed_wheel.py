@@ -98,7 +98,7 @@ def test_a_run_repeats_from_the_wheel_as_from_the_checkout(project: Path, tmp_pa
     words = ("test", "--env", "simulated", "--workload", "queue", "--nemesis", "kill", "--seed",
              "4", "--time-limit", "3s", "--store")  # fmt: skip
     wheel = done(project / ".venv/bin/maxq", *words, tmp_path / "wheel", cwd=project)
-    here = done(sys.executable, "-m", "harness.cli", *words, tmp_path / "here", cwd=ROOT)
+    here = done(sys.executable, "-m", "harness.cli.main", *words, tmp_path / "here", cwd=ROOT)
     assert (wheel.returncode, here.returncode) == (0, 0), wheel.stderr + here.stderr
     first, second = (tmp_path / name / "latest" / "history.jsonl" for name in ("wheel", "here"))
     assert first.read_bytes() == second.read_bytes()

@@ -19,12 +19,12 @@ from pathlib import Path
 import pytest
 from mixed_world import FETCH_S, World, mixed, mixed_target
 
+from harness.contracts.target import Settings, Topology
 from harness.environments.local import LocalEnvironment
-from harness.lifecycle import Surroundings, perform
-from harness.options import Options
-from harness.runs import Progress, config_of, judge_stored
-from harness.targets.api import Settings, Topology
-from harness.worlds import Stop
+from harness.run.execute import Stop
+from harness.run.lifecycle import Surroundings, perform
+from harness.run.stored_run import Progress, config_of, judge_stored
+from harness.schedule.options import Options
 from histories.store import RunStore
 
 BIG, TAIL = 300_000, 40  # bytes, messages: more than sockets hold

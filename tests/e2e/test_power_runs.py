@@ -13,9 +13,10 @@ import pytest
 from local_cluster import missing
 from waiting import eventually
 
-from harness.environments import disk_remains, docker_engine, own_disk
-from harness.environments.api import EnvironmentUnavailable
-from harness.remains import left_of
+from harness.contracts.environment import EnvironmentUnavailable
+from harness.environments.disks import leaks, node_disk
+from harness.environments.engine import client as docker_engine
+from harness.environments.leaks import left_of
 
 
 def no_engine() -> str:
@@ -27,7 +28,7 @@ def no_engine() -> str:
 
 
 def world_of(name: str, why: str) -> Any:
-    why = why or own_disk.lacking()
+    why = why or node_disk.lacking()
     marks = [getattr(pytest.mark, name), pytest.mark.skipif(bool(why), reason=why)]
     return pytest.param(name, marks=marks)
 
@@ -47,7 +48,7 @@ MOUNTS = Path("/proc/mounts")
 
 def start(where: str, folder: Path, *args: str) -> subprocess.Popen[str]:
     command = [
-        sys.executable, "-m", "harness.cli", "test", "--environment", where, *ARGS,
+        sys.executable, "-m", "harness.cli.main", "test", "--environment", where, *ARGS,
         "--store", str(folder), *args,
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
@@ -75,7 +76,7 @@ def test_nodes_lose_what_they_had_not_synced_and_nothing_that_was_promised(
         assert min(seen["lost_bytes"], seen["lost_names"]) >= 0
     kept = tmp_path / "latest" / "nodes" / "b0-0" / "store" / "commitlog"
     assert list(kept.iterdir()), "stores are collected before their disks go"
-    assert disk_remains.of(run.pid) == []
+    assert leaks.of(run.pid) == []
 
 
 def test_nothing_is_left_of_a_harness_that_is_killed(where: str, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_nothing_is_left_of_a_harness_that_is_killed(where: str, tmp_path: Path)
     try:
         assert eventually(lambda: strikes(tmp_path / "latest"), 250)
         left = left_of(harness.pid)
-        assert len(disk_remains.of(harness.pid)) == 4, "a name server, a controller, two brokers"
+        assert len(leaks.of(harness.pid)) == 4, "a name server, a controller, two brokers"
         assert str(tmp_path) not in MOUNTS.read_text(), "only machines see their disks"
         assert any("loop device" in what for what in left.still_there())
     finally:
@@ -92,5 +93,5 @@ def test_nothing_is_left_of_a_harness_that_is_killed(where: str, tmp_path: Path)
     assert eventually(lambda: not left.still_there(), 20), left.still_there()
     assert str(tmp_path) not in MOUNTS.read_text()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert max(path.stat().st_size for path in files) < own_disk.TRIAL_BYTES, "no image has a name"
-    assert disk_remains.clean() == []
+    assert max(path.stat().st_size for path in files) < node_disk.TRIAL_BYTES, "no image has a name"
+    assert leaks.clean() == []

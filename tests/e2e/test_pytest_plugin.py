@@ -176,7 +176,7 @@ def test_a_project_that_does_not_use_it_is_left_alone(pytester: pytest.Pytester)
 
         def test_it(maxq):
             assert maxq == "theirs"
-            assert "harness.runs" not in sys.modules
+            assert "harness.run.stored_run" not in sys.modules
             assert "pyarrow" not in sys.modules
     """)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)

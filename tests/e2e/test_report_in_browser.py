@@ -7,7 +7,7 @@ import pytest
 from browser import Browser, found, running
 from report_evidence import hostile
 
-from harness.cli import run_cli
+from harness.cli.main import run_cli
 from harness.report.page import render
 
 PROGRAM = found()

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness import generators as gen
-from harness.client.outcome import Fail, Info, Ok, Outcome
-from harness.generator import Context
+from harness.contracts.generator import Context
+from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from harness.generators.simulate import Complete, simulate
-from harness.interpreter import MemoryRecorder, run
+from harness.run.interpreter import MemoryRecorder, run
 from harness.simulation.loop import Scheduler, SimLoop
 from histories.op import Op
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checkers.claims import CLAIMS
-from harness.replay import options_for
-from harness.runs import run_test
-from harness.schedule.items import Schedule, read
-from harness.worlds import Around
+from harness.run.execute import Around
+from harness.run.replay import options_for
+from harness.run.stored_run import run_test
+from harness.schedule.format import Schedule, read
 from reference import mutants
 
 FOLDER = Path(__file__).parents[2] / "harness" / "schedule" / "directed"

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
-from harness.options import Options
+from harness.run.execute import Around, run_in_world
+from harness.schedule.options import Options
 from harness.simulation.steps import Steps
-from harness.worlds import Around, run_in_world
 from histories.op import Op
 from histories.store import JOURNAL, RunStore
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.simulation.loop import SimLoop
-from harness.simulation.oracle import Oracle
+from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import SimMachine, World
 from reference.__main__ import make_node
 from reference.config import ROLES, parse_config

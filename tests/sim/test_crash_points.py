@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.crash_flows import FLOWS, Flow, Outcome, perform, record
+from harness.experiments.crash_points.flows import FLOWS, Flow, Outcome, perform, record
 from harness.simulation.crash_points import Crash, crashes
 from reference.broker import identity
 from reference.broker.commit_log import CommitLog

@@ -10,10 +10,10 @@ from register_workload import register_workload
 
 from checkers.api import Context
 from checkers.faults import faults
-from harness import composition, judging
-from harness import faults as fault_table
-from harness.options import Options
-from harness.runs import Judged, run_test
+from harness.run import fault_selection as fault_table
+from harness.run import judging, run_plan
+from harness.run.stored_run import Judged, run_test
+from harness.schedule.options import Options
 from histories.history import History
 from histories.op import Op
 
@@ -25,7 +25,7 @@ LINES_MAX = 100
 @pytest.fixture
 def named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(
-        composition.MAKERS,
+        run_plan.MAKERS,
         "register",
         lambda m: register_workload(m.cluster, m.group, rate=m.options.rate),
     )
@@ -87,7 +87,7 @@ def test_the_lines_of_the_page_name_tables_that_exist() -> None:
     page = (DOCS / "extending.md").read_text()
     named = dict(re.findall(r'`(harness/\w+\.py)`:\n\n```python\n(\w+)\["', page))
     assert named == {
-        "harness/composition.py": "MAKERS",
-        "harness/judging.py": "BY_WORKLOAD",
-        "harness/faults.py": "MAKERS",
+        "harness/run/run_plan.py": "MAKERS",
+        "harness/run/judging.py": "BY_WORKLOAD",
+        "harness/run/fault_selection.py": "MAKERS",
     }

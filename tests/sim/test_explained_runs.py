@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import run_cli
-from harness.explain import explain
-from harness.explained import Explained
-from harness.replay import options_for
-from harness.schedule.items import Act, Header, Load, Schedule, When, Who, encode
-from harness.simulate import simulated
+from harness.cli.main import run_cli
+from harness.experiments.explain import explain
+from harness.experiments.simulate import simulated
+from harness.run.explained import Explained
+from harness.run.replay import options_for
+from harness.schedule.format import Act, Header, Load, Schedule, When, Who, encode
 
 
 def cut(name: str, at: float) -> tuple[Act, Act]:

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from checkers.faults import faults
-from harness.faults import MAKERS
-from harness.options import Options
-from harness.replay import options_for
-from harness.runs import Judged, run_test
-from harness.schedule.items import decode
-from harness.simulate import simulated
+from harness.experiments.simulate import simulated
+from harness.run.fault_selection import MAKERS
+from harness.run.replay import options_for
+from harness.run.stored_run import Judged, run_test
+from harness.schedule.format import decode
+from harness.schedule.options import Options
 
 SECOND_NS = 1_000_000_000
 TRIO: dict[str, Any] = {
@@ -99,7 +99,7 @@ def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
         folder = tmp_path / hash_seed
         words = [f"--nemesis={name}" for name in SINGLE]
         command = [
-            sys.executable, "-m", "harness.cli", "test", "--environment", "simulated", *words,
+            sys.executable, "-m", "harness.cli.main", "test", "--environment", "simulated", *words,
             "--time-limit", "30s", "--seed", "9", "--store", str(folder), "--json",
             "--workload", "queue", "--controllers", "3", "--broker-sets", "1",
             "--replicas", "3", "--profile", "P-SAFE",

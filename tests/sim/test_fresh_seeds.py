@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulate import Told, run_seed
+from harness.experiments.simulate import Told, run_seed
 
 ROOT = Path(__file__).parent.parent.parent
 COUNT, LENGTH_MS = 20, 30_000

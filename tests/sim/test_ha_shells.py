@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
+from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
-from harness.simulation.draw import Draws
 from harness.simulation.loop import SimLoop
 from harness.simulation.world import SimMachine, World
 from reference.broker import ha_master as master

@@ -1,8 +1,8 @@
 """S13d in whole runs: a set goes on without its master, and one that does not is caught."""
 
-from harness.replay import options_for
-from harness.schedule.items import Act, Header, Load, Schedule, When, Who
-from harness.simulate import Simulated, simulated
+from harness.experiments.simulate import Simulated, simulated
+from harness.run.replay import options_for
+from harness.schedule.format import Act, Header, Load, Schedule, When, Who
 
 KILLED = Schedule(
     header=Header(

@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import pytest
 
-import harness.worlds
-from harness.options import Options
-from harness.runs import run_test
-from harness.simulation.oracle import Oracle, OracleAnomaly
-from harness.simulation.oracle_log import CHUNK, LogDigest
+import harness.run.execute
+from harness.run.stored_run import run_test
+from harness.schedule.options import Options
+from harness.simulation.oracle.log import CHUNK, LogDigest
+from harness.simulation.oracle.oracle import Oracle, OracleAnomaly
 from histories.store import ORACLE
 from reference.broker import epochs
 from reference.broker.epochs import Epochs
@@ -248,7 +248,7 @@ def test_a_run_says_that_it_found_something(
         trace=())]})()  # fmt: skip
     teller = type("Teller", (), {"say": lambda self, text: told.append(text)})()
     run = type("Folder", (), {"path": tmp_path})()
-    harness.worlds._save_findings(oracle, run, teller)
+    harness.run.execute._save_findings(oracle, run, teller)
     assert told == ["oracle: 1 broken invariants, the first is log-agreement at 1.000 s: they "
                     "differ (see oracle.jsonl)"]  # fmt: skip
     assert b'"nodes":["a","b"]' in (tmp_path / ORACLE).read_bytes()

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks.seeds import campaign
+from harness.contracts.draws import Draws
 from harness.replicas import differences
 from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
-from harness.simulation.draw import Draws
 from harness.simulation.world import SimHost, SimMachine, World
 from reference.broker.commit_log import CorruptLog
 from reference.broker.ha import HaClient

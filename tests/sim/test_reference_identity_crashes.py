@@ -15,8 +15,8 @@ from reference_world import (
     through_relay,
 )
 
+from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
-from harness.simulation.draw import Draws
 from harness.simulation.world import SimHost
 from reference.broker.identity import Claimed, Owned, State, state_of
 from reference.broker.server import Broker

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from checkers.faults import faults
-from harness.cli import run_cli
-from harness.options import Options
-from harness.replay import options_for, script_of
-from harness.runs import Judged, run_test
-from harness.schedule.items import SCHEDULE, Act, Call, Header, Schedule, When, Who, encode
-from harness.schedule.past import main_part
-from harness.simulate import Simulated, simulated
-from harness.worlds import Around
+from harness.cli.main import run_cli
+from harness.experiments.simulate import Simulated, simulated
+from harness.run.execute import Around
+from harness.run.replay import options_for, script_of
+from harness.run.stored_run import Judged, run_test
+from harness.schedule.format import SCHEDULE, Act, Call, Header, Schedule, When, Who, encode
+from harness.schedule.from_history import main_part
+from harness.schedule.options import Options
 from histories.op import Op
 from histories.store import RunStore
 

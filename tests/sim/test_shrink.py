@@ -9,10 +9,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from harness.cli import run_cli
-from harness.schedule.items import Act, Call, Header, Schedule, When, Who, decode, encode, read
-from harness.schedule.smaller import size_of
-from harness.shrink import (
+from harness.cli.main import run_cli
+from harness.experiments.shrink import (
     BEST,
     SCRIPT,
     TRIED,
@@ -28,6 +26,8 @@ from harness.shrink import (
     signature_of,
     story_of,
 )
+from harness.schedule.format import Act, Call, Header, Schedule, When, Who, decode, encode, read
+from harness.schedule.reductions import size_of
 
 SIGNATURE = "S6/lost-write"
 OPTIONS = {"workload": ["queue"], "profile": "P-SAFE", "concurrency": 8}

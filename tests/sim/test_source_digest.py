@@ -6,9 +6,9 @@ from types import FrameType
 
 import pytest
 
-from harness import source
-from harness.simulate import run_seed
-from harness.source import ELSEWHERE, PACKAGES, ROOT
+from harness.experiments.simulate import run_seed
+from harness.run import provenance
+from harness.run.provenance import ELSEWHERE, PACKAGES, ROOT
 
 LENGTH_MS = 6_000
 SEEDS = (0, 1, 6, 7, 12)  # with locks and registration, of whom two break something
@@ -47,14 +47,16 @@ def test_what_is_left_out_is_there() -> None:
     assert [e for e in ELSEWHERE if not any(name.startswith(e) for name in files)] == []
 
 
-@pytest.mark.parametrize(("name", "same"), [("harness/cli.py", True), ("harness/runs.py", False)])
+@pytest.mark.parametrize(
+    ("name", "same"), [("harness/cli/main.py", True), ("harness/run/stored_run.py", False)]
+)
 def test_the_digest_follows_what_is_not_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, same: bool
 ) -> None:
-    for path in ("harness/cli.py", "harness/runs.py"):
+    for path in ("harness/cli/main.py", "harness/run/stored_run.py"):
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text("before")
-    monkeypatch.setattr(source, "ROOT", tmp_path)
-    before = source.digest.__wrapped__()
+    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    before = provenance.digest.__wrapped__()
     (tmp_path / name).write_text("after")
-    assert (source.digest.__wrapped__() == before) is same
+    assert (provenance.digest.__wrapped__() == before) is same

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from checkers.api import Context
-from harness.judging import every_checker
+from harness.run.judging import every_checker
 from histories.history import History
 from histories.op import NEMESIS, HistoryError, Op
 from histories.tables import events_table, ops_from_events

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from checkers.api import Context
 from checkers.runner import Results, check_all
-from harness.judging import every_checker
+from harness.run.judging import every_checker
 from histories.history import History
 from histories.tables import events_table
 from spark_checkers.engine import Request, judge_runs

@@ -10,8 +10,8 @@ from engines import LAYOUTS, Case, judged_locally, judged_on_spark
 from spark_fixture import spark
 
 from checkers.runner import Results
-from harness.options import Options
-from harness.runs import run_test
+from harness.run.stored_run import run_test
+from harness.schedule.options import Options
 
 __all__ = ("spark",)  # the fixture; pytest finds it here
 

@@ -8,7 +8,7 @@ from history_recorder import Recorder
 from small import SMALL_ARGS
 from spark_fixture import spark
 
-from harness.cli import run_cli
+from harness.cli.main import run_cli
 from histories.jepsen import encode_edn
 
 __all__ = ("spark",)  # the fixture; pytest finds it here

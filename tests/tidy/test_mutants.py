@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from checkers.claims import CLAIMS
-from harness.schedule.items import read
+from harness.schedule.format import read
 from reference import mutants
 
 DIRECTED = Path(__file__).parents[2] / "harness" / "schedule" / "directed"

@@ -12,8 +12,8 @@ from typing import Any
 import golden_table as golden
 import pytest
 
+from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
-from harness.simulation.draw import Draws
 from reference.broker import epochs as policy
 from reference.broker import ha_master as master
 from reference.broker import ha_slave as slave

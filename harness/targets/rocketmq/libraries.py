@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.environments.api import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable
 
 FETCH_TIMEOUT_S = 600
 LIST = "jars.json"

@@ -12,8 +12,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.environments.api import EnvironmentUnavailable, Machine, Role
-from harness.targets.api import CONTROLLER_PORT, Node, Settings, plan
+from harness.contracts.environment import EnvironmentUnavailable, Machine, Role
+from harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
 from harness.targets.reference import properties
 from harness.targets.rocketmq.libraries import digest, libraries
 from harness.targets.rocketmq.releases import CATCH_UP_S, Version, components

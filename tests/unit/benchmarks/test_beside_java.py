@@ -14,8 +14,8 @@ from benchmarks.beside_java import (
     row,
 )
 from benchmarks.replication import SETTINGS, Measured
-from harness.environments.api import Role
-from harness.targets.api import plan
+from harness.contracts.environment import Role
+from harness.contracts.target import plan
 from harness.targets.rocketmq.releases import parse
 
 

@@ -10,7 +10,7 @@ from profiles import under
 from checkers.api import Anomaly, Context, Verdict
 from checkers.availability import Availability
 from checkers.calm import calm_after
-from harness.targets.api import Profile
+from harness.contracts.target import Profile
 from histories.op import NEMESIS, Op
 
 CONTEXT = Context(

@@ -24,7 +24,7 @@ from checkers import (
 )
 from checkers.api import Checker, Verdict
 from checkers.decisions import DECISIONS
-from harness.targets.api import Profile
+from harness.contracts.target import Profile
 from histories.history import History
 
 DOCS = Path(__file__).parents[3] / "docs"

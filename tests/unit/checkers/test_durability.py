@@ -9,7 +9,7 @@ from profiles import settings
 from checkers.api import Context, Valid, Verdict
 from checkers.durability import ALLOWED, CLAIMS, LISTED_MAX, NO_PROOF, Durability
 from checkers.story import Storyteller
-from harness.targets.api import Profile
+from harness.contracts.target import Profile
 from histories.op import NEMESIS
 
 NAMES = {*CLAIMS, *ALLOWED, *NO_PROOF}

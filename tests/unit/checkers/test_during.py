@@ -12,7 +12,7 @@ from checkers.availability import Availability
 from checkers.during import Attempts, windows
 from checkers.force import connected, lulls
 from checkers.keyed import Event
-from harness.targets.api import Profile
+from harness.contracts.target import Profile
 from histories.op import NEMESIS, Op
 
 CONTEXT = Context(

@@ -8,7 +8,7 @@ from profiles import under
 
 from checkers.api import Verdict
 from checkers.epochs import Epochs
-from harness.targets.api import Profile
+from harness.contracts.target import Profile
 
 LED = set_view(1, 5, 1, 1, 2)
 

@@ -10,9 +10,9 @@ from profiles import under
 
 from checkers.api import Anomaly, Context, Verdict
 from checkers.availability import Availability
-from harness.judging import judge as judge_run
-from harness.options import Options
-from harness.targets.api import Profile
+from harness.contracts.target import Profile
+from harness.run.judging import judge as judge_run
+from harness.schedule.options import Options
 from histories.observed import AddressedSet, ControllerView, RouteView, SetView, encoded
 from histories.op import Op
 

@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from waiting import eventually, line_count
 
-from harness.campaign import (
+from harness.cli.main import run_cli
+from harness.experiments.campaign import (
     JOURNAL,
     JUNIT,
     CampaignError,
@@ -20,7 +21,6 @@ from harness.campaign import (
     perform_job,
     read_campaign,
 )
-from harness.cli import run_cli
 
 QUICK = '''
 env = "simulated"
@@ -130,7 +130,15 @@ def test_a_campaign_killed_half_way_goes_on_where_it_was(tmp_path: Path) -> None
     """Eight cells, kill -9 after the third; the second attempt runs the other five."""
     cells = "".join(f"[[cell]]\n{QUICK}\nseeds = [{seed}]\n" for seed in range(1, 9))
     path = written(tmp_path, f'name = "eight"\n{cells}')
-    command = [sys.executable, "-m", "harness.cli", "campaign", str(path), "--store", str(tmp_path)]
+    command = [
+        sys.executable,
+        "-m",
+        "harness.cli.main",
+        "campaign",
+        str(path),
+        "--store",
+        str(tmp_path),
+    ]
     folder = tmp_path / "campaigns" / "eight"
     first = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

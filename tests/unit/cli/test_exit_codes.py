@@ -15,11 +15,12 @@ import pytest
 from small import SMALL_ARGS
 from waiting import eventually, line_count
 
-from harness import doctor, runs, worlds
-from harness.cli import EXIT_CRASH, EXIT_USAGE, run_cli
-from harness.deployment import SetupFailed
-from harness.environments.api import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.options import Options
+from harness.cli.main import EXIT_CRASH, EXIT_USAGE, run_cli
+from harness.cluster.deployment import SetupFailed
+from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.environments import doctor
+from harness.run import execute, stored_run
+from harness.schedule.options import Options
 from histories.op import NEMESIS, Op
 from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
 
@@ -181,7 +182,7 @@ def test_each_failure_has_its_code_says_how_to_repeat_and_leaves_results(
     async def fail(*_: object, **__: object) -> None:
         raise failure
 
-    monkeypatch.setattr(worlds, "perform", fail)
+    monkeypatch.setattr(execute, "perform", fail)
     code, out, err = maxq(capsys, *SIMULATED, tmp_path)
     assert (code, out) == (want, "")
     assert said in err
@@ -205,7 +206,7 @@ def test_a_violation_is_told_also_when_the_run_ended_too_early(
         (run.path / "history.jsonl").write_bytes(recorded)
         raise EnvironmentLost("gone")
 
-    monkeypatch.setattr(worlds, "perform", fail)
+    monkeypatch.setattr(execute, "perform", fail)
     code, out, err = maxq(capsys, *SIMULATED, tmp_path)
     assert code == 1
     assert "INVALID" in out
@@ -257,7 +258,7 @@ def test_check_of_a_run_that_goes_on_leaves_its_results_alone(
     valid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = copied(valid_run, tmp_path / "run")
-    with runs.held(run) as free:
+    with stored_run.held(run) as free:
         assert free
         code, _, err = maxq(capsys, "check", run)
     assert code == 0
@@ -388,7 +389,7 @@ def test_a_full_disk_ends_the_run_with_one_clear_error_and_a_readable_journal(
     """The journal may have 40000 bytes; Python ignores SIGXFSZ, so the write just fails."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)); "
     argv = [*SIMULATED, str(tmp_path)]
-    body = f"from harness.cli import run_cli; import sys; sys.exit(run_cli({argv}))"
+    body = f"from harness.cli.main import run_cli; import sys; sys.exit(run_cli({argv}))"
     done = subprocess.run(
         [sys.executable, "-c", limit + body], capture_output=True, text=True, timeout=60
     )
@@ -407,7 +408,7 @@ def test_an_interrupted_simulation_leaves_a_readable_journal(tmp_path: Path) -> 
     command = [
         sys.executable,
         "-m",
-        "harness.cli",
+        "harness.cli.main",
         *SIMULATED,
         str(tmp_path),
         "--time-limit",
@@ -428,7 +429,7 @@ def test_an_interrupted_simulation_leaves_a_readable_journal(tmp_path: Path) -> 
 
 
 def test_a_reader_that_goes_away_is_no_traceback(valid_run: Path) -> None:
-    command = f"{sys.executable} -m harness.cli check {valid_run} --json | head -c 10"
+    command = f"{sys.executable} -m harness.cli.main check {valid_run} --json | head -c 10"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
@@ -436,7 +437,7 @@ def test_a_reader_that_goes_away_is_no_traceback(valid_run: Path) -> None:
 
 def test_a_terminal_without_letters_is_no_failure(invalid_run: Path) -> None:
     environ = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "harness.cli", "check", str(invalid_run)]
+    command = [sys.executable, "-m", "harness.cli.main", "check", str(invalid_run)]
     done = subprocess.run(command, env=environ, capture_output=True, timeout=60)
     assert done.returncode == 1
     assert done.stdout.isascii()
@@ -463,7 +464,15 @@ def test_progress_on_a_terminal_obeys_no_color(tmp_path: Path, no_color: bool) -
     environ = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"}
     if no_color:
         environ["NO_COLOR"] = "1"
-    command = [sys.executable, "-m", "harness.cli", *SIMULATED, str(tmp_path), "--time-limit", "9s"]
+    command = [
+        sys.executable,
+        "-m",
+        "harness.cli.main",
+        *SIMULATED,
+        str(tmp_path),
+        "--time-limit",
+        "9s",
+    ]
     with subprocess.Popen(
         command, env=environ, stdout=subprocess.DEVNULL, stderr=theirs
     ) as running:

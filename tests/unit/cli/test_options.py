@@ -12,13 +12,13 @@ from report_evidence import evidence
 
 from checkers.claims import unmade
 from checkers.promises import ALL_ACK
-from harness.cli import SEED_MAX, cli
-from harness.cli_types import DURATION_NS_MAX
-from harness.faults import MAKERS
-from harness.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
+from harness.cli.main import SEED_MAX, cli
+from harness.cli.param_types import DURATION_NS_MAX
+from harness.contracts.target import plan
 from harness.report.findings import commands
-from harness.runs import options_from
-from harness.targets.api import plan
+from harness.run.fault_selection import MAKERS
+from harness.run.stored_run import options_from
+from harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
 from harness.targets.reference import properties
 from reference import mutants
 

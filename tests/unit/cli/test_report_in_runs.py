@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small import SMALL_ARGS
 
-from harness.cli import run_cli
+from harness.cli.main import run_cli
 from histories.store import REPORT, RESULTS
 
 SHORT = ("--environment", "simulated", *SMALL_ARGS, "--seed", "1", "--time-limit", "2s")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from history_recorder import Recorder
 
-from harness import cli_stored
-from harness.cli import run_cli
-from harness.files import concurrency_of, open_file
+from harness.cli import stored_runs
+from harness.cli.main import run_cli
+from harness.run.rejudge import concurrency_of, open_file
 from histories.history import History
 from histories.jsonl import JournalWriter
 from histories.op import Op
@@ -85,7 +85,7 @@ def test_an_engine_that_is_not_here_is_named_with_its_cure(
     monkeypatch.setattr("spark_checkers.session.NEEDED", ("no_such_module_at_all",))
     assert run_cli(arguments) == 255
     assert "pip install 'maxq[spark]'" in capsys.readouterr().err
-    assert cli_stored.spark_missing().startswith("not installed: no_such_module_at_all")
+    assert stored_runs.spark_missing().startswith("not installed: no_such_module_at_all")
 
 
 def test_clients_at_a_time_are_guessed_as_upstream_does() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from harness.client.observer import Observer
-from harness.client.outcome import Fail
+from harness.contracts.outcome import Fail
 from harness.simulation.world import World
 from histories.observed import AddressedSet, ControllerView, RouteView, decoded, encoded
 from histories.op import Op

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from fake_cluster import BROKER_A, BROKER_B, NOBODY, SET, TOPIC, Cluster, Fake, route_to
 
-from harness.client.outcome import Fail, Info, Ok, Outcome
 from harness.client.session import (
     PULL_TIMEOUT_S,
     SEND_TIMEOUT_S,
@@ -15,6 +14,7 @@ from harness.client.session import (
     RouteBook,
     Session,
 )
+from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from reference.records import QueueOffset
 from reference.rpc import Reply
 from reference.wire.codes import RequestCode

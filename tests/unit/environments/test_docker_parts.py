@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness import doctor
-from harness.environments import docker_image, docker_remains
-from harness.environments.api import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable
+from harness.environments import doctor
 from harness.environments.docker import free_subnets, subnet_prefix
-from harness.environments.docker_engine import connect
-from harness.environments.docker_remains import Holder, is_dead, started, this_process
+from harness.environments.engine import image, leaks
+from harness.environments.engine.client import connect
+from harness.environments.engine.leaks import Holder, is_dead, started, this_process
 
 HERE = Holder(pid=7, start=100, boot="boot-1", processes="pid:[1]")
 
@@ -60,15 +60,15 @@ def test_this_process_is_alive_and_number_0_is_not() -> None:
 
 def test_the_pins_of_an_image_are_those_of_the_project_with_their_hashes() -> None:
     text = "a==1 \\\n    --hash=sha256:00\nb-c==2 \\\n    --hash=sha256:01\n"
-    assert docker_image.requirements(text, ("b-c",)) == "b-c==2 \\\n    --hash=sha256:01\n"
-    sources = docker_image.inputs()
+    assert image.requirements(text, ("b-c",)) == "b-c==2 \\\n    --hash=sha256:01\n"
+    sources = image.inputs()
     pins = sources["wheels/requirements.txt"].decode()
     assert pins.startswith("msgspec==")
     assert pins.count("==") == 1
 
 
 def test_an_image_holds_what_its_process_1_and_nodes_import() -> None:
-    paths = docker_image.inputs().keys()
+    paths = image.inputs().keys()
     for module in ("container", "station", "packet_filter"):
         assert f"lib/harness/environments/{module}.py" in paths
     assert "lib/reference/__main__.py" in paths
@@ -81,18 +81,18 @@ def test_an_image_holds_what_its_process_1_and_nodes_import() -> None:
 def test_an_image_has_another_name_when_anything_in_it_changes() -> None:
     sources = {"a": b"1", "b": b"2"}
     tags = {
-        docker_image.tag_of(sources, "base"),
-        docker_image.tag_of(sources, "other"),
-        docker_image.tag_of({"a": b"12", "b": b""}, "base"),
-        docker_image.tag_of({"a": b"1", "c": b"2"}, "base"),
+        image.tag_of(sources, "base"),
+        image.tag_of(sources, "other"),
+        image.tag_of({"a": b"12", "b": b""}, "base"),
+        image.tag_of({"a": b"1", "c": b"2"}, "base"),
     }
     assert len(tags) == 4
-    assert docker_image.tag_of(dict(reversed(sources.items())), "base") in tags
+    assert image.tag_of(dict(reversed(sources.items())), "base") in tags
 
 
 def test_an_archive_is_the_same_for_the_same_files() -> None:
-    data = docker_image.pack({"b": b"2", "a/x": b"1"})
-    assert data == docker_image.pack({"a/x": b"1", "b": b"2"})
+    data = image.pack({"b": b"2", "a/x": b"1"})
+    assert data == image.pack({"a/x": b"1", "b": b"2"})
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         assert archive.getnames() == ["a/x", "b"]
 
@@ -106,7 +106,7 @@ def test_no_engine_is_said_with_what_helps_and_what_works_instead(
     finding = next(f for f in doctor.examine() if f.environment == "docker")
     assert not finding.works
     assert "--environment simulated" in finding.text
-    assert docker_remains.clean() == []
+    assert leaks.clean() == []
     monkeypatch.setenv("DOCKER_HOST", "tcp://198.18.0.1:2375")
     with pytest.raises(EnvironmentUnavailable, match="on another machine"):
         connect()
@@ -115,10 +115,10 @@ def test_no_engine_is_said_with_what_helps_and_what_works_instead(
 def test_sources_that_are_not_there_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(docker_image, "ROOT", tmp_path)
-    monkeypatch.setattr(docker_image, "PACKED", tmp_path)  # an editable install has copies there
+    monkeypatch.setattr(image, "ROOT", tmp_path)
+    monkeypatch.setattr(image, "PACKED", tmp_path)  # an editable install has copies there
     with pytest.raises(EnvironmentUnavailable, match="run from a checkout"):
-        docker_image.inputs()
+        image.inputs()
 
 
 def test_an_installed_wheel_has_what_an_image_is_built_from(
@@ -126,6 +126,6 @@ def test_an_installed_wheel_has_what_an_image_is_built_from(
 ) -> None:
     (tmp_path / "nowhere").mkdir()
     (tmp_path / "nowhere" / "Dockerfile").write_text("FROM x")
-    monkeypatch.setattr(docker_image, "PACKED", tmp_path)
-    monkeypatch.setattr(docker_image, "DOCKERFILE", "nowhere/Dockerfile")
-    assert docker_image.inputs()["Dockerfile"] == b"FROM x"
+    monkeypatch.setattr(image, "PACKED", tmp_path)
+    monkeypatch.setattr(image, "DOCKERFILE", "nowhere/Dockerfile")
+    assert image.inputs()["Dockerfile"] == b"FROM x"

@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import doctor
-from harness.environments import local
-from harness.environments.api import Capability, EnvironmentUnavailable
+from harness.contracts.environment import Capability, EnvironmentUnavailable
+from harness.environments import doctor, local
 from harness.environments.local import LocalEnvironment, check, lacking
-from harness.environments.machine import write_hosts
+from harness.environments.machines.machine import write_hosts
 
 try:
     check()

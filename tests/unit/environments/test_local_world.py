@@ -12,17 +12,17 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.environments import local
-from harness.environments.api import (
+from harness.contracts.environment import (
     CLIENT_ADDRESS,
     OBSERVER_ADDRESS,
     EnvironmentLost,
     EnvironmentUnavailable,
     MachineSpec,
 )
+from harness.environments import local
 from harness.environments.local import LocalEnvironment, check
-from harness.environments.machine import LinkedMachine
-from harness.environments.station import PACKET_MAX
+from harness.environments.machines.machine import LinkedMachine
+from harness.environments.machines.machine_agent import PACKET_MAX
 
 try:
     check()

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from harness.environments.api import Cut
-from harness.environments.packet_filter import caught, ruleset
+from harness.contracts.environment import Cut
+from harness.environments.machines.packet_filter import caught, ruleset
 
 B1 = Cut(source="b0-1", block="198.18.0.16/28")
 C0 = Cut(source="c0", block="198.18.0.32/28", reset=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.environments.api import (
+from harness.contracts.environment import (
     CLIENT_ADDRESS,
     SIMULATED_ONLY,
     Capability,
@@ -18,7 +18,7 @@ from harness.environments.api import (
 )
 from harness.environments.docker import DockerEnvironment
 from harness.environments.local import LocalEnvironment
-from harness.environments.machine import LinkedMachine, Place
+from harness.environments.machines.machine import LinkedMachine, Place
 from harness.environments.simulated import SimulatedEnvironment, SimulatedMachine
 from harness.simulation.world import WALL_MS, World
 

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.cluster import FaultPackage, Workload
-from harness.composition import INSPECT, Composed, steps
+from harness.contracts.cluster import FaultPackage, Workload
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
-from harness.options import Options
+from harness.run.run_plan import INSPECT, Composed, steps
+from harness.schedule.options import Options
 from histories.observed import AWAIT_LEVEL, AWAIT_RECOVERY, COPIED_NS, ELECT_MASTER, LAST_LOOK
 from histories.op import NEMESIS
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pytest
 
-from harness.explain import Shown, Trials, by_role, reduced
-from harness.explained import Explained
-from harness.schedule.items import Act, Done, Header, Schedule, When, Who
+from harness.experiments.explain import Shown, Trials, by_role, reduced
+from harness.run.explained import Explained
+from harness.schedule.format import Act, Done, Header, Schedule, When, Who
 
 Needs = Callable[[frozenset[str]], bool]
 

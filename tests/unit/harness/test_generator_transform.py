@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from harness import generators as gen
-from harness.generator import PENDING, Context, Generator, Sleep, Step, start_context
+from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step, start_context
 from harness.generators.simulate import Simulated, Stuck, after, simulate
 from histories.op import Op
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness import generators as gen
-from harness import interpreter
-from harness.client.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generator import PENDING, Context, Generator, Step
-from harness.interpreter import MemoryRecorder, TooManyOperations, run
+from harness.contracts.generator import PENDING, Context, Generator, Step
+from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
+from harness.run import interpreter
+from harness.run.interpreter import MemoryRecorder, TooManyOperations, run
 from histories.history import History
 from histories.op import Op
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import source
-from harness.mutant_campaign import (
+from harness.experiments.mutants import (
     JOURNAL,
     LIMIT,
     RANGES,
@@ -23,7 +22,8 @@ from harness.mutant_campaign import (
     seen_in,
     table,
 )
-from harness.simulate import Told
+from harness.experiments.simulate import Told
+from harness.run import provenance
 from reference import mutants
 
 BUG, OTHER = "ack_before_write", "lock_without_quorum"
@@ -32,7 +32,7 @@ S6, L1 = {"S6/lost-tail": 3}, {"L1/two-owners": 1}
 
 
 def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> Told:
-    said = {"source": source.digest(), **more}
+    said = {"source": provenance.digest(), **more}
     return Told(seed=seed, valid=not found, found=dict(found or {}), **said)
 
 

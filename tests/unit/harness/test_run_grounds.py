@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.grounds import NEW, grounds_of, older
-from harness.options import MOVERS, Options
+from harness.run.grounds import NEW, grounds_of, older
+from harness.schedule.options import MOVERS, Options
 from histories.grounds import (
     BROKER,
     CONTROLLER,

@@ -6,19 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import scorecard
-from harness.replay import Rate
-from harness.schedule.items import digest_of
-from harness.scorecard import (
-    Entry,
-    Job,
-    Scorecard,
-    battery,
-    cell,
-    middle,
-    script_of,
-)
-from harness.scorecard_page import markdown, page, word
+from harness.experiments import scorecard
+from harness.experiments.scorecard import Entry, Job, Scorecard, battery, cell, middle, script_of
+from harness.experiments.scorecard_page import markdown, page, word
+from harness.run.replay import Rate
+from harness.schedule.format import digest_of
 
 OLD, NEW = "rocketmq:5.1.0", "rocketmq:5.5.0"
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from test_composition import workload
 
-from harness.cluster import Workload
-from harness.composition import Composed, elect, script_heals, scripted_steps
+from harness.contracts.cluster import Workload
 from harness.generators.simulate import after, simulate
-from harness.options import Options
-from harness.schedule.items import Act, Call, Header, Schedule, When, decode, encode
+from harness.run.run_plan import Composed, elect, script_heals, scripted_steps
+from harness.schedule.format import Act, Call, Header, Schedule, When, decode, encode
+from harness.schedule.options import Options
 from histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000

@@ -4,7 +4,7 @@ import hashlib
 
 import pytest
 
-from harness.stored_logs import EPOCH_FILE, LOG_FOLDER, ValueOf, read_log, replica_logs
+from harness.client.stored_logs import EPOCH_FILE, LOG_FOLDER, ValueOf, read_log, replica_logs
 from histories.observed import DIGEST_BYTES, ReplicaLog
 from reference.records import MasterEpoch, PhyOffset, QueueOffset, RemoteProtocolError
 from reference.wire.files import encode_epochs

@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from checkers.api import Anomaly
-from harness.hunt.causes import Traces
-from harness.hunt.harm import Clock, Scene
-from harness.hunt.known import known_as, labels
-from harness.hunt.remains import Event, Remains, events
+from harness.experiments.hunt.causes import Traces
+from harness.experiments.hunt.harm import Clock, Scene
+from harness.experiments.hunt.known_findings import known_as, labels
+from harness.experiments.hunt.run_artifacts import Event, Remains, events
 from histories.history import History
 from histories.op import Op
 

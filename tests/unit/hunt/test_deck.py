@@ -5,58 +5,60 @@ from collections import Counter
 import msgspec
 import pytest
 
-from harness.environments.api import SIMULATED_ONLY, Capability
-from harness.hunt import deck
-from harness.schedule.factors import FACTORS, KINDS, Row, possible
-from harness.schedule.items import Act, Done, Schedule, Who
-from harness.schedule.smaller import family
+from harness.contracts.environment import SIMULATED_ONLY, Capability
+from harness.experiments.hunt import run_matrix
+from harness.sampling.factors import FACTORS, KINDS, Row, possible
+from harness.schedule.format import Act, Done, Schedule, Who
+from harness.schedule.reductions import family
 
 REAL = frozenset(Capability) - SIMULATED_ONLY
 USUAL: Row = {name: values[0] for name, values in FACTORS.items()}
-FORTY = sum(deck.SHARES.values())
+FORTY = sum(run_matrix.SHARES.values())
 
 
 def test_each_forty_runs_have_the_wanted_shares() -> None:
     for deal in range(3):
-        cards = [deck.card_of(deal * FORTY + n) for n in range(FORTY)]
-        assert Counter(c.profile for c in cards) == deck.SHARES
+        cards = [run_matrix.card_of(deal * FORTY + n) for n in range(FORTY)]
+        assert Counter(c.profile for c in cards) == run_matrix.SHARES
         assert Counter(c.back_end for c in cards) == {"dledger": 20, "jraft": 20}
-    odd = Counter(deck.card_of(n) for n in range(2 * FORTY) if deck.card_of(n).profile == "P-NUM")
+    odd = Counter(
+        run_matrix.card_of(n) for n in range(2 * FORTY) if run_matrix.card_of(n).profile == "P-NUM"
+    )
     assert set(odd.values()) == {3}, "two deals give an odd share's runs to both alike"
 
 
 def test_the_rows_of_the_array_come_first() -> None:
-    rows = [deck.row_for(n, {}, REAL) for n in range(deck.array_size())]
+    rows = [run_matrix.row_for(n, {}, REAL) for n in range(run_matrix.array_size())]
     for number, row in enumerate(rows):
-        assert (row[deck.PROFILE], row[deck.BACK_END]) == deck.card_of(number)
+        assert (row[run_matrix.PROFILE], row[run_matrix.BACK_END]) == run_matrix.card_of(number)
         assert possible(row, REAL) == row
-    met = deck.pairs_met(rows)
-    every = deck.every_pair(REAL)
+    met = run_matrix.pairs_met(rows)
+    every = run_matrix.every_pair(REAL)
     assert met.keys() <= every
     assert len(met) > 0.95 * len(every), "all but some of the profile's, which are dealt"
 
 
 def test_a_drawn_row_has_more_of_what_was_met_least() -> None:
-    number = deck.array_size()
-    first = deck.row_for(number, {}, REAL)
-    assert deck.row_for(number, {}, REAL) == first
-    often = deck.pairs_met([first] * 100)
-    other = deck.row_for(number, often, REAL)
+    number = run_matrix.array_size()
+    first = run_matrix.row_for(number, {}, REAL)
+    assert run_matrix.row_for(number, {}, REAL) == first
+    often = run_matrix.pairs_met([first] * 100)
+    other = run_matrix.row_for(number, often, REAL)
     assert other != first
-    assert (other[deck.PROFILE], other[deck.BACK_END]) == deck.card_of(number)
+    assert (other[run_matrix.PROFILE], other[run_matrix.BACK_END]) == run_matrix.card_of(number)
 
 
 @pytest.mark.parametrize("number", range(8))
 def test_a_run_has_at_most_six_faults_and_each_of_its_kinds(number: int) -> None:
-    row = deck.row_for(number, {}, REAL)
-    script = deck.script_for(number, row)
-    low, high = deck.LENGTH_MS
+    row = run_matrix.row_for(number, {}, REAL)
+    script = run_matrix.script_for(number, row)
+    low, high = run_matrix.LENGTH_MS
     assert low <= script.header.length * 1000 <= high
     kinds = {kind for kind in KINDS if row[kind] != "off"}
     faults = {family(act) for act in script.acts}
     assert len(faults) <= 6
-    assert {deck.kind_of(act) for act in script.acts} - {""} == kinds
-    assert deck.script_for(number, row, length_ms=40_000).header.length == 40
+    assert {run_matrix.kind_of(act) for act in script.acts} - {""} == kinds
+    assert run_matrix.script_for(number, row, length_ms=40_000).header.length == 40
 
 
 def test_what_struck_nobody_was_not_met() -> None:
@@ -69,7 +71,7 @@ def test_what_struck_nobody_was_not_met() -> None:
         Act(id="f2", f="kill", who=Who(nodes=("b0-0", "c0"))),
         Act(id="f3", f="order-election", done=Done(at=3.0)),
     )
-    met = deck.met_row({**row, "order": "on"}, Schedule(acts=acts))
+    met = run_matrix.met_row({**row, "order": "on"}, Schedule(acts=acts))
     assert (met["crash"], met["cut"], met["whole-stop"], met["hang"]) == (
         "kill",
         "off",
@@ -78,4 +80,4 @@ def test_what_struck_nobody_was_not_met() -> None:
     )
     assert met["order"] == "on"
     whole = msgspec.structs.replace(acts[2 + 1], done=struck)
-    assert deck.met_row(row, Schedule(acts=(whole,)))["whole-stop"] == "kill"
+    assert run_matrix.met_row(row, Schedule(acts=(whole,)))["whole-stop"] == "kill"

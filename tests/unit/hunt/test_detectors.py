@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.hunt.decisions import DECISIONS
-from harness.hunt.known import evidence
-from harness.hunt.remains import Event, Remains, events
+from harness.experiments.hunt.decisions import DECISIONS
+from harness.experiments.hunt.known_findings import evidence
+from harness.experiments.hunt.run_artifacts import Event, Remains, events
 from histories.history import History
 from histories.op import Op
 

@@ -10,22 +10,22 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from harness.cli_hunt import hunt as command
-from harness.hunt import deck, hunt
-from harness.hunt.decisions import DECISIONS
-from harness.hunt.hunt import JOURNAL, Entry, Hunt, Job, at_once, line
-from harness.hunt.page import HOLE, markdown, sights
-from harness.schedule.items import digest_of
+from harness.cli.hunt import hunt as command
+from harness.experiments.hunt import hunt, run_matrix
+from harness.experiments.hunt.decisions import DECISIONS
+from harness.experiments.hunt.hunt import JOURNAL, Entry, Hunt, Job, at_once, line
+from harness.experiments.hunt.page import HOLE, markdown, sights
+from harness.schedule.format import digest_of
 
 SHORT_MS = 20_000
 SHRINKS = "an election takes acknowledged messages away"
 
 
 def entry(found: Hunt, number: int, **given: Any) -> Entry:
-    row = given.pop("row", None) or deck.row_for(number, {}, found.capabilities)
+    row = given.pop("row", None) or run_matrix.row_for(number, {}, found.capabilities)
     job = Job(number=number, release="5.5.0", environment="local", row=row, length_ms=SHORT_MS,
               beside=given.pop("beside", 1))  # fmt: skip
-    script = deck.script_for(number, row, length_ms=SHORT_MS)
+    script = run_matrix.script_for(number, row, length_ms=SHORT_MS)
     more = {"met": row, "date": "2026-11-22", "run": f"runs/queue/{number}", **given}
     return Entry(job=job, digest=digest_of(script), target=job.target, profile=job.profile, **more)
 
@@ -39,9 +39,9 @@ def of(folder: Path, *entries: Entry, seeds: int = 0) -> Hunt:
 
 def test_what_is_done_is_not_missing(tmp_path: Path) -> None:
     none = of(tmp_path)
-    size = deck.array_size()
+    size = run_matrix.array_size()
     assert none.missing() == list(range(size))
-    drawn = deck.row_for(size, {("a", "b", "c", "d"): 1}, none.capabilities)
+    drawn = run_matrix.row_for(size, {("a", "b", "c", "d"): 1}, none.capabilities)
     done = [entry(none, 0), entry(none, 1, error="SetupFailed: no"), entry(none, size, row=drawn)]
     again = of(tmp_path, *done, seeds=2).missing()
     assert again == [*range(2, size), size + 1, 1], "what did not come up is tried again at the end"
@@ -57,9 +57,9 @@ def test_jobs_are_the_next_ones_with_what_they_are_dealt(tmp_path: Path) -> None
     assert first is not None
     assert second is not None
     assert (first.number, second.number, first.beside) == (0, 1, 2)
-    assert found.next_job(2, at_work=range(deck.array_size())) is None
+    assert found.next_job(2, at_work=range(run_matrix.array_size())) is None
     for job in (first, second):
-        card = deck.card_of(job.number)
+        card = run_matrix.card_of(job.number)
         assert job.profile == card.profile
         assert job.target.endswith(":jraft") == (card.back_end == "jraft")
 
@@ -102,11 +102,11 @@ def test_a_hunt_goes_on_where_it_was_and_ends_with_its_budget(
     tmp_path: Path, measured: Callable[[dict[int, Entry]], None]
 ) -> None:
     found = of(tmp_path)
-    measured({n: entry(found, n) for n in range(deck.array_size())})
+    measured({n: entry(found, n) for n in range(run_matrix.array_size())})
     said: list[str] = []
     assert not found.run(jobs=2, budget_s=0.0, say=said.append)
     assert found.run(jobs=2, budget_s=None, say=said.append)
-    assert len(said) == deck.array_size()
+    assert len(said) == run_matrix.array_size()
     again = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
     assert again.missing() == []
 
@@ -115,7 +115,7 @@ def test_a_hunt_of_which_nothing_comes_up_is_over(
     tmp_path: Path, measured: Callable[[dict[int, Entry]], None]
 ) -> None:
     found = of(tmp_path)
-    measured({n: entry(found, n, error="SetupFailed: no") for n in range(deck.array_size())})
+    measured({n: entry(found, n, error="SetupFailed: no") for n in range(run_matrix.array_size())})
     said: list[str] = []
     assert not found.run(jobs=1, budget_s=None, say=said.append)
     assert "in a row did not come up" in said[-1]
@@ -124,7 +124,7 @@ def test_a_hunt_of_which_nothing_comes_up_is_over(
 
 def test_a_long_run_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = of(tmp_path)
-    size = deck.array_size()
+    size = run_matrix.array_size()
     long = Future[Entry]()
     begun: list[int] = []
 
@@ -206,7 +206,8 @@ def test_the_tables(tmp_path: Path) -> None:
     text = markdown(whole(tmp_path))
     assert "3 runs in local, 2026-11-22 to 2026-11-22: 0.2 hours of clusters" in text
     assert "1 times SetupFailed: no\n" in text
-    assert f"Not finished: {deck.array_size() - 3} of {deck.array_size()} runs are missing." in text
+    size = run_matrix.array_size()
+    assert f"Not finished: {size - 3} of {size} runs are missing." in text
     assert "| all |  | 3 | 0.2 | 100 | 57 | 1 | 2 | 0 |" in text
     assert (
         "| S8/log-diverged |  | yes | 1 | 2 | `maxq replay hunt/runs/queue/2 --times 10` |" in text

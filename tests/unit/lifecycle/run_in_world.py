@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import msgspec
 from small import SMALL
 
-from harness.deployment import Deployment
-from harness.environments.api import CLIENT_ADDRESS, MachineSpec
+from harness.cluster.deployment import Deployment
+from harness.contracts.environment import CLIENT_ADDRESS, MachineSpec
 from harness.environments.simulated import SimulatedEnvironment
-from harness.lifecycle import Surroundings, perform
-from harness.options import Options
-from harness.runs import Judged, judge_stored
+from harness.run.lifecycle import Surroundings, perform
+from harness.run.stored_run import Judged, judge_stored
+from harness.schedule.options import Options
 from harness.simulation.world import SimHost, World
 from harness.targets.reference import ReferenceTarget
 from histories.op import Op

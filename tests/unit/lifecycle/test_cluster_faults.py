@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from run_in_world import Watched, with_cluster
 
-from harness.deployment import Deployment, until
-from harness.environments.api import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
+from harness.cluster.deployment import Deployment, until
+from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
 
 Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
 TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}

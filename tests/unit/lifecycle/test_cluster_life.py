@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 from run_in_world import Watched, with_cluster
 
-from harness.deployment import Deployment, SetupFailed
-from harness.environments.api import Role
-from harness.lifecycle import PAGE, cut
+from harness.cluster.deployment import Deployment, SetupFailed
+from harness.contracts.environment import Role
+from harness.run.lifecycle import PAGE, cut
 from reference.broker.topic_admin import TopicAdmin
 from reference.rpc import Reply
 from reference.wire.codes import ResponseCode

@@ -5,8 +5,8 @@ from typing import Any
 
 from run_in_world import Watched, with_cluster
 
-from harness.deployment import Deployment, until
-from harness.environments.api import CLIENT
+from harness.cluster.deployment import Deployment, until
+from harness.contracts.environment import CLIENT
 from histories.op import NEMESIS, Op
 from nemeses.scripted import Scripted
 

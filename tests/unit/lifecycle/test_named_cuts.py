@@ -5,8 +5,8 @@ import asyncio
 from run_in_world import Watched, with_cluster
 from test_cluster_faults import TRIO, playing
 
-from harness.deployment import Deployment, until
-from harness.environments.api import CLIENT
+from harness.cluster.deployment import Deployment, until
+from harness.contracts.environment import CLIENT
 
 
 def test_the_heal_of_one_cut_leaves_the_other_in_force() -> None:

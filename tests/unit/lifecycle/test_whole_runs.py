@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from run_in_world import SECOND_NS, Performed, Watched, options, performed
 
-from harness.composition import INSPECT
-from harness.deployment import SetupFailed
-from harness.environments.api import (
+from harness.cluster.deployment import SetupFailed
+from harness.contracts.environment import (
     Capability,
     EnvironmentLost,
     EnvironmentUnavailable,
@@ -17,7 +16,8 @@ from harness.environments.api import (
     MissingCapability,
     Role,
 )
-from harness.targets.api import Node, Settings
+from harness.contracts.target import Node, Settings
+from harness.run.run_plan import INSPECT
 from harness.targets.reference import ReferenceTarget
 from histories.observed import AWAIT_RECOVERY
 from histories.op import Op

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
-from harness.client.outcome import Client, Ok, Outcome
-from harness.cluster import Grudge, Part, Proof
-from harness.environments.api import Role
-from harness.targets.api import Node, Topology, plan
+from harness.contracts.cluster import Grudge, Part, Proof
+from harness.contracts.environment import Role
+from harness.contracts.outcome import Client, Ok, Outcome
+from harness.contracts.target import Node, Topology, plan
 from histories.op import NEMESIS, Op
 
 SETS = Topology(broker_sets=3)

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster, invoke
 
-from harness.client.outcome import Fail, Ok
+from harness.contracts.outcome import Fail, Ok
 from harness.generators import any_of, clients, limit, lulls, nemesis, repeat, stagger, time_limit
 from harness.generators.simulate import after, simulate
 from nemeses.combine import ROUNDS, ordered

@@ -8,7 +8,7 @@ import pytest
 from struck_cluster import TRIO, FakeCluster
 
 from checkers.acts import UNDONE_BY
-from harness.cluster import FaultPackage
+from harness.contracts.cluster import FaultPackage
 from harness.generators import EMPTY, any_of, limit, nemesis, once, time_limit
 from harness.generators.simulate import after, simulate
 from histories.op import Op

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster, invoke, values
 
-from harness.client.outcome import Fail, Ok
-from harness.cluster import Part
-from harness.environments.api import Capability
+from harness.contracts.cluster import Part
+from harness.contracts.environment import Capability
+from harness.contracts.outcome import Fail, Ok
 from harness.generators import time_limit
 from harness.generators.simulate import after, simulate
 from nemeses.fault import QUIET_NS, package

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from struck_cluster import SETS, TRIO, FakeCluster
 
-from harness.cluster import Grudge
-from harness.targets.api import Topology
+from harness.contracts.cluster import Grudge
+from harness.contracts.target import Topology
 from histories.op import NEMESIS, Op
 from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
 from nemeses.majority import (

@@ -6,9 +6,9 @@ from random import Random
 import pytest
 from struck_cluster import SETS, TRIO, FakeCluster, invoke, values
 
-from harness.client.outcome import Fail, Ok
-from harness.cluster import Grudge
-from harness.environments.api import CLIENT, Capability
+from harness.contracts.cluster import Grudge
+from harness.contracts.environment import CLIENT, Capability
+from harness.contracts.outcome import Fail, Ok
 from harness.generators import limit
 from harness.generators.simulate import simulate
 from nemeses import grudges

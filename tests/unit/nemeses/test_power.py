@@ -7,18 +7,18 @@ import pytest
 from struck_cluster import TRIO, FakeCluster, invoke, values
 
 from checkers.claims import unmade
-from harness.client.outcome import Ok
-from harness.deployment import Deployment
+from harness.cluster.deployment import Deployment
+from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
+from harness.contracts.outcome import Ok
+from harness.contracts.target import plan
 from harness.environments import docker, local
-from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
+from harness.environments.disks.node_disk import NEEDS_ROOT
 from harness.environments.docker import DockerEnvironment
 from harness.environments.local import LocalEnvironment
-from harness.environments.own_disk import NEEDS_ROOT
-from harness.faults import fault_packages
-from harness.options import Options
-from harness.targets.api import plan
+from harness.run.execute import capabilities_of
+from harness.run.fault_selection import fault_packages
+from harness.schedule.options import Options
 from harness.targets.reference import ReferenceTarget
-from harness.worlds import capabilities_of
 from nemeses.nodes import ALL
 from nemeses.power import power_fault
 

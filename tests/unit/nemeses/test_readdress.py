@@ -6,8 +6,8 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster, invoke, values
 
-from harness.client.outcome import Ok
-from harness.environments.api import Capability
+from harness.contracts.environment import Capability
+from harness.contracts.outcome import Ok
 from harness.generators import limit
 from harness.generators.simulate import simulate
 from nemeses.fault import package

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.client.outcome import Fail, Ok, Outcome
-from harness.environments.api import CLIENT, Capability, MissingCapability, Role
-from harness.faults import scripted_package
-from harness.generator import start_context
-from harness.schedule.items import Act, Schedule, ScheduleError, Who
-from harness.targets.api import Topology
+from harness.contracts.environment import CLIENT, Capability, MissingCapability, Role
+from harness.contracts.generator import start_context
+from harness.contracts.outcome import Fail, Ok, Outcome
+from harness.contracts.target import Topology
+from harness.run.fault_selection import scripted_package
+from harness.schedule.format import Act, Schedule, ScheduleError, Who
 from histories.op import NEMESIS, Op
 from nemeses.scripted import NEEDS, Scripted
 

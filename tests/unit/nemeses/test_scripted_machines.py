@@ -7,14 +7,14 @@ import pytest
 from struck_cluster import TRIO, FakeCluster
 
 from checkers.acts import UNDONE_BY, heals
-from harness.client.outcome import Ok
-from harness.composition import script_heals
-from harness.deployment import Deployment
-from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
+from harness.cluster.deployment import Deployment
+from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
+from harness.contracts.outcome import Ok
 from harness.environments.local import LocalEnvironment
-from harness.faults import scripted_package
-from harness.options import Options
-from harness.schedule.items import Act, Schedule, Who
+from harness.run.fault_selection import scripted_package
+from harness.run.run_plan import script_heals
+from harness.schedule.format import Act, Schedule, Who
+from harness.schedule.options import Options
 from harness.targets.reference import ReferenceTarget
 from histories.op import NEMESIS, Op
 from nemeses.heals import HEALS

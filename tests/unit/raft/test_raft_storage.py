@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
-from harness.simulation.draw import Draws
 from harness.simulation.world import SimHost, World
 from reference.raft.log import Log
 from reference.raft.message import Entry

@@ -9,11 +9,9 @@ import pytest
 
 from checkers.api import Anomaly, Ruling, Status, Valid, Verdict
 from checkers.runner import Results
-from harness import scenario
-from harness.cli_types import Target
-from harness.options import Options
-from harness.runs import Judged
-from harness.scenario import (
+from harness.cli.param_types import Target
+from harness.experiments import scenario
+from harness.experiments.scenario import (
     Scenario,
     Tally,
     Trial,
@@ -27,7 +25,9 @@ from harness.scenario import (
     scenario_of,
     show_scenario,
 )
-from harness.schedule.items import (
+from harness.run.execute import Around
+from harness.run.stored_run import Judged
+from harness.schedule.format import (
     Act,
     Header,
     Known,
@@ -39,7 +39,7 @@ from harness.schedule.items import (
     encode,
     read,
 )
-from harness.worlds import Around
+from harness.schedule.options import Options
 from histories.history import History
 
 KNOWN = Known(bad="rocketmq:5.5.0", good="rocketmq:5.3.1", shows=("S6/lost-tail",))

@@ -9,10 +9,12 @@ from typing import Any, get_args
 
 import pytest
 
-from harness.cluster import Part
-from harness.environments.api import SIMULATED_ONLY, Capability
-from harness.replay import options_for
-from harness.schedule.draw import (
+from harness.contracts.cluster import Part
+from harness.contracts.environment import SIMULATED_ONLY, Capability
+from harness.contracts.keyed_draws import Keyed
+from harness.contracts.target import plan
+from harness.run.replay import options_for
+from harness.sampling.draw import (
     FAULTS,
     LENGTH_MS,
     PINNED,
@@ -25,7 +27,7 @@ from harness.schedule.draw import (
     draw,
     loads,
 )
-from harness.schedule.factors import (
+from harness.sampling.factors import (
     EVEN,
     FACTORS,
     FELT,
@@ -39,13 +41,11 @@ from harness.schedule.factors import (
     possible,
     row_of,
 )
-from harness.schedule.fault import EVENTS, LEASE_MS, REST_MS, SHORTEST_MS
-from harness.schedule.items import EVENTS as KNOWN_EVENTS
-from harness.schedule.items import EVERYBODY, Act, Schedule, decode, encode
-from harness.schedule.keyed import Keyed
-from harness.schedule.script import queue_calls
-from harness.schedule.smaller import family
-from harness.targets.api import plan
+from harness.sampling.faults import EVENTS, LEASE_MS, REST_MS, SHORTEST_MS
+from harness.schedule.format import EVENTS as KNOWN_EVENTS
+from harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
+from harness.schedule.perform import queue_calls
+from harness.schedule.reductions import family
 from nemeses.scripted import GROUPS, LAST_REJOINED, LAST_VICTIM, NEEDS
 
 SHORT_MS = 15_000
@@ -112,9 +112,9 @@ def test_equal_seeds_draw_equal_schedules_and_others_do_not() -> None:
 def test_no_hash_seed_and_no_process_changes_a_schedule() -> None:
     code = (
         "from hashlib import sha256\n"
-        "from harness.schedule.draw import draw\n"
-        "from harness.schedule.factors import row_of\n"
-        "from harness.schedule.items import encode\n"
+        "from harness.sampling.draw import draw\n"
+        "from harness.sampling.factors import row_of\n"
+        "from harness.schedule.format import encode\n"
         f"made = [draw(s, row_of(s), length_ms={SHORT_MS}) for s in (0, 1, 20, 33)]\n"
         "print(sha256(b''.join(map(encode, made))).hexdigest())\n"
     )

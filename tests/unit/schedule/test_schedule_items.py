@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.schedule.items import (
+from harness.schedule.format import (
     LOAD_VALUES,
     Act,
     Call,

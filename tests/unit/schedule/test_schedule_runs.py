@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import replay
-from harness.options import FLUSH, Options
-from harness.replay import Rate, options_for, other_seed, repeat, script_of, with_seed
-from harness.schedule.items import (
+from harness.run import replay
+from harness.run.execute import Around
+from harness.run.replay import Rate, options_for, other_seed, repeat, script_of, with_seed
+from harness.schedule.format import (
     SCHEDULE,
     Act,
     Call,
@@ -21,8 +21,8 @@ from harness.schedule.items import (
     Who,
     encode,
 )
-from harness.schedule.past import as_performed, as_recorded, differing, layout, main_part
-from harness.worlds import Around
+from harness.schedule.from_history import as_performed, as_recorded, differing, layout, main_part
+from harness.schedule.options import FLUSH, Options
 from histories.history import History
 from histories.op import NEMESIS, HistoryError, Op
 from histories.store import CONFIG

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.generator import PENDING, Context, Generator, Step, start_context
+from harness.contracts.generator import PENDING, Context, Generator, Step, start_context
 from harness.generators import any_of, clients, nemesis, phases, time_limit
 from harness.generators.simulate import Complete, Simulated, simulate
-from harness.schedule.items import (
+from harness.schedule.format import (
     Act,
     Call,
     Header,
@@ -22,7 +22,7 @@ from harness.schedule.items import (
     decode,
     encode,
 )
-from harness.schedule.script import LATE_NS, Aware, First, Started, acts, queue_calls, turns
+from harness.schedule.perform import LATE_NS, Aware, First, Started, acts, queue_calls, turns
 from histories.observed import OBSERVE_CONTROLLER
 from histories.op import NEMESIS, Op
 

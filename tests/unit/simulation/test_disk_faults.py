@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.draws import Draws
 from harness.simulation.disk import SYNC_NS, SimDisk
-from harness.simulation.draw import Draws
 from harness.simulation.world import SimMachine, World
 from reference.host import read_file, replace_file
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.environments.api import EnvironmentUnavailable, Role
-from harness.judging import absent, checkers_of
-from harness.options import Options
-from harness.targets.api import Settings, Topology, plan
+from harness.contracts.environment import EnvironmentUnavailable, Role
+from harness.contracts.target import Settings, Topology, plan
+from harness.run.judging import absent, checkers_of
+from harness.schedule.options import Options
 from harness.targets.rocketmq import libraries as jars
 from harness.targets.rocketmq.libraries import LIST, libraries
 from harness.targets.rocketmq.releases import MISSING, Version, components, excluded, ordered, parse

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from harness.client.locks import LockSession
-from harness.client.outcome import Fail, Info, Ok, Outcome
 from harness.client.session import QueueName
-from harness.generator import Context
+from harness.contracts.generator import Context
+from harness.contracts.outcome import Fail, Info, Ok, Outcome
+from harness.contracts.target import Topology, plan
 from harness.generators import clients, reserve, time_limit
 from harness.generators.simulate import Simulated, after, simulate
-from harness.targets.api import Topology, plan
 from histories.observed import ACQUIRE, RELEASE, RENEW
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent

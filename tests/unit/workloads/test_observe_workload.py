@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.generator import Context
+from harness.contracts.generator import Context
 from harness.generators import reserve
 from harness.generators.simulate import Simulated, after, simulate
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, REPLICA_LOG

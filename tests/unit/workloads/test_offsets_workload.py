@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.generator import Context
+from harness.contracts.generator import Context
+from harness.contracts.target import Topology, plan
 from harness.generators import reserve, time_limit
 from harness.generators.simulate import Simulated, after, simulate
-from harness.targets.api import Topology, plan
 from histories.observed import COMMIT_PLACE, FETCH_PLACE, FINAL
 from histories.op import Op
 from workloads.offsets import GAP_NS, LAST_NS, LAST_PLACE, Last, Moves, offsets_workload

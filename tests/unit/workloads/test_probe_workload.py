@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.client.outcome import Fail, Ok, Outcome
 from harness.client.session import Polled, QueueName
-from harness.generator import Context
+from harness.contracts.generator import Context
+from harness.contracts.outcome import Fail, Ok, Outcome
+from harness.contracts.target import Topology, plan
 from harness.generators import EMPTY, reserve, time_limit
 from harness.generators.simulate import Simulated, after, simulate
 from harness.simulation.world import World
-from harness.targets.api import Topology, plan
 from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
 from histories.op import Op
 from workloads import payload

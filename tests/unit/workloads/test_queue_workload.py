@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.client.outcome import Fail, Info, Ok, Outcome
 from harness.client.session import Polled, QueueName
-from harness.cluster import Workload
-from harness.generator import Context
+from harness.contracts.cluster import Workload
+from harness.contracts.generator import Context
+from harness.contracts.outcome import Fail, Info, Ok, Outcome
+from harness.contracts.target import Topology, plan
 from harness.generators import clients, limit, reserve, time_limit
 from harness.generators.simulate import Simulated, after, simulate
-from harness.targets.api import Topology, plan
 from histories.op import Op
 from workloads import payload
 from workloads.queue import (

@@ -9,14 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.client.applicant import Applicant
-from harness.client.outcome import Fail, Info, Ok, Outcome
-from harness.cluster import Proof
-from harness.environments.api import Capability
-from harness.generator import Context
+from harness.client.id_applicant import Applicant
+from harness.contracts.cluster import Proof
+from harness.contracts.environment import Capability
+from harness.contracts.generator import Context
+from harness.contracts.outcome import Fail, Info, Ok, Outcome
+from harness.contracts.target import Topology, plan
 from harness.generators import clients, time_limit
 from harness.generators.simulate import Simulated, after, simulate
-from harness.targets.api import Topology, plan
 from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent

@@ -1,0 +1,102 @@
+"""The command ``maxq hunt``."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.param_types import Duration
+from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
+from harness.cli.schedules import STORE
+from harness.experiments.hunt.hunt import JOURNAL, Hunt, labels_of
+from harness.experiments.hunt.page import FOLDER, markdown
+from harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
+from histories.store import write_whole
+
+MARKDOWN = "hunt.md"
+
+
+@click.command()
+@click.option("--target", type=Release(), required=True, help="such as rocketmq:5.5.0")
+@ENVIRONMENT
+@click.option(
+    "--seeds",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    show_default=True,
+    help="so many drawn runs behind those of the covering array",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 16),
+    default=1,
+    show_default=True,
+    help="clusters at a time, as long as none of them is too late to judge",
+)
+@click.option(
+    "--length", type=Duration(), default=None, help="of each run's main part; by default 4 to 5 min"
+)
+@BUDGET
+@click.option("--table", is_flag=True, help="run nothing, print what there is")
+@click.option(
+    "--label",
+    "labelled",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=None,
+    metavar="RUN",
+    help="run nothing, say which known ones the anomalies of a stored run are",
+)
+@click.option("--again", is_flag=True, help="judge all stored runs anew, and run nothing")
+@RESUME
+@BASE_IMAGE
+@STORE
+def hunt(
+    target: str,
+    environment: str,
+    seeds: int,
+    jobs: int,
+    length: int | None,
+    budget: int | None,
+    table: bool,
+    labelled: Path | None,
+    again: bool,
+    resume: bool,
+    base_image: str,
+    store: Path,
+) -> int:
+    """Look for bugs of a release of RocketMQ with drawn schedules, a fresh cluster for each.
+
+    Runs are dealt over all profiles and both kinds of controllers. The same command again goes on
+    where the last one was cut off. At the end it prints what was run and found, which pairs of
+    values were met, and which rows of RocketMQ's decision tables were reached.
+    """
+    version = parse(target)
+    if version.back_end != "dledger" or ordered(version.release) < ordered(JRAFT_SINCE):
+        raise click.UsageError(
+            f"--target: a release since {JRAFT_SINCE}, without a back end: half of the runs have "
+            "jraft"
+        )
+    if labelled is not None:
+        for line in labels_of(labelled):
+            click.echo(line)
+        return 0
+    folder = store.resolve() / FOLDER
+    idle = table or again
+    if not resume and not idle:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    found = Hunt(
+        folder,
+        release=version.release,
+        environment=environment,
+        seeds=seeds,
+        length_ms=(length or 0) // 1_000_000,
+        base_image=base_image,
+    )
+    if again:
+        found.look_again(jobs)
+    if not idle:
+        budget_s = None if budget is None else budget / 1e9
+        found.run(jobs=jobs, budget_s=budget_s, say=lambda text: click.echo(text, err=True))
+    text = markdown(found)
+    write_whole(folder / MARKDOWN, text.encode())
+    click.echo(text)
+    return 2 if found.missing() else 0

@@ -1,0 +1,390 @@
+"""The command line: ``maxq test``, ``maxq doctor``; stored histories are in `cli_stored`.
+
+Results go to standard output, progress to standard error. Exit codes are Jepsen's: 0 valid, 1
+invalid, 2 unknown, 254 bad arguments, 255 our own failure.
+"""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from checkers.claims import CLAIMS
+from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs
+from harness.cli.param_types import (
+    EXPLAIN_OPTION,
+    FAIL_ON_OPTION,
+    Alias,
+    Commands,
+    Duration,
+    Faults,
+    Name,
+    Names,
+    Rate,
+    Setting,
+    Target,
+)
+from harness.cli.show import described, show
+from harness.cli.stored_runs import explained
+from harness.cluster.deployment import SetupFailed
+from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.environments import doctor
+from harness.environments.disks import leaks
+from harness.environments.engine import leaks as docker_remains
+from harness.experiments import campaign, scenario
+from harness.experiments.shrink import NotRepeated
+from harness.run import stored_run
+from harness.run.execute import Around
+from harness.run.fault_selection import fault_names
+from harness.run.judging import every_checker
+from harness.run.run_plan import MAKERS as WORKLOADS
+from harness.schedule.format import ScheduleError
+from harness.schedule.options import PROFILES, THEN, TOGETHER, Options
+from harness.targets.rocketmq.releases import REFERENCE
+from histories.op import HistoryError
+from reference import mutants
+
+EXIT_USAGE, EXIT_CRASH = 254, 255
+MUTANTS = Path("mutants")
+SEED_MAX = 2**63 - 1
+ENVIRONMENTS = ("auto", "docker", "local", "simulated")
+LISTED: dict[str, Callable[[], Sequence[str]]] = {
+    "workloads": lambda: tuple(WORKLOADS),
+    "nemeses": fault_names,
+    "checkers": lambda: [c.name for c in every_checker()],
+    "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
+    "mutants": mutants.names,
+    "scenarios": scenario.names,
+    "environments": lambda: ENVIRONMENTS,
+    "profiles": lambda: tuple(PROFILES),
+}
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="maxq")
+def cli() -> None:
+    """Prove what a RocketMQ cluster keeps and loses under faults."""
+
+
+CLUSTER = (
+    click.option(
+        "--env",
+        "--environment",
+        "environment",
+        type=Name(ENVIRONMENTS),
+        default="auto",
+        show_default=True,
+        help="where the nodes run; auto: docker if an engine answers, else local, else simulated",
+    ),
+    click.option(
+        "--target",
+        type=Target(),
+        default=REFERENCE,
+        show_default=True,
+        help="what runs: our reference, or rocketmq:RELEASE such as rocketmq:5.5.0",
+    ),
+    click.option(
+        "--profile",
+        type=Alias(PROFILES),
+        default="safe",
+        show_default=True,
+        help=f"what the brokers promise: {', '.join(PROFILES)}",
+    ),
+    click.option("--timing", type=Name(["fast", "stock"]), default="fast", show_default=True),
+    click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True),
+    click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
+    click.option("--broker-sets", type=click.IntRange(1, 50), default=1, show_default=True),
+    click.option(
+        "--replicas",
+        type=click.IntRange(1, 9),
+        default=3,
+        show_default=True,
+        help="of each broker set",
+    ),
+    click.option(
+        "--mutant",
+        type=Name(mutants.names()),
+        default=None,
+        help="run a seeded bug, to see the checkers catch it",
+    ),
+    click.option(
+        "--base-image",
+        default="",
+        help="an image of the docker engine to build on, instead of the public one",
+    ),
+    click.option(
+        "--store",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("runs"),
+        show_default=True,
+        help="where run folders go",
+    ),
+)
+LOAD = (
+    click.option(
+        "--workload",
+        type=Names(WORKLOADS),
+        multiple=True,
+        default=TOGETHER,
+        show_default=True,
+        help="what clients do; may be repeated",
+    ),
+    click.option(
+        "--nemesis",
+        type=Faults([*fault_names(), "all"], THEN),
+        multiple=True,
+        default=("kill", "partition", "readdress"),
+        show_default=True,
+        help="faults, joined by commas or repeated; partition-then-kill strikes in that order",
+    ),
+    click.option(
+        "--time-limit",
+        type=Duration(),
+        default="60s",
+        show_default=True,
+        help="how long clients and faults run",
+    ),
+    click.option(
+        "--lull",
+        type=Duration(),
+        default=None,
+        help="a quiet period of this length for everybody, after each 15 s",
+    ),
+    click.option(
+        "--rate",
+        type=Rate(min=0.1, max=100_000),
+        default=50.0,
+        show_default=True,
+        help="operations a second of each workload",
+    ),
+    click.option(
+        "--concurrency",
+        type=click.IntRange(2, 1000),
+        default=10,
+        show_default=True,
+        help="client threads of the workload queue",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
+    ),
+    click.option(
+        "--pinned",
+        type=click.IntRange(0, 1000),
+        default=0,
+        show_default=True,
+        help="client threads of the workload queue that stay with one broker, whatever routes say",
+    ),
+    click.option("--calm", is_flag=True, help="simulated: every packet takes the same time"),
+    click.option(
+        "--set",
+        "keys",
+        type=Setting(),
+        multiple=True,
+        help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
+    ),
+    click.option(
+        "--topic-attributes",
+        default="",
+        help="of the workloads' topics, such as +message.type=NORMAL",
+    ),
+    click.option(
+        "--ending",
+        type=Name(["current", "each-replica"]),
+        default="current",
+        show_default=True,
+        help="read every queue from the master that there is at the end, or make each replica "
+        "master in turn",
+    ),
+)
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Give a command these options, in this order."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+@cli.command()
+@with_options(*CLUSTER, *LOAD)
+@click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
+@click.option("--plan", is_flag=True, help="say what would be run, and run nothing")
+@FAIL_ON_OPTION
+@EXPLAIN_OPTION
+@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
+def test(**given: Any) -> int:
+    """Run workloads under faults and judge what was recorded."""
+    store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
+    fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
+    around = Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
+    options = resolved(given)
+    if explain and options.environment != "simulated":
+        raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
+    if plan:
+        click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
+        click.echo(options.command())
+        return 0
+    judged = stored_run.run_test(options, store, quiet=as_json, around=around)
+    judged = msgspec.structs.replace(judged, fail_on=fail_on)
+    judged = explained(judged) if explain else judged
+    show(judged, as_json=as_json)
+    if judged.trouble is not None:
+        report(judged.trouble)
+    return judged.exit_code
+
+
+@cli.command()
+@with_options(*CLUSTER)
+def up(**given: Any) -> int:
+    """Start a cluster, say how to reach it, and keep it up until interrupted. No faults."""
+    store, base_image = given.pop("store"), given.pop("base_image")
+    quiet = {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
+    options = resolved({**given, **quiet, "rate": 1.0, "concurrency": 2})
+    stored_run.run_up(options, store, Around(keep=False, base_image=base_image))
+    return 0
+
+
+def resolved(given: dict[str, Any]) -> Options:
+    """Options as asked for, or a usage error."""
+    try:
+        return stored_run.options_from(given)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+@cli.command("campaign")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where the campaign's folder goes",
+)
+@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
+def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -> int:
+    """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance;
+    `mutants` runs every seeded bug in the simulator until it is caught.
+
+    The same command again goes on where the last one was cut off.
+    """
+    if file == MUTANTS:
+        return schedules.run_mutants(store, fresh=fresh, budget_ns=budget)
+    try:
+        found = campaign.read_campaign(file)
+        planned = Duration().convert(found.budget, None, None) if found.budget else None
+    except campaign.CampaignError as error:
+        raise click.UsageError(str(error)) from None
+    limit = budget if budget is not None else planned
+    folder = store.resolve() / "campaigns" / found.name
+    if fresh and folder.exists():
+        (folder / campaign.JOURNAL).unlink(missing_ok=True)
+    done = campaign.run_campaign(
+        found, folder, budget_s=None if limit is None else limit / 1e9, say=click.echo
+    )
+    click.echo(campaign.table(done))
+    click.echo(f"JUnit:   {folder / campaign.JUNIT}")
+    whole = len(done) == len(campaign.jobs_of(found))
+    return 1 if any(not d.passed for d in done) else 0 if whole else 2
+
+
+@cli.command("list")
+@click.argument("kind", type=Name(LISTED))
+def list_command(kind: str) -> int:
+    """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
+    for line in LISTED[kind]():
+        click.echo(line)
+    return 0
+
+
+@cli.command()
+def clean() -> int:
+    """Remove what runs that died have left behind: in the docker engine, and disks."""
+    removed = [*docker_remains.clean(), *leaks.clean()]
+    for what in removed:
+        click.echo(f"removed {what}")
+    click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")
+    return 0
+
+
+cli.add_command(stored_runs.check)
+cli.add_command(stored_runs.export)
+cli.add_command(schedules.replay)
+cli.add_command(schedules.simulate)
+cli.add_command(schedules.shrink)
+cli.add_command(schedules.explore)
+cli.add_command(scenarios.scenario_command)
+cli.add_command(scenarios.bisect_command)
+cli.add_command(scorecard.scorecard)
+cli.add_command(hunt.hunt)
+
+
+@cli.command("doctor")
+def doctor_command() -> int:
+    """Say what this machine can host, by trying it."""
+    findings = doctor.examine()
+    for finding in findings:
+        click.echo(f"{'yes' if finding.works else 'no ':3} {finding.environment}: {finding.text}")
+    why = stored_runs.spark_missing()
+    click.echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
+    return 0
+
+
+def report(error: BaseException, text: str = "") -> None:
+    """Say on standard error what went wrong, and where the run is."""
+    click.echo(text or f"error: {described(error)}", err=True)
+    first = error.__cause__ if isinstance(error, click.Abort) else error  # click's own wrapping
+    for note in getattr(first, "__notes__", ()):
+        click.echo(note, err=True)
+
+
+def main() -> None:
+    """The entry point; maps every way to end to its exit code."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # end as an interrupt does: clean up, then 255
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError):  # a terminal that lacks a letter is no reason to fail
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    sys.exit(run_cli(sys.argv[1:]))
+
+
+def run_cli(argv: list[str]) -> int:
+    """Run a command line; returns its exit code."""
+    try:
+        code = cli.main(args=argv, prog_name="maxq", standalone_mode=False)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return EXIT_USAGE
+    except (HistoryError, MissingCapability, ScheduleError, NotRepeated) as error:
+        report(error)
+        return EXIT_USAGE
+    except BrokenPipeError:  # nobody reads what we say
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_CRASH
+    except (EnvironmentUnavailable, EnvironmentLost, SetupFailed, OSError) as error:
+        report(error)
+        return EXIT_CRASH
+    except (KeyboardInterrupt, click.Abort) as error:
+        report(error, "interrupted; what was recorded can be judged by `maxq check`")
+        return EXIT_CRASH
+    except Exception as error:
+        traceback.print_exc()
+        report(error, "error: a failure of Max-Q itself, not of the cluster; please report it")
+        return EXIT_CRASH
+    return code if isinstance(code, int) else 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Kinds of values on the command line, and how a wrong one is answered."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+import click
+
+from checkers.summary import FAIL_ON
+from harness.contracts.nearest import nearest
+from harness.targets.rocketmq.releases import REFERENCE, parse
+
+DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
+_UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_SETTING = re.compile(
+    r"((?:namesrv|controller|broker|[nc]\d+|b\d+-\d+):[A-Za-z][A-Za-z0-9._]*)=(.*)"
+)
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+
+
+class Duration(click.ParamType[int]):
+    """A duration with its unit, such as ``60s``; in ns."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = _DURATION.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no duration; write a number and a unit: 500ms, 30s, 2m", param)
+        duration_ns = round(Decimal(found[1]) * _UNITS[found[2]])
+        if not 0 < duration_ns <= DURATION_NS_MAX:
+            self.fail(f"{value!r} is not between 1 ns and 7 days", param)
+        return duration_ns
+
+
+class Rate(click.FloatRange):
+    """A number of operations a second."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        rate = super().convert(value, param, ctx)
+        if math.isnan(rate):
+            self.fail(f"{value!r} is no rate", param)
+        return rate
+
+
+class Percent(click.ParamType[int]):
+    """A share of a hundred: ``1%``."""
+
+    name = "percent"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        found = re.fullmatch(r"(\d{1,3})%?", str(value))
+        if found is None or int(found[1]) > 100:
+            self.fail(f"{value!r} is no share; write one such as 1%", param)
+        return int(found[1])
+
+
+class Setting(click.ParamType[tuple[str, str]]):
+    """A setting of a role's configuration, or of one node's: ``broker:flushDiskType=SYNC_FLUSH``,
+    ``b0-1:flushDiskType=SYNC_FLUSH``."""
+
+    name = "setting"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        found = _SETTING.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} is no setting; write ROLE:KEY=VALUE, the role namesrv, "
+                      "controller or broker, or a node's name such as b0-1", param)  # fmt: skip
+        return found[1], found[2]
+
+
+class Name(click.Choice[str]):
+    """One of several names; a wrong one is answered with the nearest."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            known = ", ".join(self.choices) or "nothing"
+            self.fail(f"{value!r} is unknown{nearest(value, self.choices)}; known: {known}", param)
+        return str(value)
+
+
+class Target(click.ParamType[str]):
+    """What runs: the reference, or a release of Apache RocketMQ."""
+
+    name = "target"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value != REFERENCE:
+            try:
+                return str(parse(str(value)))
+            except ValueError as error:
+                self.fail(str(error), param)
+        return REFERENCE
+
+
+class Names(click.ParamType[tuple[str, ...]]):
+    """Names joined by commas, each one of several."""
+
+    name = "names"
+
+    def __init__(self, choices: Iterable[str]) -> None:
+        self.choices = tuple(choices)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        each = Name(self.choices)
+        return tuple(each.convert(name, param, ctx) for name in str(value).split(","))
+
+
+class Faults(Names):
+    """Names of faults joined by commas; two joined by `then` are an ordered pair.
+
+    Args:
+        choices: the names.
+        then: what joins a pair, such as ``-then-``.
+    """
+
+    def __init__(self, choices: Iterable[str], then: str) -> None:
+        super().__init__(choices)
+        self.then = then
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        each, found = Name(self.choices), []
+        for name in str(value).split(","):
+            parts = [each.convert(part, param, ctx) for part in name.split(self.then)]
+            if len(parts) > 2 or (len(parts) == 2 and {"all", "none"} & set(parts)):
+                self.fail(f"{name!r}: only two faults can be joined by {self.then}", param)
+            found.append(self.then.join(parts))
+        return tuple(found)
+
+
+class Alias(click.ParamType[str]):
+    """One of several names, each with a short one; gives the long one."""
+
+    name = "name"
+
+    def __init__(self, long_of: Mapping[str, str]) -> None:
+        self.long_of = dict(long_of)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value in self.long_of.values():
+            return str(value)
+        return self.long_of[Name(tuple(self.long_of)).convert(value, param, ctx)]
+
+
+class Commands(click.Group):
+    """A group that answers a wrong command with the nearest."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in self.commands:
+            known = ", ".join(sorted(self.commands))
+            hint = nearest(args[0], self.commands)
+            ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
+        return super().resolve_command(ctx, args)
+
+
+FAIL_ON_OPTION = click.option(
+    "--fail-on",
+    type=Name(FAIL_ON),
+    default=None,
+    help="exit with 1 also for what the settings do not promise: lost messages, what was shown and "
+    "then gone or in another order, or anything that is measured",
+)
+
+EXPLAIN_OPTION = click.option(
+    "--explain",
+    is_flag=True,
+    help="of a simulated run: try which faults its findings need, by repeating it without some",
+)

@@ -1,0 +1,116 @@
+"""Commands on scenarios: ``maxq scenario``, ``maxq bisect``."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.cli.param_types import Duration, Name, Target
+from harness.cli.schedules import STORE
+from harness.experiments.scenario import (
+    HEAD,
+    TRIALS_MAX,
+    Trials,
+    between,
+    bisect,
+    scenario_of,
+    show_scenario,
+)
+
+PREFIX = "rocketmq:"
+ENVIRONMENT = click.option(
+    "--env",
+    "environment",
+    type=Name(["docker", "local"]),
+    default="local",
+    show_default=True,
+    help="where the nodes run",
+)
+BUDGET = click.option(
+    "--budget", type=Duration(), default=None, help="begin no run after this long"
+)
+RESUME = click.option(
+    "--resume/--fresh",
+    default=True,
+    show_default=True,
+    help="go on with what is stored, or forget it",
+)
+BASE_IMAGE = click.option("--base-image", default="", help="of the docker engine, to build on")
+
+
+class Release(Target):
+    """A release, by itself or as a target."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value)
+        return super().convert(text if text.startswith(PREFIX) else f"{PREFIX}{text}", param, ctx)
+
+
+@click.command("scenario")
+@click.argument("scenarios", nargs=-1, required=True)
+@ENVIRONMENT
+@click.option(
+    "--times",
+    type=click.IntRange(1, TRIALS_MAX),
+    default=TRIALS_MAX,
+    show_default=True,
+    help="trials at most, of which three must be bad",
+)
+@BASE_IMAGE
+@STORE
+def scenario_command(
+    scenarios: tuple[str, ...], environment: str, times: int, base_image: str, store: Path
+) -> int:
+    """Show that a release of RocketMQ has a known bug and another has not.
+
+    `maxq list scenarios` names those that come with Max-Q; a schedule's file will do whose header
+    says what it is known to show. The same command again goes on where the last one was cut off.
+    """
+    rows = []
+    for name in scenarios:
+        trials = trials_of(name, store, environment, base_image)
+        rows.append(show_scenario(trials, times=times))
+    for line in (*HEAD, *(row.said for row in rows)):
+        click.echo(line)
+    return 0 if all(row.holds for row in rows) else 2
+
+
+@click.command("bisect")
+@click.argument("scenario")
+@click.option("--good", type=Release(), required=True, help="such as 5.3.1, older or newer")
+@click.option("--bad", type=Release(), required=True, help="such as 5.5.0")
+@ENVIRONMENT
+@BASE_IMAGE
+@STORE
+def bisect_command(
+    scenario: str, good: str, bad: str, environment: str, base_image: str, store: Path
+) -> int:
+    """Find between which two releases a scenario begins to be bad, or ends.
+
+    The same command again goes on where the last one was cut off.
+    """
+    try:
+        targets = between(good, bad)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    trials = trials_of(scenario, store, environment, base_image)
+    found = bisect(trials, targets, lambda text: click.echo(text, err=True))
+    if found.open:
+        click.echo(f"not found: {found.open}")
+        return 2
+    click.echo(f"{found.good} is good, {found.bad} is bad")
+    return 0
+
+
+def trials_of(name: str, store: Path, environment: str, base_image: str) -> Trials:
+    """The trials of a scenario that a store has."""
+    scenario = scenario_of(name)
+    return Trials(
+        scenario,
+        store.resolve() / "scenarios" / scenario.name,
+        environment=environment,
+        say=lambda text: click.echo(text, err=True),
+        base_image=base_image,
+    )

@@ -1,0 +1,228 @@
+"""Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
+
+import os
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from checkers import runner
+from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
+from harness.cli.show import show, word
+from harness.cli.stored_runs import explained
+from harness.experiments.mutants import WANTED, MutantCampaign, table
+from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
+from harness.experiments.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
+from harness.run.execute import Around, capabilities_of
+from harness.run.replay import Rate, options_for, repeat, script_of, signatures
+from harness.run.stored_run import Judged
+from harness.sampling.draw import draw
+from harness.sampling.factors import array_row, coverage, possible
+from harness.schedule.options import PROFILES
+from harness.schedule.reductions import family
+from reference import mutants
+
+STORE = click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where run folders go",
+)
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--env",
+    "environment",
+    type=Name(["docker", "local", "simulated"]),
+    default=None,
+    help="where; by default where it was, or as the schedule says",
+)
+@click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
+@click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
+@click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
+@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option("--base-image", default="", help="of the docker engine, to build on")
+@STORE
+@EXPLAIN_OPTION
+@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
+def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
+    """Do again what was done in a run: its folder, or a schedule's file.
+
+    A simulated run repeats exactly. On real machines, and with --times, what is told is how many
+    repetitions show which anomaly.
+    """
+    script, before = script_of(run)
+    more: dict[str, Any] = {}
+    for name in ("mutant", "target", "profile"):
+        if given[name] is not None:
+            more[name] = given[name]
+    where = environment or (before.environment if before is not None else "")
+    options = options_for(script, where, **more)
+    around = Around(base_image=given["base_image"])
+    found: Counter[str] = Counter()
+    verdicts = []
+    runs = repeat(script, options, store, times=times, quiet=given["as_json"], around=around)
+    for number, judged in enumerate(runs, start=1):
+        found.update(signatures(judged))
+        verdicts.append(judged.results.valid)
+        if times == 1:
+            judged = explained(judged) if given["explain"] else judged
+            show(judged, as_json=given["as_json"])
+            return judged.exit_code
+        seen = ", ".join(signatures(judged)) or "nothing"
+        click.echo(f"{number}: {seen}  {judged.stored.path}")
+    runs_done = len(verdicts)
+    for signature, hits in sorted(found.items()):
+        click.echo(f"{signature}: {Rate(hits, runs_done)}")
+    if not found:
+        click.echo(f"no anomaly in {runs_done} runs: {Rate(0, runs_done)}")
+    if around.stop.asked:
+        raise KeyboardInterrupt
+    return runner.exit_code(verdicts, crashed=False)
+
+
+@click.command()
+@click.option("--seeds", required=True, help="which, both ends included, such as 0..999")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="worker processes"
+)
+@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option(
+    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+)
+@click.option(
+    "--verify", type=Percent(), default=0, help="run this share again, such as 1%, and compare"
+)
+@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@STORE
+def simulate(seeds: str, store: Path, **given: Any) -> int:
+    """Run many seeds in the simulator, each with a topology, a load and faults of its own.
+
+    The same command again goes on where the last one was cut off. Runs that break a promise are
+    kept, for `maxq replay` and `maxq shrink`.
+    """
+    wanted = wanted_seeds(seeds)
+    length_ns = given["length"] or 0
+    campaign = Campaign(
+        store.resolve() / "simulated" / (given["mutant"] or "reference"),
+        jobs=given["jobs"],
+        mutant=given["mutant"] or "",
+        length_ms=length_ns // 1_000_000,
+        verify=given["verify"],
+    )
+    if given["fresh"]:
+        (campaign.folder / JOURNAL).unlink(missing_ok=True)
+    summary = Summary()
+    for told in campaign.run(wanted):
+        summary.add(told)
+        if told.found or told.error or told.oracle:
+            click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
+        if summary.due():
+            click.echo(summary.progress(len(wanted), campaign.resumed), err=True)
+    for line in summary.lines():
+        click.echo(line)
+    if summary.groups:
+        return runner.EXIT_INVALID
+    return runner.EXIT_UNKNOWN if summary.verdicts["unknown"] else runner.EXIT_VALID
+
+
+@click.command()
+@click.option("--seeds", required=True, help="which, both ends included, such as 0..9")
+@click.option(
+    "--env", "environment", type=Name(["docker", "local", "simulated"]), required=True,
+    help="where the nodes run",
+)  # fmt: skip
+@click.option(
+    "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
+)
+@click.option("--base-image", default="", help="of the docker engine, to build on")
+@STORE
+def explore(seeds: str, environment: str, length: int | None, base_image: str, store: Path) -> int:
+    """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
+
+    Each seed takes a row of the covering array in turn. Every run is stored with its report; at
+    the end it is told which pairs of values were met.
+    """
+    wanted = wanted_seeds(seeds)
+    around, rows, verdicts = Around(base_image=base_image), [], []
+    for seed in wanted:
+        row = possible(array_row(seed), capabilities_of(environment))
+        script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
+        options = options_for(script, environment)
+        (judged,) = repeat(script, options, store, times=1, quiet=True, around=around)
+        rows.append(row)
+        verdicts.append(judged.results.valid)
+        sent = judged.stored.history.totals["send", "ok"]
+        faults = len({family(act) for act in script.acts})
+        seen = ", ".join([*signatures(judged), *reasons(judged)])
+        click.echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
+                   f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
+        if around.stop.asked:  # this run is shorter than it should be, and the next would be none
+            raise KeyboardInterrupt
+    met = coverage(rows)
+    click.echo(f"pairs of values met: {met.met} of {met.of}")
+    return runner.exit_code(verdicts, crashed=False)
+
+
+def reasons(judged: Judged) -> list[str]:
+    """Why a run is unknown."""
+    return list(judged.results.whys)
+
+
+def wanted_seeds(text: str) -> range:
+    """Seeds as asked for, or a usage error."""
+    try:
+        return seeds_of(text)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def told_of(told: Told) -> str:
+    """What a seed showed, in a line."""
+    seen = {**told.found, **{f"oracle/{name}": n for name, n in told.oracle.items()}}
+    found = ", ".join(f"{name} {n}" for name, n in seen.items())
+    return f"{found} {told.error}".strip()
+
+
+@click.command()
+@click.argument("run", type=click.Path(exists=True, path_type=Path))
+@click.option("--signature", default="", help="what it must show, such as S6/lost-tail")
+@click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True)
+@click.option("--budget", type=click.IntRange(1, 100_000), default=BUDGET, show_default=True,
+              help="simulations, at most")  # fmt: skip
+def shrink(run: Path, signature: str, jobs: int, budget: int) -> int:
+    """Make the schedule of a failing simulated run as small as can be.
+
+    The same command again goes on where the last one was cut off. The script is in the run's
+    folder, for `maxq replay`.
+    """
+    script, _ = script_of(run)
+    wanted = signature or signature_of(script)
+    folder = (run if run.is_dir() else run.parent) / "shrunk"
+    found = shrunk(script, folder, wanted, jobs=jobs, budget=budget)
+    lines = list(story_of(found, folder / SCRIPT))
+    (folder / STORY).write_text("\n".join(lines) + "\n")
+    for line in lines:
+        click.echo(line)
+    return 0
+
+
+def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
+    """Run the campaign of mutants; the exit code: 0 if enough are caught, 2 if it is not over."""
+    folder = store.resolve() / "campaigns" / "mutants"
+    if fresh:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
+    budget_s = None if budget_ns is None else budget_ns / 1e9
+    found.run(budget_s=budget_s, say=partial(click.echo, err=True))
+    rows = list(found.rows())
+    for line in table(rows):
+        click.echo(line)
+    if sum(r.caught for r in rows) >= WANTED * len(rows):
+        return 0
+    return 1 if all(r.whole for r in rows) else 2

@@ -1,0 +1,76 @@
+"""The command ``maxq scorecard``."""
+
+from pathlib import Path
+
+import click
+from msgspec import convert
+
+from harness.cli.param_types import Alias
+from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
+from harness.cli.schedules import STORE
+from harness.contracts.target import Profile
+from harness.experiments.scorecard import Scorecard
+from harness.experiments.scorecard_page import markdown, page
+from harness.schedule.options import PROFILES
+from histories.store import write_whole
+
+MARKDOWN, PAGE, JOURNAL = "scorecard.md", "scorecard.html", "journal.jsonl"
+
+
+@click.command()
+@click.option("--versions", required=True, help="releases, joined by commas, such as 5.3.3,5.5.0")
+@click.option("--profiles", default="safe,all,default", show_default=True, help="joined by commas")
+@ENVIRONMENT
+@click.option(
+    "--seeds",
+    type=click.IntRange(0, 10_000),
+    default=0,
+    show_default=True,
+    help="so many drawn schedules beside the battery, the same for all releases",
+)
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=1, show_default=True, help="of each schedule"
+)
+@click.option(
+    "--jobs", type=click.IntRange(1, 16), default=1, show_default=True, help="clusters at a time"
+)
+@BUDGET
+@RESUME
+@BASE_IMAGE
+@STORE
+def scorecard(
+    versions: str,
+    profiles: str,
+    environment: str,
+    seeds: int,
+    rounds: int,
+    jobs: int,
+    budget: int | None,
+    resume: bool,
+    base_image: str,
+    store: Path,
+) -> int:
+    """Run the same schedules on releases of RocketMQ, and set side by side what each keeps."""
+    folder = store.resolve() / "scorecard"
+    if not resume:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    release, profile = Release(), Alias(PROFILES)
+    asked = [profile.convert(p, None, None) for p in profiles.split(",")]
+    card = Scorecard(
+        folder,
+        targets=[release.convert(v, None, None) for v in versions.split(",")],
+        profiles=convert(asked, list[Profile]),
+        environment=environment,
+        seeds=seeds,
+        rounds=rounds,
+        base_image=base_image,
+    )
+    whole = card.run(
+        jobs=jobs,
+        budget_s=None if budget is None else budget / 1e9,
+        say=lambda text: click.echo(text, err=True),
+    )
+    write_whole(folder / MARKDOWN, markdown(card).encode())
+    write_whole(folder / PAGE, page(card).encode())
+    click.echo(f"scorecard: {folder / MARKDOWN}\n           {folder / PAGE}")
+    return 0 if whole else 2

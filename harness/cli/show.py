@@ -1,0 +1,199 @@
+"""A verdict as it is printed: for people, or as JSON."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import click
+import msgspec
+
+from checkers import summary
+from checkers.api import Context, Ruling
+from checkers.faults import faults
+from checkers.harms import charged
+from checkers.harms import plain as plain_harms
+from checkers.recovery import Recovery
+from checkers.runner import Results
+from harness.run.explained import Explained
+from histories.store import StoredRun
+
+SHOWN_MAX = 12  # findings that are told on the terminal
+WIDTH = 100
+
+
+class Shown(Protocol):
+    """What can be shown: a run and its verdict, or a file's."""
+
+    @property
+    def stored(self) -> StoredRun: ...
+
+    @property
+    def results(self) -> Results: ...
+
+    @property
+    def context(self) -> Context: ...
+
+    @property
+    def explained(self) -> Sequence[Explained]: ...
+
+    @property
+    def failed_on(self) -> dict[str, int]: ...
+
+    @property
+    def recoveries(self) -> Sequence[Recovery]: ...
+
+    @property
+    def absent(self) -> Sequence[str]: ...
+
+    @property
+    def repeat(self) -> str: ...
+
+    @property
+    def commit(self) -> str: ...
+
+    @property
+    def report(self) -> Path | None: ...
+
+    @property
+    def unreported(self) -> Exception | None: ...
+
+
+def show(judged: Shown, *, as_json: bool) -> None:
+    """Print a verdict: for people, what they came for first; or JSON."""
+    results = judged.results
+    if judged.unreported is not None:
+        click.echo(f"the report is not written: {described(judged.unreported)}", err=True)
+    if as_json:
+        click.echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
+        return
+    click.echo(wrapped(f"verdict: {summary.headline(results, judged.context)}"))
+    for line in (*results.advice, *summary.notes(results, judged.context)):
+        click.echo(wrapped(f"  {line}"))
+    if judged.failed_on:
+        found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
+        click.echo(f"  exit 1, as asked by --fail-on: measured {found}")
+    show_findings(results)
+    for one in judged.explained:
+        click.echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
+    click.echo("\nclaims:")
+    for line in claim_lines(results):
+        click.echo(line)
+    if judged.absent:
+        click.echo(f"  n/a on this target: {', '.join(judged.absent)}")
+    show_recoveries(judged)
+    click.echo(f"\nrun:     {judged.stored.path}")
+    click.echo(f"repeat:  {judged.repeat}")
+    click.echo(f"commit:  {judged.commit}")
+    if judged.report is not None:
+        click.echo(f"report:  {judged.report}")
+
+
+def claim_lines(results: Results) -> Iterator[str]:
+    """What became of every claim: a line each for those to be read, one for all that were kept."""
+    plain: dict[str, list[str]] = {}
+    for claim, ruling in summary.table(results):
+        if ruling.status in ("broken", "not judged") or ruling.measured:
+            shown = ruling.status.upper() if ruling.status == "broken" else ruling.status
+            yield f"  {shown:13}{claim:5}{_said(ruling)}"
+        else:
+            plain.setdefault(ruling.status, []).append(claim)
+    for status, claims in plain.items():
+        yield wrapped(f"  {status:13}{', '.join(claims)}", indent=15)
+
+
+def _said(ruling: Ruling) -> str:
+    found = ", ".join(f"{n:,} {name}" for name, n in ruling.found.items())
+    return f"measured: {found}; {ruling.why}" if ruling.measured else found or ruling.why
+
+
+def wrapped(text: str, indent: int = 9) -> str:
+    """A long line as several."""
+    return textwrap.fill(text, WIDTH, subsequent_indent=" " * indent, break_long_words=False,
+                         break_on_hyphens=False, drop_whitespace=True)  # fmt: skip
+
+
+def document(judged: Shown) -> dict[str, Any]:
+    """What ``--json`` prints."""
+    results = judged.results
+    plain = results.to_json()
+    lost, acknowledged = summary.lost_of(results)
+    return {
+        "run": str(judged.stored.path),
+        "valid": results.valid,
+        "verdict": summary.headline(results, judged.context),
+        "advice": list(results.advice),
+        "lost": lost,
+        "acknowledged": acknowledged,
+        "measured": summary.measured_names(results.claims),
+        "claims": [
+            {"claim": claim, "status": r.status, "why": r.why, "found": r.found}
+            for claim, r in results.claims.items()
+        ],
+        "absent": list(judged.absent),
+        "verdicts": plain["verdicts"],
+        "findings": plain_harms(results.findings),
+        "explained": msgspec.to_builtins(list(judged.explained)),
+        "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
+        "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
+        "recoveries": msgspec.to_builtins(list(judged.recoveries)),
+        "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
+        "repeat": judged.repeat,
+        "commit": judged.commit,
+        "report": None if judged.report is None else str(judged.report),
+    }
+
+
+def show_recoveries(judged: Shown) -> None:
+    """Tell how long it took after each fault until messages were taken again, and what it cost."""
+    found = judged.recoveries
+    if not found:
+        return
+    costs = charged(judged.results.findings)
+    over = sum(r.failed_over for r in found)
+    click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs; until a send was ok")
+    for r in found:
+        unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
+        after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
+        told = "  fail-over" if r.failed_over else ""
+        cost = costs.pop(r.act, 0)
+        told += f"  {cost:,} messages lost" if cost else ""
+        part = f" ({r.part})" if r.part else ""
+        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{told}")
+    if rest := sum(costs.values()):
+        click.echo(f"  {rest:,} messages lost by nothing that was done")
+
+
+def show_findings(results: Results) -> None:
+    """Tell each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
+    found = results.findings
+    if not found:
+        return
+    click.echo(f"\nfindings: {len(found)}")
+    for number, harm in enumerate(found, start=1):
+        if number > SHOWN_MAX:
+            click.echo(f"\n  ... and {len(found) - SHOWN_MAX} more, in results.json and the report")
+            break
+        measured = "" if harm.broken else " (measured; not promised)"
+        click.echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
+        click.echo(_indented(harm.story))
+        symptoms = ", ".join(f"{n} {name}" for name, n in harm.seen_as)
+        click.echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
+
+
+def _indented(text: str) -> str:
+    return textwrap.indent(wrapped(text, indent=0), "     ")
+
+
+def word(valid: object) -> str:
+    """A verdict in one word."""
+    if isinstance(valid, bool):
+        return "valid" if valid else "INVALID"
+    return "unknown"
+
+
+def described(error: BaseException) -> str:
+    """An error in a line, for people."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror + (f": {error.filename}" if error.filename else "")
+    return str(error) or type(error).__name__

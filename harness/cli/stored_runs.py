@@ -1,0 +1,174 @@
+"""Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from checkers.runner import check_all
+from harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
+from harness.cli.show import described, show
+from harness.contracts.environment import EnvironmentUnavailable
+from harness.experiments.explain import with_causes
+from harness.run import rejudge, stored_run
+from harness.run.rejudge import FORMATS, JudgedFile
+from harness.run.run_plan import MAKERS as WORKLOADS
+from harness.run.stored_run import Judged
+from histories.store import StoredRun, open_run, write_whole
+from spark_checkers.session import LOCAL, missing
+
+ENGINES = ("local", "spark")
+HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
+TRUNCATED = click.option(
+    "--allow-truncated", is_flag=True, help="take the readable part of a damaged history"
+)
+
+
+@click.command()
+@HISTORY
+@TRUNCATED
+@click.option(
+    "--engine",
+    type=Name(ENGINES),
+    default="local",
+    show_default=True,
+    help="spark: the same verdicts on histories that are too big for this process",
+)
+@click.option(
+    "--master",
+    default=LOCAL,
+    show_default=True,
+    help="where Spark's tasks run, with --engine spark; local: in an embedded session",
+)
+@click.option(
+    "--workload",
+    type=Names(WORKLOADS),
+    multiple=True,
+    help="what clients did, where RUN is a file and no run's folder",
+)
+@FAIL_ON_OPTION
+@EXPLAIN_OPTION
+@click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
+def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
+    """Judge a stored run (its folder) again, also one whose harness was killed.
+
+    The new verdict replaces the stored one, unless the run still goes on or its history is damaged.
+    RUN may also be a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet).
+    """
+    master = given["master"] if given["engine"] == "spark" else ""
+    if master and (why := spark_missing()):
+        raise EnvironmentUnavailable(f"--engine spark: {why}")
+    workloads = stored_run.flat(given["workload"])
+    judged: Judged | JudgedFile
+    if run.is_dir():
+        if workloads:
+            raise click.UsageError("--workload is for files: a run's folder says what it was")
+        judged = _check_run(run, master, allow_truncated=allow_truncated)
+    else:
+        if not workloads:
+            raise click.UsageError(f"--workload is needed for a file: {', '.join(WORKLOADS)}")
+        judged = _check_file(run, workloads, master, allow_truncated=allow_truncated)
+    judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
+    if given["explain"]:
+        if not isinstance(judged, Judged):
+            raise click.UsageError("--explain is for a run's folder: a file cannot be repeated")
+        judged = explained(judged)
+    show(judged, as_json=as_json)
+    return judged.exit_code
+
+
+def explained(judged: Judged) -> Judged:
+    """The same, the causes of its findings tried, with progress for people."""
+    if not judged.results.findings:
+        return judged
+    try:
+        return with_causes(judged, lambda text: click.echo(f"explain: {text}", err=True))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def spark_missing() -> str:
+    """Why Spark cannot be used here; empty if it can."""
+    return missing()
+
+
+def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
+    with stored_run.held(run.resolve()) as ended:
+        if master:
+            from harness.run.spark_judging import judge_run
+
+            judged = judge_run(run, master, allow_truncated=allow_truncated)
+        else:
+            judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
+        found = judged.stored.report
+        _say_state(judged.stored)
+        if not ended:
+            click.echo("the run still goes on; judged as far as it is recorded", err=True)
+        elif not found.complete and not found.damage:
+            click.echo("the run did not end properly; judged as far as it was recorded", err=True)
+        if ended and not found.damage:
+            try:
+                judged.save(whole=False)
+            except OSError as error:
+                click.echo(f"the verdict is not stored: {described(error)}", err=True)
+            if not master:  # of a history that is not all here no page can be drawn
+                judged = judged.with_report()
+    return judged
+
+
+def _say_state(stored: StoredRun) -> None:
+    found = stored.report
+    if found.damage:
+        click.echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
+    if found.dropped_bytes:
+        click.echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
+
+
+def _check_file(
+    path: Path, workloads: Sequence[str], master: str, *, allow_truncated: bool
+) -> JudgedFile:
+    stored = rejudge.open_file(path, allow_truncated=allow_truncated)
+    _say_state(stored)
+    context = rejudge.CONTEXT
+    click.echo(
+        f"no config: assumed are settings that promise everything, {context.timing} timing, a "
+        "target of which nothing is known, "
+        f"{rejudge.concurrency_of(stored.history)} clients at a time",
+        err=True,
+    )
+    checkers = rejudge.checkers_for(workloads)
+    if master:
+        from harness.run.spark_judging import as_table, judge_table
+
+        with as_table(stored.history.ops) as table:
+            results = judge_table(table, checkers, context, master).results
+    else:
+        results = check_all(stored.history, checkers, context)
+    return rejudge.judged_file(stored, results, workloads)
+
+
+@click.command()
+@HISTORY
+@TRUNCATED
+@click.option("--format", "to", type=Name(FORMATS), required=True, help="of the file")
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=None,
+    help="the file; default: history.FORMAT here",
+)
+def export(run: Path, allow_truncated: bool, to: str, output: Path | None) -> int:
+    """Write the history of a run or a file as EDN (for Jepsen), JSON lines or Parquet."""
+    if run.is_dir():
+        stored = open_run(run, allow_truncated=allow_truncated)
+        run_id = f"{stored.path.parent.name}/{stored.path.name}"
+    else:
+        stored = rejudge.open_file(run, allow_truncated=allow_truncated)
+        run_id = run.stem
+    _say_state(stored)
+    output = output or Path(f"history.{to}")
+    write_whole(output, FORMATS[to](stored.history.ops, run_id))
+    click.echo(f"{output}: {len(stored.history)} operations")
+    return 0

@@ -1,0 +1,97 @@
+"""Single calls about how far a consumer group has read (14, 15), to a queue's master, no retry.
+
+A group that a broker does not know yet is made known by a pull, as a consumer's would; the commit
+that found it unknown has failed. Units: seconds; a place is a message index.
+Source: remoting 5 (QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET), ``RemoteBrokerOffsetStore``.
+"""
+
+import asyncio
+
+from harness.client.session import QueueName, RouteBook, pull_of
+from harness.contracts.error_classes import error_of, error_told
+from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from reference.records import RemoteProtocolError
+from reference.rpc import Dial, Pool
+from reference.wire import headers
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext
+
+PLACE_TIMEOUT_S = 3.0
+# Decided before anything is written.
+REFUSED = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST})
+NOWHERE = 0  # where a group begins that has no place yet
+
+
+class PlaceSession:
+    """One client's connections.
+
+    Args:
+        routes: where masters are.
+        dial: how brokers are reached.
+        group: the run's tasks.
+    """
+
+    def __init__(self, routes: RouteBook, dial: Dial, group: asyncio.TaskGroup) -> None:
+        self._routes = routes
+        self._pool = Pool(group, dial=dial)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    async def commit(self, queue: QueueName, consumer_group: str, place: int) -> Outcome:
+        """Tell the master how far a group has read; ok: it has taken note."""
+        master = self._routes.master(queue.topic, queue.broker_set)
+        if master is None:
+            self._routes.nudge()
+            return Fail("no-route")
+        header = headers.UpdateConsumerOffsetRequest(
+            topic=queue.topic,
+            consumer_group=consumer_group,
+            queue_id=queue.queue_id,
+            commit_offset=place,
+            bname=queue.broker_set,
+        )
+        frame = Frame(code=RequestCode.UPDATE_CONSUMER_OFFSET, ext=to_ext(header))
+        answer = await attempt(self._pool, master, frame, timeout_s=PLACE_TIMEOUT_S)
+        if not isinstance(answer, Frame):
+            self._routes.nudge()
+            return answer
+        if answer.code == ResponseCode.SUCCESS:
+            return Ok(ext={"broker": master})
+        self._routes.nudge()
+        why = error_of(answer.code, answer.remark)
+        if answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+            await self._pull(master, queue, consumer_group)
+        return Fail(why) if answer.code in REFUSED else Info(why)
+
+    async def _pull(self, master: str, queue: QueueName, consumer_group: str) -> None:
+        """Make a group known; whether that was of use is seen by the next commit."""
+        frame = pull_of(queue, 0, consumer_group=consumer_group, count=1)
+        await attempt(self._pool, master, frame, timeout_s=PLACE_TIMEOUT_S)
+
+    async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:
+        """Ask the master how far a group has read; ok carries the place, `NOWHERE` for none."""
+        master = self._routes.master(queue.topic, queue.broker_set)
+        if master is None:
+            self._routes.nudge()
+            return Fail("no-route")
+        header = headers.QueryConsumerOffsetRequest(
+            topic=queue.topic,
+            consumer_group=consumer_group,
+            queue_id=queue.queue_id,
+            bname=queue.broker_set,
+        )
+        frame = Frame(code=RequestCode.QUERY_CONSUMER_OFFSET, ext=to_ext(header))
+        try:
+            answer = await self._pool.call(master, frame, timeout_s=PLACE_TIMEOUT_S)
+            if answer.code == ResponseCode.QUERY_NOT_FOUND:
+                return Ok(NOWHERE, ext={"broker": master})
+            if answer.code == ResponseCode.SUCCESS:
+                found = from_ext(headers.OffsetResponse, answer.ext)
+                return Ok(max(found.offset, NOWHERE), ext={"broker": master})
+        except (OSError, RemoteProtocolError) as error:  # a question changes nothing
+            self._routes.nudge()
+            return Fail(error_told(error))
+        self._routes.nudge()
+        return Fail(error_of(answer.code, answer.remark))

@@ -1,0 +1,161 @@
+"""Machines that are not as they should be: clocks, disks and ways that a fault has made bad.
+
+Each fault is proven by its machine: what the clock shows against the harness's own, what becomes of
+a file that is written and synced, which delays are in force and how long a dial takes that no cut
+stops. Each heal is proven in the same way. What is wrong with a machine is remembered here, since
+other faults must know of it: a node cannot start on a disk that takes nothing.
+Units: milliseconds where a name says so, else seconds.
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+import msgspec
+
+from harness.client.probes import PROBE_TIMEOUT_S, until
+from harness.cluster.processes import Nodes
+from harness.contracts.cluster import Proof
+from harness.contracts.environment import Environment, Port, Written
+from reference.rpc import split_address
+
+CLOCK, DELAY = "clock", "delay"
+SLOW_DISK, FROZEN_DISK, FULL_DISK = "slow-disk", "frozen-disk", "full-disk"
+DISK = frozenset((SLOW_DISK, FROZEN_DISK, FULL_DISK))
+CLOCK_MS_MAX = 2  # of what is read apart: two clocks of whole milliseconds
+DRIFT_SEEN_MS = 6  # how far a drift must have gone to be one
+DRIFT_S_MAX = 12.0  # how long that may take
+SYNC_S = 0.5  # beyond every sync of a sound disk
+HEAL_TIMEOUT_S = 10.0
+
+
+class Dialled(msgspec.Struct, frozen=True):
+    """What a dial met, and after how long (ms)."""
+
+    met: Port
+    ms: int
+
+
+class Hardware:
+    """What is wrong with the machines of a run.
+
+    Args:
+        environment: whose machines.
+        nodes: what runs on them.
+    """
+
+    def __init__(self, environment: Environment, nodes: Nodes) -> None:
+        self._environment = environment
+        self._nodes = nodes
+        self._right_ms: dict[str, float] = {}  # by node: what its clock showed at time 0
+        self._ailments: dict[str, frozenset[str]] = {}
+
+    def ailments(self, node: str) -> frozenset[str]:
+        """What is wrong with a node's machine now."""
+        return self._ailments.get(node, frozenset())
+
+    def _set(self, node: str, of: frozenset[str], now: frozenset[str]) -> None:
+        self._ailments[node] = self.ailments(node) - of | now
+
+    # Clocks.
+
+    async def _off_ms(self, node: str) -> float:
+        """How far a clock is from where it was before it was touched first."""
+        shown = await self._nodes.machine(node).wall_ms()
+        since_ms = asyncio.get_running_loop().time() * 1000
+        return shown - since_ms - self._right_ms.setdefault(node, shown - since_ms)
+
+    async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
+        await self._off_ms(node)
+        self._set(node, frozenset(), frozenset((CLOCK,)))
+        await self._nodes.machine(node).set_clock(offset_ms, drift_ppm)
+        off_ms = await self._off_ms(node)
+        holds = abs(off_ms - offset_ms) <= CLOCK_MS_MAX
+        seen = {"off_ms": round(off_ms)}
+        if drift_ppm:
+            wait_s = min(DRIFT_S_MAX, 1000 * DRIFT_SEEN_MS / abs(drift_ppm))
+            await asyncio.sleep(wait_s)
+            drifted_ms, expected_ms = await self._off_ms(node) - off_ms, drift_ppm * wait_s / 1000
+            holds = holds and abs(drifted_ms - expected_ms) <= CLOCK_MS_MAX < abs(drifted_ms)
+            seen |= {"drifted_ms": round(drifted_ms), "within_ms": round(wait_s * 1000)}
+        return Proof(holds, seen)
+
+    async def reset_clock(self, node: str) -> Proof:
+        await self._nodes.machine(node).set_clock(0, 0)
+        self._set(node, frozenset((CLOCK,)), frozenset())
+        off_ms = await self._off_ms(node)
+        return Proof(abs(off_ms) <= CLOCK_MS_MAX, {"off_ms": round(off_ms)})
+
+    # Disks.
+
+    async def break_disk(
+        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> Proof:
+        if not full and not frozen and sync_ms is None:
+            return Proof(False, {"reason": "no fault was asked for"})
+        kinds = ((FULL_DISK, full), (FROZEN_DISK, frozen), (SLOW_DISK, sync_ms is not None))
+        wrong = frozenset(kind for kind, there in kinds if there)
+        await self._nodes.machine(node).set_disk(full=full, sync_ms=sync_ms, frozen=frozen)
+        self._set(node, DISK, wrong)
+        self._nodes.excuse(node)
+        least_ms = sync_ms or 0
+        met, took_ms = await self._tried(node, SYNC_S + least_ms / 1000)
+        wanted: Written = "refused" if full else "hanging" if frozen else "written"
+        holds = met == wanted and (full or took_ms >= least_ms)
+        return Proof(holds, {"disk": met, "took_ms": took_ms})
+
+    async def heal_disk(self, node: str) -> Proof:
+        await self._nodes.machine(node).set_disk()
+        self._set(node, DISK, frozenset())
+        met, took_ms = await self._tried(node, SYNC_S)
+        return Proof(met == "written", {"disk": met, "took_ms": took_ms})
+
+    async def _tried(self, node: str, timeout_s: float) -> tuple[Written, int]:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        met = await self._nodes.machine(node).try_disk(timeout_s=timeout_s)
+        return met, round((loop.time() - begun) * 1000)
+
+    # Ways.
+
+    async def delay(self, node: str, *, ms: int) -> Proof:
+        machine = self._nodes.machine
+        wanted = {machine(n.name).block: ms for n in self._nodes.all if n.name != node}
+        await machine(node).set_delay(wanted)
+        self._set(node, frozenset((DELAY,)), frozenset((DELAY,)))
+        dials = await self._dials(node, PROBE_TIMEOUT_S + ms / 1000)
+        # Whom a cut keeps away can say nothing; whoever got there must have waited.
+        late = all(d.ms >= ms for d in dials.values() if d.met != "silent")
+        holds = late and await machine(node).delays() == wanted
+        return Proof(holds, {"ms": ms, "dials": msgspec.to_builtins(dials)})
+
+    async def stop_delay(self, node: str) -> Proof:
+        machine = self._nodes.machine(node)
+        least_ms = max((await machine.delays()).values(), default=0)
+        await machine.set_delay({})
+        self._set(node, frozenset((DELAY,)), frozenset())
+        dials: dict[str, Dialled] = {}
+
+        async def soon() -> bool:
+            dials.update(await self._dials(node, PROBE_TIMEOUT_S))
+            # Where packets are late themselves, so is every answer.
+            told = [d for n, d in dials.items() if DELAY not in self.ailments(n)]
+            return all(d.ms < least_ms for d in told if d.met != "silent")
+
+        holds = not least_ms or await until(soon, HEAL_TIMEOUT_S)
+        holds = holds and not await machine.delays()
+        return Proof(holds, {"dials": msgspec.to_builtins(dials)})
+
+    async def _dials(self, to: str, timeout_s: float) -> Mapping[str, Dialled]:
+        """What every other machine meets there."""
+        host, port = split_address(self._nodes.address(to))
+        loop = asyncio.get_running_loop()
+
+        async def dial(source: str) -> Dialled:
+            begun = loop.time()
+            met = await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)
+            return Dialled(met, round((loop.time() - begun) * 1000))
+
+        sources = [n.name for n in self._nodes.all if n.name != to]
+        async with asyncio.TaskGroup() as group:
+            tasks = {source: group.create_task(dial(source)) for source in sources}
+        return {source: task.result() for source, task in tasks.items()}

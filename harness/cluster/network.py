@@ -1,0 +1,234 @@
+"""What reaches whom: cuts between machines and changes of address, each with its proof.
+
+A cut is proven for each machine that drops packets: a probe from each source, by that machine
+itself, meets nothing (or a reset), and the rule has caught packets of it. Whether a process runs
+there does not matter: without the cut a machine whose node is down would refuse. So faults of nodes
+and cuts prove themselves apart, and a heal asks only that no rule is left and that each source
+meets something, a listener or a refusal. Units: seconds.
+
+A change of address is proven by the node answering at the new address (refusing, where it is down)
+and nobody at the old one. Whoever compares addresses must ask the machine for its present one. A
+node that had to be killed for it, as it did not stop in time, has moved as well.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from ipaddress import IPv4Address, IPv4Network
+from typing import Any
+
+from harness.client.probes import PROBE_TIMEOUT_S, met, until
+from harness.cluster.processes import Nodes
+from harness.contracts.cluster import Grudge, Proof
+from harness.contracts.environment import (
+    CLIENT,
+    CLIENT_ADDRESS,
+    Capability,
+    Cut,
+    Environment,
+    Machine,
+    Port,
+)
+from reference.rpc import split_address
+
+CUT_PROBE_TIMEOUT_S = 1.0  # far beyond what an answer takes here, far below a client's patience
+CUT_TIMEOUT_S, HEAL_TIMEOUT_S, ANSWER_TIMEOUT_S = 5.0, 10.0, 10.0
+
+Met = dict[str, dict[str, Port]]  # destination -> source -> what its probe met
+
+
+class Links:
+    """Cuts and addresses of a run's machines.
+
+    Args:
+        environment: whose machines.
+        nodes: what runs on them.
+        by_name: whether machines know each other by name.
+    """
+
+    def __init__(self, environment: Environment, nodes: Nodes, *, by_name: bool) -> None:
+        self._environment = environment
+        self._nodes = nodes
+        self._by_name = by_name
+        self._cuts: dict[str, tuple[Grudge, bool]] = {}  # by name: who from whom, with resets?
+        self._first: dict[str, str] = {}
+
+    # Cuts.
+
+    async def cut(
+        self,
+        grudge: Grudge,
+        *,
+        reset: bool = False,
+        name: str = "",
+        patience_s: float = CUT_PROBE_TIMEOUT_S,
+    ) -> Mapping[str, Proof]:
+        wanted = {to: frozenset(who - {to}) for to, who in grudge.items() if who - {to}}
+        if CLIENT in wanted:
+            raise ValueError("cuts are made in the machines of nodes: clients take every packet")
+        before, _ = self._cuts.pop(name, ({}, False))
+        self._cuts[name] = wanted, reset
+        await self._install([*wanted, *before])
+        slow_s = await self._slowness({*wanted, *set().union(*wanted.values())})
+        seen: dict[str, Proof] = {}
+
+        async def caught() -> bool:
+            seen.update(await self._cut_proofs(wanted, patience_s + slow_s))
+            return all(proof.holds for proof in seen.values())
+
+        await until(caught, CUT_TIMEOUT_S + slow_s)
+        return seen
+
+    async def _install(self, machines: Iterable[str]) -> None:
+        """Let machines drop what all cuts together say."""
+        for to in dict.fromkeys(machines):
+            cuts = [self._cut(source, reset) for source, reset in sorted(self._cut_off(to).items())]
+            await self._nodes.machine(to).cut(cuts)
+
+    def _cut_off(self, to: str) -> dict[str, bool]:
+        """Whose packets a machine drops, and whether by a reset; the newest cut says how."""
+        return {
+            source: reset
+            for grudge, reset in self._cuts.values()
+            for source in grudge.get(to, frozenset())
+        }
+
+    def _cut(self, source: str, reset: bool) -> Cut:
+        client = source == CLIENT
+        block = f"{CLIENT_ADDRESS}/32" if client else self._nodes.machine(source).block
+        return Cut(source=source, block=block, reset=reset)
+
+    async def _cut_proofs(self, grudge: Grudge, patience_s: float) -> dict[str, Proof]:
+        met_by = await self._probes(grudge, patience_s)
+        proofs = {}
+        for to, sources in grudge.items():
+            packets = await self._nodes.machine(to).cut_packets()
+            caught = {source: packets.get(source, 0) for source in sorted(sources)}
+            resets = self._cut_off(to)
+            holds = all(
+                caught[source] and (port == "silent" or (port == "refused" and resets.get(source)))
+                for source, port in met_by[to].items()
+            )
+            proofs[to] = Proof(holds, {"from": caught, "met": met_by[to]})
+        return proofs
+
+    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
+        names = list(self._cuts) if name is None else [n for n in self._cuts if n == name]
+        healed: dict[str, frozenset[str]] = {}
+        for each in names:
+            for to, sources in self._cuts.pop(each)[0].items():
+                healed[to] = healed.get(to, frozenset()) | sources
+        await self._install(healed)
+        free = {to: self._unhindered(to, sources) for to, sources in healed.items()}
+        patience_s = PROBE_TIMEOUT_S + await self._slowness({*free, *set().union(*free.values())})
+        seen: dict[str, Proof] = {}
+
+        async def whole() -> bool:
+            met_by = await self._probes(free, patience_s)
+            for to in healed:
+                ports = met_by.get(to, {})
+                rules = len(await self._nodes.machine(to).cut_packets())
+                holds = rules == len(self._cut_off(to)) and "silent" not in ports.values()
+                seen[to] = Proof(holds, {"rules": rules, "met": ports})
+            return all(proof.holds for proof in seen.values())
+
+        await until(whole, HEAL_TIMEOUT_S)
+        return seen
+
+    async def _slowness(self, names: Iterable[str]) -> float:
+        """How long an answer between two of them may be on its way by delays, in seconds."""
+        if Capability.DELAY not in self._environment.capabilities:
+            return 0.0
+        machines = [self._nodes.machine(name) for name in sorted(set(names) - {CLIENT})]
+        delays = [max((await machine.delays()).values(), default=0) for machine in machines]
+        return sum(sorted(delays)[-2:]) / 1000
+
+    def _unhindered(self, to: str, sources: frozenset[str]) -> frozenset[str]:
+        """Whose probes of a machine no cut stops, on the way there or back."""
+        there = sources - self._cut_off(to).keys()
+        return frozenset(source for source in there if to not in self._cut_off(source))
+
+    async def _probes(self, grudge: Grudge, timeout_s: float) -> Met:
+        """Dial each destination from each of its sources, all at once."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {
+                (to, source): group.create_task(self._probe(source, to, timeout_s))
+                for to, sources in grudge.items()
+                for source in sorted(sources)
+            }
+        found: Met = {}
+        for (to, source), task in tasks.items():
+            found.setdefault(to, {})[source] = task.result()
+        return found
+
+    async def _probe(self, source: str, to: str, timeout_s: float) -> Port:
+        host, port = split_address(self._nodes.address(to))
+        if source == CLIENT:
+            return await met(self._environment.dial(asyncio.Protocol, host, port), timeout_s)
+        return await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)
+
+    # Addresses.
+
+    async def name_machines(self) -> None:
+        """Tell every machine what the names of all machines mean now."""
+        if not self._by_name:
+            return
+        machines = [self._nodes.machine(node.name) for node in self._nodes.all]
+        hosts = {machine.name: machine.address for machine in machines}
+        for machine in machines:
+            await machine.set_hosts(hosts)
+
+    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+        machine = self._nodes.machine(node)
+        self._first.setdefault(node, machine.address)
+        return await self._move(node, next_address(machine), restart=restart)
+
+    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+        address = self._nodes.machine(node).address
+        first = self._first.get(node, address)
+        if first == address:
+            why = "it has its first address"
+            return Proof(True, {"from": address, "to": address, "reason": why})
+        return await self._move(node, first, restart=restart)
+
+    def moved(self) -> list[str]:
+        """Nodes whose machine has another address than its first."""
+        machine = self._nodes.machine
+        return [node for node, first in self._first.items() if machine(node).address != first]
+
+    async def _move(self, node: str, address: str, *, restart: bool) -> Proof:
+        machine, before = self._nodes.machine(node), self._nodes.machine(node).address
+        running = self._nodes.running(node)
+        restart = restart or not self._nodes.moves(node)
+        steps: dict[str, Any] = {}
+        holds = True
+        if restart and running:
+            stopped = await self._nodes.stop(node)
+            holds, steps = stopped.holds, {"stopped": stopped.seen, **stopped.forced}
+        await machine.set_address(address)
+        await self.name_machines()
+        if restart and running:
+            started = await self._nodes.start(node)
+            holds, steps["started"] = holds and started.holds, started.seen
+        seen = await self._answers(node, before)
+        expected = "open" if running else "refused"
+        holds = holds and seen == {"now": expected, "before": "silent"}
+        return Proof(holds, {"from": before, "to": address, "restart": restart, **seen, **steps})
+
+    async def _answers(self, node: str, before: str) -> dict[str, Port]:
+        """What an observer meets at the new and at the old address."""
+
+        async def answers() -> bool:
+            return await self._nodes.port(node) != "silent"
+
+        await until(answers, ANSWER_TIMEOUT_S)  # a switch or a neighbour may still have to learn
+        dialled = self._environment.observer_dial(
+            asyncio.Protocol, before, self._nodes.node(node).port
+        )
+        return {"now": await self._nodes.port(node), "before": await met(dialled, PROBE_TIMEOUT_S)}
+
+
+def next_address(machine: Machine) -> str:
+    """The address after a machine's present one, in its block, round and round."""
+    block = IPv4Network(machine.block)
+    offset = int(IPv4Address(machine.address)) - int(block.network_address) + 1
+    return str(block.network_address + offset % block.num_addresses)

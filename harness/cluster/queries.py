@@ -1,0 +1,358 @@
+"""Questions to the cluster: who plays which part, is everything back, are the topics there.
+
+Asked from the observers' address, in RocketMQ's own requests. An answer is about a moment, and may
+be stale; a node is recognised by its machine's address now, or by its machine's name where the
+cluster is configured by names. Spares are no part of any answer. Units: seconds.
+"""
+
+from collections import Counter
+from functools import partial
+
+import msgspec
+
+from harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
+from harness.cluster.processes import START_TIMEOUT_S, Nodes
+from harness.contracts.cluster import Part, Proof
+from harness.contracts.environment import Environment, Role
+from harness.contracts.target import Node
+from reference.records import RemoteProtocolError
+from reference.rpc import Pool
+from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, InSyncStateData, ReplicasInfo
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext
+from reference.wire.node_headers import (
+    ApplyBrokerIdRequest,
+    CreateTopicRequest,
+    ElectMasterRequest,
+    MetadataResponse,
+    TopicRequest,
+)
+from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
+
+TOPIC_TIMEOUT_S = 30.0
+COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s
+ELECT_TIMEOUT_S = 20.0
+ANSWERS_MAX = 3  # of an order to elect, that are told
+
+
+class SetupFailed(Exception):
+    """The cluster did not come up; says which node, and where its log is."""
+
+
+class Inquiry:
+    """What the cluster says of itself.
+
+    Args:
+        environment: how it is asked.
+        nodes: who is asked.
+        cluster_name: what brokers call their cluster.
+    """
+
+    def __init__(self, environment: Environment, nodes: Nodes, cluster_name: str) -> None:
+        self._cluster_name = cluster_name
+        self._environment = environment
+        self._nodes = nodes
+        self._members = [n for n in nodes.all if not n.spare]
+
+    def by_role(self, role: Role) -> list[Node]:
+        return [n for n in self._members if n.role is role]
+
+    def addresses(self, role: Role) -> list[str]:
+        return [self._nodes.address(n.name) for n in self.by_role(role)]
+
+    def _called(self, address: str | None, role: Role) -> list[str]:
+        """The node that has this address, or is named so, if there is one."""
+        known = {}
+        for node in self.by_role(role):
+            known[f"{node.name}:{node.port}"] = known[self._nodes.address(node.name)] = node.name
+        return [known[address]] if address in known else []
+
+    # Parts.
+
+    async def playing(self, part: Part) -> list[str]:
+        match part:
+            case "namesrv" | "controller" | "broker":
+                found = [n.name for n in self.by_role(Role(part))]
+            case "master":
+                found = await self._masters()
+            case "slave":
+                masters = await self._masters()
+                # Where no master is known nobody can be called a slave.
+                led = {self._nodes.node(m).broker_set for m in masters}
+                brokers = [n for n in self.by_role(Role.BROKER) if n.broker_set in led]
+                found = [n.name for n in brokers if n.name not in masters]
+            case "sync-state-set-slave":
+                found = await self._in_sync_slaves()
+            case "controller-leader":
+                found = await self._controller_leaders()
+        return [name for name in found if self._nodes.running(name)]
+
+    async def _masters(self) -> list[str]:
+        """Nodes that a name server calls the master of their set."""
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        for answer in await self._asked(Role.NAMESRV, request):
+            table = ClusterInfo.from_json(answer.body).broker_addr_table
+            masters = [data.broker_addrs.get(MASTER_ID) for data in table.values()]
+            return sorted(name for m in masters for name in self._called(m, Role.BROKER))
+        return []
+
+    async def _in_sync_slaves(self) -> list[str]:
+        """Members of a SyncStateSet, as the leading controller says, that are not master."""
+        for table in await self._sync_state():
+            members = [
+                replica.broker_address
+                for info in table.values()
+                for replica in info.in_sync_replicas
+                if replica.broker_address != info.master_address
+            ]
+            return sorted(name for m in members for name in self._called(m, Role.BROKER))
+        return []
+
+    async def _sync_state(self) -> list[dict[str, ReplicasInfo]]:
+        """What leading controllers say of each broker set; one at most, but for a moment."""
+        sets = sorted({n.broker_set for n in self.by_role(Role.BROKER)})
+        code, body = RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, msgspec.json.encode(sets)
+        answers = await self._asked(Role.CONTROLLER, Frame(code=code, ext={}, body=body))
+        return [
+            BrokerReplicasInfo.from_json(a.body).replicas_info_table
+            or InSyncStateData.from_json(a.body).later()
+            for a in answers
+        ]
+
+    async def _controller_leaders(self) -> list[str]:
+        """The controller that others call the leader, or itself."""
+        request = Frame(code=RequestCode.CONTROLLER_GET_METADATA_INFO, ext={})
+        for answer in await self._asked(Role.CONTROLLER, request):
+            leader = from_ext(MetadataResponse, answer.ext).controller_leader_address
+            if leader:
+                return self._called(leader, Role.CONTROLLER)
+        return []
+
+    async def _asked(self, role: Role, request: Frame) -> list[Frame]:
+        return await ask_all(self._environment.observer_dial, self.addresses(role), request)
+
+    # Is everything back?
+
+    async def recovered(self) -> bool:
+        """Whether all agree on the masters: the leading controller names one of each set, every
+        name server the same one, and of the brokers that should run it alone leads.
+
+        Less is not enough: a master that was cut off when another was elected believes in itself
+        for a while after the heal. A name server that has just restarted believes it as well, and
+        readers are told that the log ends where it ends there.
+        """
+        async with probing(self._environment.observer_dial) as pool:
+            try:
+                elected = await self._elected()
+                return bool(elected) and await self._agree(pool, elected)
+            except (OSError, RemoteProtocolError):
+                return False
+
+    async def _elected(self) -> dict[str, str]:
+        """Master of each set by the leading controller; empty if one has none, or nobody leads."""
+        sets = {n.broker_set for n in self.by_role(Role.BROKER)}
+        for table in await self._sync_state():
+            masters = {name: info.master_address or "" for name, info in table.items()}
+            return masters if masters.keys() == sets and all(masters.values()) else {}
+        return {}
+
+    async def _agree(self, pool: Pool, elected: dict[str, str]) -> bool:
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        for namesrv in self.addresses(Role.NAMESRV):
+            answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
+            table = ClusterInfo.from_json(answer.body).broker_addr_table
+            known = {name: data.broker_addrs.get(MASTER_ID) for name, data in table.items()}
+            if any(known.get(name) != master for name, master in elected.items()):
+                return False
+        for node in self.by_role(Role.BROKER):
+            address = self._nodes.address(node.name)
+            leads = elected[node.broker_set] == address
+            if self._nodes.running(node.name) and await _leads(pool, address) != leads:
+                return False
+        return True
+
+    async def elect(self, node: str, broker_id: int | None) -> Proof:
+        """Have the leading controller elect a broker, and wait until all agree that it leads."""
+        broker_set = self._nodes.node(node).broker_set
+        request = self._order(broker_set, broker_id)
+        answers: list[int | str] = []
+
+        async def leads() -> bool:
+            if (await self._elected()).get(broker_set) == self._nodes.address(node):
+                return await self.recovered()
+            answers.append(await self._ordered(request))
+            return False
+
+        holds = broker_id is not None and await until(leads, ELECT_TIMEOUT_S)
+        return Proof(holds, {"id": broker_id, "answers": answers[-ANSWERS_MAX:]})
+
+    async def order_election(self, node: str, broker_id: int | None) -> Proof:
+        """Order the same once, and wait for nothing but the answer."""
+        request = self._order(self._nodes.node(node).broker_set, broker_id)
+        answer = await self._ordered(request)
+        # Without a leader nobody can be ordered about; that is no failure of the order.
+        return Proof(True, {"id": broker_id, "answer": answer})
+
+    def _order(self, broker_set: str, broker_id: int | None) -> Frame:
+        header = ElectMasterRequest(
+            cluster_name=self._cluster_name,
+            broker_name=broker_set,
+            broker_id=-1 if broker_id is None else broker_id,
+            designate_elect=True,
+        )
+        return Frame(code=RequestCode.CONTROLLER_ELECT_MASTER, ext=to_ext(header))
+
+    async def _ordered(self, request: Frame) -> int | str:
+        """The answer's code of the controller that leads, or why there is none."""
+        for leader in await self._controller_leaders():
+            async with probing(self._environment.observer_dial) as pool:
+                try:
+                    address = self._nodes.address(leader)
+                    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                    return answer.code
+                except (OSError, RemoteProtocolError) as error:
+                    return type(error).__name__
+        return "no controller leads"
+
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        """Have the leading controller give out the first id of so many sets."""
+        answers: Counter[str] = Counter()
+        async with probing(self._environment.observer_dial) as pool:
+            for leader in await self._controller_leaders():
+                for number in range(count):
+                    header = ApplyBrokerIdRequest(
+                        cluster_name=self._cluster_name,
+                        broker_name=f"{name}-{number}",
+                        applied_broker_id=1,
+                        register_check_code=f"{name};{number}",
+                    )
+                    code = RequestCode.CONTROLLER_APPLY_BROKER_ID
+                    request = Frame(code=code, ext=to_ext(header))
+                    try:
+                        address = self._nodes.address(leader)
+                        answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                        answers[str(answer.code)] += 1
+                    except (OSError, RemoteProtocolError) as error:
+                        answers[type(error).__name__] += 1
+        granted = answers[str(int(ResponseCode.SUCCESS))]
+        return Proof(granted == count, {"answers": dict(sorted(answers.items()))})
+
+    async def level(self) -> bool:
+        """Whether all replicas of every set are there and have logs of the same length."""
+        ends: dict[str, set[str]] = {}
+        async with probing(self._environment.observer_dial) as pool:
+            try:
+                for node in self.by_role(Role.BROKER):
+                    table = await runtime_info(pool, self._nodes.address(node.name))
+                    ends.setdefault(node.broker_set, set()).add(table["commitLogMaxOffset"])
+            except (OSError, RemoteProtocolError, KeyError):
+                return False
+        return all(len(found) == 1 for found in ends.values())
+
+    async def whole(self) -> bool:
+        """Whether every replica of every set is in its SyncStateSet."""
+        count = Counter(n.broker_set for n in self.by_role(Role.BROKER))
+        for known in await self._sync_state():
+            return all(
+                name in known and len(known[name].in_sync_replicas) == replicas
+                for name, replicas in count.items()
+            )
+        return False
+
+    async def mutants(self) -> dict[str, str]:
+        """The seeded bug that each broker says it has; empty for none."""
+        found = {}
+        async with probing(self._environment.observer_dial) as pool:
+            for broker in self.by_role(Role.BROKER):
+                table = await runtime_info(pool, self._nodes.address(broker.name))
+                found[broker.name] = table.get("maxq.mutant", "")
+        return found
+
+    # Topics.
+
+    async def create_topics(self, topics: dict[str, int], attributes: str) -> None:
+        """Create topics on every broker, and wait until every name server routes to them. Slaves
+        may refuse, as they do up to 5.1.3: they copy their master's.
+
+        Args:
+            topics: how many queues each has.
+            attributes: of all of them, as ``+message.type=NORMAL``.
+
+        Raises:
+            SetupFailed: a master refuses, or routes do not appear.
+        """
+        async with probing(self._environment.observer_dial) as pool:
+            for topic, queues in topics.items():
+                header = CreateTopicRequest(
+                    topic=topic,
+                    default_topic="TBW102",
+                    read_queue_nums=queues,
+                    write_queue_nums=queues,
+                    perm=6,
+                    topic_filter_type="SINGLE_TAG",
+                    attributes=attributes or None,
+                )
+                request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
+                brokers = [broker.name for broker in self.by_role(Role.BROKER)]
+                left = [b for b in brokers if not await self._create_topic(pool, b, request)]
+                # A set whose master dies before its slaves have copied the topic has lost it.
+                await until(partial(self._known, pool, left, topic), COPY_TIMEOUT_S)
+                if not await until(partial(self._routed, pool, topic), START_TIMEOUT_S):
+                    raise SetupFailed(
+                        f"topic {topic} is not routed to every broker set after "
+                        f"{START_TIMEOUT_S:.0f} s"
+                    )
+
+    async def _create_topic(self, pool: Pool, broker: str, request: Frame) -> bool:
+        """Create a topic on one broker; false where a slave leaves that to its master."""
+        address = self._nodes.address(broker)
+        try:
+            answer = await pool.call(address, request, timeout_s=TOPIC_TIMEOUT_S)
+            made = answer.code == ResponseCode.SUCCESS
+            refused = not made and await _leads(pool, address)
+        except (OSError, RemoteProtocolError) as error:
+            what = f"cannot make a topic: {type(error).__name__} {error}"
+            raise SetupFailed(await self._nodes.told(broker, what)) from None
+        if refused:
+            what = f"refuses a topic: {answer.code} {answer.remark}"
+            raise SetupFailed(await self._nodes.told(broker, what))
+        return made
+
+    async def _known(self, pool: Pool, brokers: list[str], topic: str) -> bool:
+        """Whether brokers have a topic."""
+        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=topic)))
+        try:
+            for broker in brokers:
+                address = self._nodes.address(broker)
+                answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+                if answer.code != ResponseCode.SUCCESS:
+                    return False
+        except (OSError, RemoteProtocolError):
+            return False
+        return True
+
+    async def _routed(self, pool: Pool, topic: str) -> bool:
+        sets = {n.broker_set for n in self.by_role(Role.BROKER)}
+        request = Frame(
+            code=RequestCode.GET_ROUTEINFO_BY_TOPIC, ext=to_ext(TopicRequest(topic=topic))
+        )
+        try:
+            for namesrv in self.addresses(Role.NAMESRV):
+                answer = await pool.call(namesrv, request, timeout_s=PROBE_TIMEOUT_S)
+                if answer.code != ResponseCode.SUCCESS:
+                    return False
+                route = TopicRouteData.from_json(answer.body)
+                if {q.broker_name for q in route.queue_datas} != sets:
+                    return False
+        except (OSError, RemoteProtocolError):
+            return False
+        return True
+
+
+async def _leads(pool: Pool, address: str) -> bool:
+    """Whether a broker that serves believes itself the master; a fenced one does not serve."""
+    active = (await runtime_info(pool, address)).get("brokerActive", "true") == "true"
+    request = Frame(code=RequestCode.GET_BROKER_HA_STATUS, ext={})
+    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
+    return active and HaRuntimeInfo.from_json(answer.body).master

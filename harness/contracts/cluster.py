@@ -1,0 +1,273 @@
+"""What nemeses and workloads may know of the cluster: `ClusterView`.
+
+Faults choose their victim by role at the time of the fault, so a view answers about now, by asking
+the cluster, and says None where it cannot know. The lifecycle implements it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from harness.contracts.environment import Capability, Role
+from harness.contracts.generator import Generator
+from harness.contracts.outcome import Client
+from harness.contracts.target import Node
+from reference.rpc import Dial
+
+# What a node may be at a moment: a role, or what the cluster has made of it.
+# A `sync-state-set-slave` is in the SyncStateSet and not master, as the leading controller says.
+Part = Literal[
+    "namesrv",
+    "controller",
+    "controller-leader",
+    "broker",
+    "master",
+    "slave",
+    "sync-state-set-slave",
+]
+
+
+# Who takes no packets from whom: destination -> sources, by name of machine or `CLIENT`. One
+# direction; a symmetric partition names both. (Jepsen's word.)
+Grudge = Mapping[str, frozenset[str]]
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """What a probe saw. `holds` is whether that proves the fault, or its heal, took effect."""
+
+    holds: bool
+    seen: dict[str, Any]
+
+    @property
+    def forced(self) -> dict[str, Any]:
+        """``forced`` and the ``reason``, where a node did not end when it was asked to and was
+        killed; empty otherwise. Part of what is seen of any fault for which a node is stopped."""
+        return {k: self.seen[k] for k in ("forced", "reason") if self.seen.get("forced")}
+
+
+class ClusterView(Protocol):
+    """The cluster as faults and clients see it."""
+
+    @property
+    def nodes(self) -> Sequence[Node]: ...
+
+    def address(self, node: str) -> str:
+        """``ip:port`` of a node now."""
+        ...
+
+    def by_role(self, role: Role) -> Sequence[Node]:
+        """The nodes of a role, without spares."""
+        ...
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        """Names of the nodes that should run and play a part now, in order; nobody where the
+        cluster does not tell."""
+        ...
+
+    def namesrvs(self) -> Sequence[str]:
+        """Addresses of all name servers."""
+        ...
+
+    def controllers(self) -> Sequence[str]:
+        """Addresses of all controllers."""
+        ...
+
+    def resolve(self, address: str) -> str:
+        """``ip:port`` now of what a node calls ``host:port``; names are those of machines."""
+        ...
+
+    @property
+    def dial(self) -> Dial: ...
+
+    @property
+    def observer_dial(self) -> Dial:
+        """As `dial`, from the observers' address."""
+        ...
+
+    async def level(self) -> bool:
+        """Whether all replicas of every set are there, have logs of the same length, and are in
+        the SyncStateSet."""
+        ...
+
+    async def identity(self, node: str) -> int | None:
+        """The persistent id that a broker's identity file holds; None before it has one."""
+        ...
+
+    async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
+        """The files below a folder of the node's data, by path below its data folder."""
+        ...
+
+    def running(self, node: str) -> bool:
+        """Whether the node should run: started, and not killed by a fault."""
+        ...
+
+    async def kill(self, node: str) -> Proof:
+        """End the node's process as SIGKILL does; prove it: process gone, port refused."""
+        ...
+
+    async def power_loss(self, node: str) -> Proof:
+        """End the node as a loss of its machine's power does: as `kill`, and what its disk had
+        not synced is lost. Needs `Capability.POWER_LOSS`."""
+        ...
+
+    async def start(self, node: str) -> Proof:
+        """Start the node on its store; prove it: process alive, port answers. No error if it
+        runs already."""
+        ...
+
+    async def stop(self, node: str) -> Proof:
+        """End the node cleanly, as SIGTERM does; prove it as for `kill`, with the exit code of a
+        clean end. One that does not end in time is killed: it is stopped all the same, and `seen`
+        has ``forced`` and the reason, as it was no clean end."""
+        ...
+
+    async def crashed(self) -> Mapping[str, int]:
+        """Nodes that should run and have ended by themselves, with their exit codes."""
+        ...
+
+    def excused(self, node: str) -> bool:
+        """Whether the node's disk was at fault since it was last started, so that it may well have
+        ended by itself."""
+        ...
+
+    def ailments(self, node: str) -> Set[str]:
+        """What faults have made of the node's machine: ``clock``, ``delay``, ``slow-disk``,
+        ``frozen-disk``, ``full-disk``."""
+        ...
+
+    def paused(self, node: str) -> bool:
+        """Whether a fault has paused the node."""
+        ...
+
+    async def pause(self, node: str) -> Proof:
+        """Hold the node's process as SIGSTOP does; prove it: its state."""
+        ...
+
+    async def resume(self, node: str) -> Proof:
+        """Let a paused node go on; prove it: its state, and its port answers. No error if it is
+        not paused."""
+        ...
+
+    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+        """Give the node's machine the next address of its block, under the running process or,
+        with `restart`, with the process stopped before and started after. Prove it: the node
+        answers at the new address, and nobody at the old one. `seen` has `from` and `to`, and
+        ``forced`` as for `stop`."""
+        ...
+
+    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+        """Give the machine its first address again, likewise. No error if it has it."""
+        ...
+
+    async def cut(
+        self,
+        grudge: Grudge,
+        *,
+        reset: bool = False,
+        name: str = "",
+        patience_s: float = 1.0,
+    ) -> Mapping[str, Proof]:
+        """Cut packets as `grudge` says, beside the cuts of other names and instead of the one that
+        had this name. One proof a destination: a probe from each source met nothing (or a reset)
+        for `patience_s`, and the cut has caught packets of it. `seen` has `from`, a map from source
+        to packets caught."""
+        ...
+
+    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
+        """End the cut of this name; None: all cuts. One proof for each machine that was cut: no
+        rule is left but of other cuts, and nodes that run are met from where they were not. Empty
+        where nothing was cut."""
+        ...
+
+    async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
+        """Set the machine's wall clock off and let it drift; prove it: it shows so much another
+        time than it would have. Needs `Capability.CLOCK`."""
+        ...
+
+    async def reset_clock(self, node: str) -> Proof:
+        """Set the wall clock right; prove it likewise."""
+        ...
+
+    async def break_disk(
+        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> Proof:
+        """Let the machine's disk take nothing more, take so long to sync, or never come to the end
+        of a sync; prove it by a file that is written. Needs `Capability.DISK`."""
+        ...
+
+    async def heal_disk(self, node: str) -> Proof:
+        """Let the disk be sound; prove it likewise. A node that the fault has ended is not started
+        again."""
+        ...
+
+    async def delay(self, node: str, *, ms: int) -> Proof:
+        """Let packets of all other machines of nodes take so much longer to the node's; prove it:
+        the machine says so, and nobody who reaches it does so sooner. Needs `Capability.DELAY`."""
+        ...
+
+    async def stop_delay(self, node: str) -> Proof:
+        """Let packets take as long as before; prove it likewise."""
+        ...
+
+    async def elect(self, node: str) -> Proof:
+        """Have controllers elect a broker, as an operator does; prove it: name servers, controllers
+        and brokers agree that it leads. No error if it does already."""
+        ...
+
+    async def change_leader(self) -> Proof:
+        """Pause the controller that leads until another one does; prove it: who led and who leads.
+        `seen` has `from` and `to`. Needs `Capability.PAUSE`."""
+        ...
+
+    async def order_election(self, node: str) -> Proof:
+        """Tell controllers to elect a broker, as an operator might at any time, and tell what they
+        answered: they may refuse, or have no leader."""
+        ...
+
+    async def apply_ids(self, name: str, *, count: int) -> Proof:
+        """Have controllers give out ids, one to each of so many broker sets that do not exist,
+        named after `name`; prove it: each was answered. So their log grows."""
+        ...
+
+    async def wipe(self, node: str) -> Proof:
+        """Remove the store of a node that is down, its identity with it."""
+        ...
+
+
+class FaultPackage(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault: what it needs, when it strikes, how it is healed, who does it, its colour."""
+
+    name: str
+    needs: frozenset[Capability]
+    generator: Generator
+    final_generator: Generator
+    nemesis: Client
+    color: str
+    fs: frozenset[str]  # the operations that `nemesis` performs
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients do during the run and after it, and how each client is made.
+
+    `threads` are what it runs on, numbered from 0 in each workload; several workloads run side by
+    side. `final_generator` runs after the heal and reads everything; None where there is nothing
+    to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
+    replicas before the first fault. `shares` are the keys that its first threads read, by thread.
+    `turns` does the same as `generator`, each whenever it is asked, for a schedule that has the
+    times; None where `generator` can do so itself. `look` is a short look at who lives and who
+    leads, beside what happens at the end, and `settling` what clients do last before a long time
+    without any disturbance and a fail-over; None where the workload has none.
+    """
+
+    name: str
+    threads: int
+    generator: Generator
+    final_generator: Generator | None
+    client: Callable[[int], Client]  # thread -> a fresh client
+    topics: dict[str, int]
+    setup: Callable[[], Awaitable[None]] | None = None
+    shares: tuple[tuple[int, ...], ...] = ()
+    turns: Generator | None = None
+    look: Generator | None = None
+    settling: Generator | None = None

@@ -1,0 +1,144 @@
+"""What a target is: how to configure and start each role of one system under test.
+
+Both targets, our reference and Apache RocketMQ, take the same configuration keys, RocketMQ's own;
+a target only adds what its own processes need.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from harness.contracts.environment import Machine, Role
+
+Timing = Literal["fast", "stock"]
+Profile = Literal["P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"]
+NAMESRV_PORT, CONTROLLER_PORT, BROKER_PORT = 9876, 9878, 10911
+
+
+class Topology(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of what. Names of machines follow: ``n0``, ``c0``, ``b0-0`` (set 0, replica 0),
+    ``r0`` (a spare: a broker set of its own)."""
+
+    namesrvs: int = 1
+    controllers: int = 1
+    broker_sets: int = 3
+    replicas: int = 1
+    spares: int = 0
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the cluster: what it is and where it runs.
+
+    `broker_set` is RocketMQ's brokerName, empty for what is no broker. A `spare` is a broker that a
+    workload owns: it is not started with the cluster, holds none of its topics, and nothing waits
+    for it; no fault chooses it.
+    """
+
+    name: str  # also the name of its machine
+    role: Role
+    port: int
+    broker_set: str = ""
+    spare: bool = False
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the same for a whole cluster.
+
+    With `sync_flush` brokers sync before they answer (flushDiskType=SYNC_FLUSH), which they must
+    where power is lost: RocketMQ's ASYNC_FLUSH, its default, promises nothing then. With `by_name`
+    controllers and name servers are configured by the names of their machines, which every machine
+    resolves by its hosts file, so that their addresses can change. `lock_lease_ms` is how long a
+    broker keeps a queue's lock for a silent client. `keys` are more settings: role and
+    RocketMQ's name for it, ``broker:flushDiskType``, to value. `topic_attributes` are those that
+    each topic is made with, as ``+message.type=NORMAL``.
+    """
+
+    topology: Topology
+    profile: Profile = "P-ALL"
+    timing: Timing = "fast"
+    cluster: str = "maxq"
+    seed: int = 0
+    mutant: str = ""
+    sync_flush: bool = False
+    by_name: bool = False
+    lock_lease_ms: int = 60_000
+    keys: dict[str, str] = {}
+    topic_attributes: str = ""
+
+
+class Target(Protocol):
+    """Configures and starts nodes."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def ends_with(self) -> int:
+        """The exit code of a node that was asked to end."""
+        ...
+
+    @property
+    def patience(self) -> int:
+        """How many times as long as our reference its nodes need to be back after a fault; so much
+        longer faults of `maxq test` leave it alone, or it would hardly ever be whole."""
+        ...
+
+    @property
+    def layer(self) -> str:
+        """What its machines have in docker beside what all have, a folder of `docker`; empty:
+        nothing."""
+        ...
+
+    def folders(self) -> Sequence[Path]:
+        """Folders of this machine that nodes read, at the same paths on theirs."""
+        ...
+
+    def moves(self, role: Role) -> bool:
+        """Whether a running node goes with its machine to another address. If not, one that is to
+        move under its process is started again."""
+        ...
+
+    def prepare(self) -> dict[str, str]:
+        """Have on this machine what nodes are started from, before anything of a run is there.
+        Returns of what release each component is; empty where it is this program.
+
+        Raises:
+            EnvironmentUnavailable: it cannot be had; says what helps.
+        """
+        ...
+
+    def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
+        """The node's properties file. `addresses` maps machine names to IPv4 addresses; `data` is
+        the node's folder on its machine."""
+        ...
+
+    def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
+        """The command that runs the node in the foreground."""
+        ...
+
+    async def install(self, machine: Machine) -> None:
+        """Put on the machine what `argv` needs beside the configuration."""
+        ...
+
+
+def plan(topology: Topology) -> tuple[Node, ...]:
+    """Lay out the nodes of a topology in the order in which they start."""
+    nodes = [
+        Node(name=f"n{i}", role=Role.NAMESRV, port=NAMESRV_PORT) for i in range(topology.namesrvs)
+    ]
+    nodes += [
+        Node(name=f"c{i}", role=Role.CONTROLLER, port=CONTROLLER_PORT)
+        for i in range(topology.controllers)
+    ]
+    nodes += [
+        Node(name=f"b{s}-{r}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"b{s}")
+        for s in range(topology.broker_sets)
+        for r in range(topology.replicas)
+    ]
+    nodes += [
+        Node(name=f"r{i}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"r{i}", spare=True)
+        for i in range(topology.spares)
+    ]
+    return tuple(nodes)

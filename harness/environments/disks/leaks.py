@@ -1,0 +1,47 @@
+"""Disks of machines that are in use: whose they are, and whether that process is dead.
+
+Nobody has to remove them: the kernel detaches a disk when the last process, mount or namespace that
+uses it has gone, and its image has no name. This module looks whether that is so, and `clean` frees
+what should be left all the same.
+"""
+
+import os
+
+from harness.environments.disks import kernel
+from harness.environments.engine.leaks import started, this_process
+
+PREFIX = "maxq"
+
+
+def label() -> str:
+    """How the disks of this process are marked: its id, its start, and who numbers it."""
+    here = this_process()
+    return f"{PREFIX} {here.pid} {here.start} {here.processes}"
+
+
+def of(harness: int) -> list[str]:
+    """The disks of a process, in words; none are seen without root, and none are made."""
+    return [f"loop device {n}" for n, words in _ours() if words[1] == str(harness)]
+
+
+def clean() -> list[str]:
+    """Free the disks of processes that are dead; which."""
+    here, removed = this_process().processes, []
+    for number, words in _ours():
+        if is_dead(words, here, started(int(words[1]))):
+            kernel.loop_off(number)
+            removed.append(f"loop device {number}")
+    return removed
+
+
+def is_dead(words: list[str], here: str, start: int | None) -> bool:
+    """Whether the process that a label names is certainly gone; `start` is when the process began
+    that has its number now, `here` who numbers this one."""
+    return words[3] == here and words[2] != str(start)
+
+
+def _ours() -> list[tuple[int, list[str]]]:
+    if os.geteuid() != 0:
+        return []
+    found = [(number, text.split()) for number, text in sorted(kernel.loops().items())]
+    return [(n, w) for n, w in found if len(w) == 4 and w[0] == PREFIX and w[1].isdecimal()]

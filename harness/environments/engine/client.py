@@ -1,0 +1,264 @@
+"""The Docker engine as the harness uses it: the one border to the SDK, which has no types.
+
+Everything made here carries labels that say which run, which harness process and which boot of
+this machine it belongs to, so that what a dead harness left behind can be told from what is in use
+(`harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
+"""
+
+import importlib
+import io
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from ipaddress import IPv4Network
+from typing import Any, Literal
+
+import msgspec
+
+from harness.contracts.environment import EnvironmentUnavailable
+
+CALL_TIMEOUT_S = 60
+BUILD_TIMEOUT_S = 600
+SAY_MAX = 100  # characters of a step of a build
+LABEL = "maxq.run"
+DEFAULT_SOCKET = "unix:///var/run/docker.sock"
+# Process 1 changes addresses and rules, starts nodes as the user of the harness, signals them, and
+# reaches the harness's socket, whoever owns it.
+RIGHTS = ("NET_ADMIN", "SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
+INSTEAD = "`--environment local` (no Docker, no root) and `--environment simulated` work without"
+HELP = (
+    "install one and start it (Debian: package docker.io; as root `docker/start-engine` does "
+    f"both), or let this user use it (group docker); {INSTEAD}"
+)
+
+
+class EngineFailed(Exception):
+    """The engine refused or did not answer; says what was asked and why it failed."""
+
+
+class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A container to make: `binds` maps folders and files of the host to where they are inside;
+    `read_only` names those of them that it must not change."""
+
+    name: str
+    hostname: str
+    image: str
+    command: tuple[str, ...]
+    network: str
+    address: str
+    labels: dict[str, str]
+    binds: dict[str, str]
+    read_only: frozenset[str] = frozenset()
+
+
+class Remain(msgspec.Struct, frozen=True, kw_only=True, order=True):
+    """Something of a run that the engine holds."""
+
+    kind: Literal["container", "network"]
+    id: str
+    name: str
+    labels: dict[str, str]
+
+
+class Engine:
+    """An engine that answers."""
+
+    def __init__(self, api: Any) -> None:
+        self._api = api
+        info = api.info()
+        self.version: str = info["ServerVersion"]
+        options = [str(option) for option in info.get("SecurityOptions") or ()]
+        # Without root the engine maps its containers' root to its own user: this one.
+        self.rootless = any("rootless" in option for option in options)
+        self._remaps = any("name=userns" in option for option in options)
+
+    def has_image(self, tag: str) -> bool:
+        """Whether the engine holds an image of this name."""
+        try:
+            with _told(f"look for image {tag}"):
+                self._api.inspect_image(tag)
+        except EngineFailed as error:
+            if isinstance(error.__cause__, _sdk().errors.ImageNotFound):
+                return False
+            raise
+        return True
+
+    def pull(self, tag: str) -> None:
+        """Fetch an image from where the engine gets them."""
+        with _told(f"pull image {tag}"):
+            self._api.pull(tag)
+
+    def build(
+        self, tag: str, context: bytes, arguments: Mapping[str, str], say: Callable[[str], None]
+    ) -> None:
+        """Build an image from a tar archive.
+
+        Raises:
+            EngineFailed: a step failed; the message ends with its last lines.
+        """
+        lines: list[str] = []
+        with _told(f"build image {tag}"):
+            steps = self._api.build(
+                fileobj=io.BytesIO(context), custom_context=True, tag=tag, rm=True, forcerm=True,
+                buildargs=dict(arguments), decode=True, timeout=BUILD_TIMEOUT_S,
+            )  # fmt: skip
+            for step in steps:
+                if "error" in step:
+                    last = " | ".join(lines[-5:])
+                    raise EngineFailed(f"build image {tag}: {step['error']} (after: {last})")
+                new = [line for line in str(step.get("stream", "")).splitlines() if line.strip()]
+                lines += new
+                for line in new:
+                    if line.startswith("Step "):
+                        say(line[:SAY_MAX])
+
+    def networks(self) -> list[IPv4Network]:
+        """The IPv4 networks that are taken on this engine."""
+        with _told("list networks"):
+            found = self._api.networks()
+        configs = [c for n in found for c in (n.get("IPAM") or {}).get("Config") or ()]
+        subnets = [str(c.get("Subnet", "")) for c in configs]
+        return [IPv4Network(s, strict=False) for s in subnets if s and ":" not in s]
+
+    def make_network(self, name: str, subnet: IPv4Network, labels: Mapping[str, str]) -> bool:
+        """Make a network that leads nowhere else; whether its addresses were free.
+
+        The engine is the judge of that, because it alone sees every user and every process.
+        """
+        pool = _sdk().types.IPAMPool(subnet=str(subnet))
+        try:
+            with _told(f"make network {name}"):
+                self._api.create_network(
+                    name, driver="bridge", internal=True, labels=dict(labels),
+                    ipam=_sdk().types.IPAMConfig(pool_configs=[pool]),
+                    # The host itself has no address there: containers cannot reach it either.
+                    options={"com.docker.network.bridge.inhibit_ipv4": "true"},
+                )  # fmt: skip
+        except EngineFailed as error:
+            if "overlaps" in str(error):
+                return False
+            raise
+        return True
+
+    def make_container(self, spec: ContainerSpec) -> None:
+        """Make and start a container that removes itself at its end."""
+        mounts = [
+            _sdk().types.Mount(inside, host, type="bind", read_only=host in spec.read_only)
+            for host, inside in spec.binds.items()
+        ]
+        with _told(f"make container {spec.name}"):
+            host_config = self._api.create_host_config(
+                auto_remove=True, network_mode=spec.network, mounts=mounts,
+                cap_drop=["ALL"], cap_add=list(RIGHTS),
+                # Folders of the run are not labelled for containers where SELinux rules.
+                security_opt=["label=disable", "no-new-privileges"],
+                userns_mode="host" if self._remaps else None,
+            )  # fmt: skip
+            end = self._api.create_endpoint_config(ipv4_address=spec.address)
+            made = self._api.create_container(
+                spec.image, command=list(spec.command), name=spec.name, hostname=spec.hostname,
+                labels=spec.labels, host_config=host_config, user="0:0",
+                networking_config=self._api.create_networking_config({spec.network: end}),
+            )  # fmt: skip
+            self._api.start(made["Id"])
+
+    def try_command(self, image: str, command: tuple[str, ...], labels: Mapping[str, str]) -> str:
+        """Run a program in a container without a network; why it failed, or nothing."""
+        with _told(f"try {command[0]}"):
+            host_config = self._api.create_host_config(
+                network_mode="none", cap_drop=["ALL"], cap_add=list(RIGHTS)
+            )
+            made = self._api.create_container(
+                image, entrypoint=[command[0]], command=list(command[1:]),
+                labels=dict(labels), host_config=host_config, user="0:0",
+            )  # fmt: skip
+            try:
+                self._api.start(made["Id"])
+                code = self._api.wait(made["Id"], timeout=CALL_TIMEOUT_S)["StatusCode"]
+                text = self._api.logs(made["Id"]).decode(errors="replace").strip()
+            finally:
+                self._api.remove_container(made["Id"], force=True)
+        return "" if code == 0 else text or f"exit {code}"
+
+    def remains(self, run: str = "") -> list[Remain]:
+        """What the engine holds of one run, or of all; containers first."""
+        filters = {"label": f"{LABEL}={run}" if run else LABEL}
+        with _told("list what is left of runs"):
+            containers = self._api.containers(all=True, filters=filters)
+            networks = self._api.networks(filters=filters)
+        found = [
+            Remain(kind="container", id=c["Id"], name=_name_of(c), labels=c["Labels"])
+            for c in containers
+        ]
+        found += [
+            Remain(kind="network", id=n["Id"], name=n["Name"], labels=n["Labels"]) for n in networks
+        ]
+        return sorted(found, key=lambda r: (r.kind, r.name))
+
+    def remove(self, remain: Remain) -> bool:
+        """Remove something; whether it is gone. What is going by itself is no error."""
+        try:
+            with _told(f"remove {remain.kind} {remain.name}"):
+                if remain.kind == "container":
+                    self._api.remove_container(remain.id, force=True, v=True)
+                else:
+                    self._api.remove_network(remain.id)
+        except EngineFailed as error:
+            return isinstance(error.__cause__, _sdk().errors.NotFound)
+        return True
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._api.close()
+
+
+def _name_of(container: Mapping[str, Any]) -> str:
+    names = container["Names"] or [container["Id"]]  # one that is going has lost its name
+    return str(names[0]).strip("/")
+
+
+def connect() -> Engine:
+    """The engine of this machine.
+
+    Raises:
+        EnvironmentUnavailable: none answers, or it is not on this machine; says what helps.
+    """
+    given = _sdk().utils.kwargs_from_env()
+    where = str(given.get("base_url") or DEFAULT_SOCKET)
+    scheme, _, path = where.partition("://")
+    if scheme not in ("unix", "http+unix"):
+        raise EnvironmentUnavailable(
+            f"docker: the engine at {where} is on another machine; nodes and harness share folders "
+            f"and sockets, so it must be one of this machine; {INSTEAD}"
+        )
+    try:
+        # First by hand: of a socket that it cannot connect the SDK forgets to close its end.
+        with socket.socket(socket.AF_UNIX) as trial:
+            trial.connect("/" + path.lstrip("/"))
+        return Engine(_sdk().APIClient(version="auto", timeout=CALL_TIMEOUT_S, **given))
+    except (_sdk().errors.DockerException, OSError) as error:
+        raise EnvironmentUnavailable(
+            f"docker: no engine answers at {where} ({_why(error)}); {HELP}"
+        ) from None
+
+
+@cache
+def _sdk() -> Any:
+    """The SDK, when it is first needed: it takes a fifth of a second to load, and most commands
+    need no engine. By its name only, because mypy takes the folder `docker/` for it."""
+    return importlib.import_module("docker")
+
+
+@contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Errors of the SDK as ours."""
+    try:
+        yield
+    except (_sdk().errors.DockerException, OSError) as error:
+        raise EngineFailed(f"{what}: {_why(error)}") from error
+
+
+def _why(error: Exception) -> str:
+    explanation = getattr(error, "explanation", None)
+    return str(explanation or error).strip() or type(error).__name__

@@ -1,0 +1,161 @@
+"""What runs leave in the engine, and who removes it.
+
+Three times somebody looks. `down` removes what `up` made. A watchdog, a process of its own that
+holds the end of a pipe, removes it when the harness is killed. And `clean`, which every `up` and
+``maxq clean`` call, removes what belongs to processes that are dead, should the watchdog have died
+as well. A run is alive while the process that its labels name is: same boot, same process id, same
+start time. Where that cannot be known, in another namespace of processes, nothing is removed.
+
+Run as ``python -m harness.environments.engine.leaks RUN``, the watchdog of a run.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from harness.contracts.environment import EnvironmentUnavailable
+from harness.environments.engine.client import LABEL, Engine, EngineFailed, Remain, connect
+
+PID, START, BOOT, PROCESSES = "maxq.pid", "maxq.start", "maxq.boot", "maxq.processes"
+REMOVE_TIMEOUT_S = 20.0
+# What the engine was asked for just before the harness died may appear after the first look.
+LATE_S = 3.0
+POLL_S = 0.1
+FINISHED = b"f"  # to the watchdog: nothing is left, it can go
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A process, told apart from all that had or will have its number."""
+
+    pid: int
+    start: int  # clock ticks from boot
+    boot: str
+    processes: str  # the namespace that numbers it
+
+    def labels(self, run: str) -> dict[str, str]:
+        """How what it makes for a run is marked."""
+        return {
+            LABEL: run,
+            PID: str(self.pid),
+            START: str(self.start),
+            BOOT: self.boot,
+            PROCESSES: self.processes,
+        }
+
+
+def this_process() -> Holder:
+    """The process that asks."""
+    start = started(os.getpid())
+    return Holder(
+        pid=os.getpid(),
+        start=-1 if start is None else start,
+        boot=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        processes=os.readlink("/proc/self/ns/pid"),
+    )
+
+
+def started(pid: int) -> int | None:
+    """When a process began, in clock ticks from boot; None if there is none, or a dead one."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def is_dead(labels: Mapping[str, str], here: Holder, start: int | None) -> bool:
+    """Whether the process that labels name is certainly gone; `start` is when the process began
+    that has its number now."""
+    if labels.get(BOOT) != here.boot:
+        return True
+    return labels.get(PROCESSES) == here.processes and labels.get(START) != str(start)
+
+
+def clean() -> list[str]:
+    """Remove what dead processes left; returns what it was, such as ``network maxq-1f``. Does
+    nothing where no engine answers."""
+    try:
+        engine = connect()
+    except EnvironmentUnavailable:
+        return []
+    try:
+        return remove_dead(engine)
+    except EngineFailed:
+        return []
+    finally:
+        engine.close()
+
+
+def remove_dead(engine: Engine) -> list[str]:
+    """What `clean` does, on an engine that answers."""
+    here = this_process()
+    left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
+    return [f"{r.kind} {r.name}" for r in left if engine.remove(r)]
+
+
+def _start_of(labels: Mapping[str, str]) -> int | None:
+    number = labels.get(PID, "")
+    return started(int(number)) if number.isdecimal() else None
+
+
+def remove_run(engine: Engine, run: str, *, patience_s: float, late_s: float = 0.0) -> list[Remain]:
+    """Remove all of a run; what is left after 20 s, normally nothing.
+
+    Args:
+        patience_s: containers may end by themselves for so long.
+        late_s: stay until nothing has been seen for so long.
+    """
+    begun = seen = time.monotonic()
+    while True:
+        left, now = engine.remains(run), time.monotonic()
+        if left:
+            seen = now
+        elif now - seen >= late_s:
+            return []
+        if now - begun > REMOVE_TIMEOUT_S:
+            return left
+        ending = any(r.kind == "container" for r in left) and now - begun < patience_s
+        if not ending:
+            for remain in left:  # containers first: a network goes only after the last one in it
+                engine.remove(remain)
+        time.sleep(POLL_S)
+
+
+class Watchdog:
+    """A process that removes a run from the engine when this one is gone."""
+
+    def __init__(self, run: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "harness.environments.engine.leaks", run],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # what is meant for the harness must not end it
+        )
+
+    def end(self, *, nothing_left: bool) -> None:
+        """Let it go; if something may be left it looks for that first."""
+        try:
+            self._process.communicate(FINISHED if nothing_left else b"", REMOVE_TIMEOUT_S + LATE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def main() -> None:
+    if sys.stdin.buffer.read() == FINISHED:
+        return
+    try:
+        remove_run(connect(), sys.argv[1], patience_s=0.0, late_s=LATE_S)
+    except (EnvironmentUnavailable, EngineFailed):
+        sys.exit(1)  # the next `clean` finds what is left
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""What a harness has outside itself while it runs, and whether that is still there.
+
+Processes below it, wherever they were reparented to since, what carries its labels in the docker
+engine, and disks of its machines. Network namespaces and packet rules live exactly as long as the
+processes in them.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from harness.contracts.environment import EnvironmentUnavailable
+from harness.environments.disks import leaks
+from harness.environments.engine import leaks as docker_remains
+from harness.environments.engine.client import EngineFailed, connect
+
+
+class Left(msgspec.Struct, frozen=True):
+    """Processes, each by id and start time in clock ticks; and the harness whose they are."""
+
+    harness: int
+    processes: tuple[tuple[int, int], ...]
+
+    def still_there(self) -> list[str]:
+        """What is still there, in words."""
+        living = [
+            f"process {pid}"
+            for pid, start in self.processes
+            if docker_remains.started(pid) == start
+        ]
+        return living + _in_engine(self.harness) + leaks.of(self.harness)
+
+
+def left_of(harness: int) -> Left:
+    """Everything below a process, now."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            except OSError:
+                continue  # it has ended meanwhile
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    below: list[int] = []
+    waiting = [harness]
+    while waiting:
+        found = children.get(waiting.pop(), [])
+        below += found
+        waiting += found
+    started = [(pid, docker_remains.started(pid)) for pid in sorted(below)]
+    return Left(harness, tuple((pid, at) for pid, at in started if at is not None))
+
+
+def _in_engine(harness: int) -> list[str]:
+    """Containers and networks of a harness; nothing where no engine answers."""
+    try:
+        engine = connect()
+    except EnvironmentUnavailable:
+        return []
+    try:
+        return [
+            f"{r.kind} {r.name}"
+            for r in engine.remains()
+            if r.labels.get(docker_remains.PID) == str(harness)
+        ]
+    except EngineFailed:
+        return []
+    finally:
+        engine.close()

@@ -1,0 +1,43 @@
+"""Process 1 of a container: the station of one machine, for as long as the harness lives.
+
+It calls the harness at a Unix socket in a folder that both see, says which machine it is, and
+serves what is asked (`harness.environments.machines.machine_agent`). The harness listens before it
+makes the first container, so a container that nobody waits for meets a refusal and ends at once;
+and when the harness ends, however it ends, this program reads end of file and exits. As it is
+process 1 the kernel then ends every process of the container, and the engine removes it.
+
+Run as ``python -m harness.environments.machines.container_agent MACHINE SOCKET`` inside a
+container, with the right to change addresses and packet rules (NET_ADMIN).
+"""
+
+import contextlib
+import signal
+import socket
+import sys
+from types import FrameType
+
+from harness.environments.machines.machine_agent import Here, Station, run, serve
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, _end)  # the kernel spares process 1 what it does not handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    name, path = sys.argv[1:]
+    # Some engines add a way out even to a network that has none; a packet for elsewhere must fail
+    # at once here as in local, not wait for a gateway that nobody is.
+    run("ip", "route", "flush", "exact", "default", inside=Here())
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer.connect(path)
+    peer.send(name.encode())
+    station = Station(Here())
+    station.nets[name] = Here()
+    with contextlib.suppress(ConnectionError):  # the harness is gone
+        serve(peer, station, station.actions())
+
+
+if __name__ == "__main__":
+    main()

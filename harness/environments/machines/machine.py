@@ -1,0 +1,336 @@
+"""A machine behind a helper: a network, a folder shared with the host, a file of names; maybe a
+disk of its own.
+
+Serves local and docker alike. Files are read and written on the host, at the paths that they have
+inside; what is on the machine's own disk is seen there by nobody else. Units: seconds, bytes.
+"""
+
+import asyncio
+import errno
+import os
+import re
+import shutil
+import signal as signals
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+import msgspec
+
+from harness.client.probes import until
+from harness.contracts.environment import (
+    CLIENT,
+    DISK,
+    Capability,
+    Cut,
+    MissingCapability,
+    Port,
+    ProcessStatus,
+    Written,
+)
+from harness.environments.disks.node_disk import OwnDisk
+from harness.environments.machines.agent_client import Link
+from harness.environments.machines.packet_filter import ruleset
+from reference.rpc import Dial, Wired
+
+ANY_ADDRESS = "0.0.0.0"
+HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
+# What a dial meets that nobody answers: no host has the address, or no way leads there.
+NOBODY = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
+FREEZE_TIMEOUT_S, DEATH_TIMEOUT_S = 5.0, 10.0
+AWAY_S = 1.0  # least time without power: peers meet silence, as of a machine that starts
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What is true of every machine of an environment.
+
+    `network` is the run's; `client` the block that a cut of `CLIENT` means. Processes get `env` and
+    run as `user` (None: as their helper). `hostname` is what machines call themselves (empty: by
+    their names). With `mount_hosts` each sees its machine's file of names
+    in the place of /etc/hosts; else the machine has it there already.
+    """
+
+    environment: str
+    network: IPv4Network
+    client: str
+    env: dict[str, str]
+    hostname: str = ""
+    user: tuple[int, int] | None = None
+    mount_hosts: bool = False
+
+
+class LinkedMachine:
+    """A machine and the helper that acts on it.
+
+    Args:
+        folder: its data; made by the caller.
+        hosts: its file of names; made here.
+        disk: what it has at `DISK` in its folder; None: a part of the host's disk, as all else.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        place: Place,
+        name: str,
+        *,
+        block: IPv4Network,
+        folder: Path,
+        hosts: Path,
+        disk: OwnDisk | None = None,
+    ) -> None:
+        self._link = link
+        self._place = place
+        self._name = name
+        self._block = block
+        self._address = str(block.network_address)
+        self._folder = folder
+        self._hosts = hosts
+        self._own_name = place.hostname or name
+        self._disk = disk
+        self._pids: list[int] = []
+        write_hosts(hosts, {}, own_name=self._own_name)
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def address(self) -> str:
+        return self._address
+
+    @property
+    def block(self) -> str:
+        return str(self._block)
+
+    @property
+    def data_dir(self) -> str:
+        return str(self._folder)
+
+    async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
+        path = self._folder / log
+        path.touch()  # so that it is ours, whoever writes into it
+        answer, _ = await self._link.ask(
+            "spawn",
+            name=self._name,
+            argv=list(argv),
+            log=str(path),
+            folder=str(self._folder),
+            env={**self._place.env, "HOME": str(self._folder)},
+            hosts=str(self._hosts) if self._place.mount_hosts else None,
+            user=self._place.user,
+        )
+        pid: int = answer["pid"]
+        self._pids.append(pid)
+        return ProcessStatus(pid=pid, code=None)
+
+    async def signal(self, pid: int, signal: int) -> None:
+        await self._link.ask("signal", pid=pid, number=signal)
+
+    async def status(self, pid: int) -> ProcessStatus:
+        answer, _ = await self._link.ask("status", pid=pid)
+        return ProcessStatus(pid=pid, code=answer["code"], stopped=answer["stopped"])
+
+    async def power_loss(self) -> dict[str, int]:
+        """As the contract says. The order matters: a kill first would tell peers by resets and
+        leave the kernel time to write back. Held processes see nothing of the end of their disk,
+        and their connections end while no packet can leave, so that the kernel of a machine that is
+        back has none to say goodbye to."""
+        disk = self._disk
+        if disk is None:
+            raise self._missing(Capability.POWER_LOSS, "its machines have no disks of their own")
+        await self._link.ask("plug", name=self._name, up=False)
+        try:
+            try:
+                await self._all(signals.SIGSTOP, lambda s: s.stopped, FREEZE_TIMEOUT_S)
+                await self._link.ask("forget", name=self._name)
+                await asyncio.to_thread(disk.cut_off)
+            finally:
+                await self._all(signals.SIGKILL, lambda s: False, DEATH_TIMEOUT_S)
+            back = asyncio.get_running_loop().time() + AWAY_S
+            lost = await asyncio.to_thread(disk.restart)
+            await asyncio.sleep(max(0.0, back - asyncio.get_running_loop().time()))
+            return lost
+        finally:
+            await self._link.ask("plug", name=self._name, up=True)
+
+    async def _all(
+        self, signal: int, reached: Callable[[ProcessStatus], bool], timeout_s: float
+    ) -> None:
+        """Send a signal to all processes and what they started, and wait until each is where it
+        leads to, or dead."""
+        living = [pid for pid in self._pids if (await self.status(pid)).code is None]
+        for pid in living:
+            await self._link.ask("signal", pid=pid, number=signal, family=True)
+
+        async def there() -> bool:
+            now = [await self.status(pid) for pid in living]
+            return all(s.code is not None or reached(s) for s in now)
+
+        await until(there, timeout_s)
+
+    async def set_clock(self, offset_ms: int, drift_ppm: int) -> None:
+        raise self._missing(Capability.CLOCK, "its machines share one clock")
+
+    async def wall_ms(self) -> int:
+        raise self._missing(Capability.CLOCK, "its machines share one clock")
+
+    async def set_disk(
+        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+    ) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
+    async def try_disk(self, *, timeout_s: float) -> Written:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
+    async def flip_bit(self, path: str, bit: int) -> None:
+        raise self._missing(Capability.DISK, "its machines share one disk")
+
+    async def set_delay(self, delays: Mapping[str, int]) -> None:
+        raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
+
+    async def delays(self) -> dict[str, int]:
+        raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
+
+    def _missing(self, what: Capability, why: str) -> MissingCapability:
+        return MissingCapability(f"{self._place.environment} cannot do {what.value}: {why}")
+
+    async def set_address(self, address: str) -> None:
+        if IPv4Address(address) not in self._block:
+            raise ValueError(f"{address} is not of {self._name}'s block {self._block}")
+        if address == self._address:
+            return
+        prefix = self._place.network.prefixlen
+        await self._link.ask(
+            "address",
+            name=self._name,
+            remove=[f"{self._address}/{prefix}"],
+            add=[f"{address}/{prefix}"],
+        )
+        self._address = address
+
+    async def set_hosts(self, hosts: Mapping[str, str]) -> None:
+        write_hosts(self._hosts, hosts, own_name=self._own_name)
+
+    async def cut(self, cuts: Sequence[Cut]) -> None:
+        # A run's network is chosen when it comes up, so only the environment knows where clients
+        # dial from.
+        resolved = [
+            msgspec.structs.replace(c, block=self._place.client) if c.source == CLIENT else c
+            for c in cuts
+        ]
+        await self._link.ask("cut", name=self._name, ruleset=ruleset(resolved))
+
+    async def cut_packets(self) -> dict[str, int]:
+        answer, _ = await self._link.ask("caught", name=self._name)
+        packets: dict[str, int] = answer["packets"]
+        return packets
+
+    async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
+        sock = await socket_inside(self._link, self._name, ANY_ADDRESS)
+        with sock:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.get_running_loop().sock_connect(sock, (host, port))
+            except (ConnectionRefusedError, ConnectionResetError):
+                return "refused"
+            except TimeoutError:
+                return "silent"
+            except OSError as error:
+                if error.errno in NOBODY:
+                    return "silent"
+                raise
+        return "open"
+
+    def _seen(self, path: str) -> Path:
+        """Where this process finds what the machine has at a path."""
+        disk, point = self._disk, self._folder / DISK
+        if disk is None or not Path(path).is_relative_to(point):
+            return Path(path)
+        return disk.root / Path(path).relative_to(point)
+
+    def _settle(self) -> None:
+        """What the harness does to a machine's files is no part of what its disk may lose."""
+        if self._disk is not None:
+            self._disk.settle()
+
+    async def remove(self, path: str) -> None:
+        target = self._seen(path)
+        if self._disk is not None and target == self._disk.root:
+            self._disk.empty()
+        elif target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        else:
+            target.unlink(missing_ok=True)
+        self._settle()
+
+    async def put(self, path: str, data: bytes) -> None:
+        target = self._seen(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
+        self._settle()
+
+    async def get(self, path: str) -> bytes | None:
+        try:
+            return self._seen(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    async def files(self, folder: str) -> list[str]:
+        root = Path(folder)
+        found = [p for p in root.rglob("*") if p.is_file()]
+        if self._disk is not None:
+            # The host sees the empty folder that the disk is mounted on inside.
+            on_disk = [self._folder / DISK / name for name in self._disk.files()]
+            found += [p for p in on_disk if p.is_relative_to(root)]
+        return sorted(str(p.relative_to(root)) for p in found)
+
+
+def write_hosts(path: Path, hosts: Mapping[str, str], *, own_name: str) -> None:
+    """Make `path` say what names mean; `own_name`, which every machine must know, means itself
+    where nothing else is said of it.
+
+    In place, because a file that is mounted elsewhere is followed by its inode, not by its name;
+    in one write that never makes it shorter, so that no reader meets half of a line.
+    """
+    for name in hosts:
+        if HOST_NAME.fullmatch(name) is None:
+            raise ValueError(f"no name of a host: {name!r}")
+    lines = ["127.0.0.1 localhost"]
+    if own_name not in hosts and HOST_NAME.fullmatch(own_name):
+        lines.append(f"127.0.1.1 {own_name}")  # as Debian does; Java asks for its own name
+    lines += [f"{IPv4Address(a)} {n}" for n, a in sorted(hosts.items())]
+    text = "\n".join(lines).encode() + b"\n"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        os.pwrite(fd, text.ljust(os.fstat(fd).st_size, b"\n"), 0)
+    finally:
+        os.close(fd)
+
+
+async def socket_inside(link: Link, machine: str, source: str) -> socket.socket:
+    """A TCP socket made on a machine, bound to one of its addresses; it does not block."""
+    _, fd = await link.ask("socket", name=machine, source=source)
+    sock = socket.socket(fileno=fd)
+    sock.setblocking(False)
+    return sock
+
+
+def dial_from(link: Callable[[], Link], machine: str, source: str) -> Dial:
+    """A way to reach nodes from an address of a machine; `link` finds its helper, or raises."""
+
+    async def connect(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Wired:
+        sock = await socket_inside(link(), machine, source)
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.sock_connect(sock, (host, port))
+            return await loop.create_connection(factory, sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    def dial(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Awaitable[Wired]:
+        return connect(factory, host, port)
+
+    return dial

@@ -1,0 +1,313 @@
+"""Campaigns: many runs from one small file, within a budget, resumed where they were cut off.
+
+A campaign file is TOML: a name, a budget, and cells. Every list in a cell is a choice; a cell is
+all combinations of its choices, each one run::
+
+    name = "nightly"
+    budget = "6h"
+
+    [[cell]]
+    env = ["docker", "local"]
+    nemesis = ["kill", "kill,partition,readdress"]
+    seeds = 3                       # this many; or a list of seeds
+    expect = "valid"
+
+    [[cell]]
+    mutant = ["ack_without_replicas"]
+    expect = "invalid S6"           # some anomaly of this claim
+
+    [[cell]]
+    seeds = 20
+    expect = "nothing left"         # the harness is killed (-9) at a random moment
+
+Each run is a process of its own, ``maxq test``; what it ends with is a line of the campaign's
+journal, synced before the next run begins. Source: Jepsen's test-all; JUnit XML as Surefire's.
+"""
+
+import ctypes
+import itertools
+import json
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from xml.etree import ElementTree
+
+import msgspec
+
+from harness.environments.leaks import Left, left_of
+from harness.experiments.journal import append, resumed
+from histories.store import JOURNAL as HISTORY
+from histories.store import write_whole
+
+VALID, NOTHING_LEFT = "valid", "nothing left"
+JOURNAL, JUNIT = "journal.jsonl", "junit.xml"
+RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
+UNKNOWN = 2  # the exit code
+LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
+KILL_S = (0.3, 40.0)  # when it strikes, from the start of the harness
+PR_SET_PDEATHSIG = 1
+BUILT_IN = Path(__file__).parent / "campaigns"
+
+
+class CampaignError(ValueError):
+    """A campaign file that cannot be run; says where and why."""
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Choices, of which each combination is a run. Names are those of the command line."""
+
+    env: tuple[str, ...] = ("auto",)
+    workload: tuple[str, ...] = ("queue,lock,registration",)
+    nemesis: tuple[str, ...] = ("kill,partition,readdress",)
+    profile: tuple[str, ...] = ("safe",)
+    timing: tuple[str, ...] = ("fast",)
+    mutant: tuple[str, ...] = ("",)
+    time_limit: tuple[str, ...] = ("60s",)
+    options: tuple[str, ...] = ()  # more words for every run
+    seeds: int | tuple[int, ...] = 1
+    expect: str = VALID
+
+
+class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A campaign file. The budget is a duration such as ``2h``; empty: none."""
+
+    name: str
+    cell: tuple[Cell, ...]
+    budget: str = ""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: a name that is its own in the campaign, what to run, what to expect."""
+
+    name: str
+    words: tuple[str, ...]
+    seed: int
+    expect: str
+
+
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended: as expected or not, and why not; `said` is its verdict in words."""
+
+    name: str
+    passed: bool
+    exit_code: int
+    seconds: float
+    run: str = ""
+    why: str = ""
+    said: str = ""
+
+
+def read_campaign(path: Path) -> Campaign:
+    """Read a campaign file; a bare name is one that comes with Max-Q.
+
+    Raises:
+        CampaignError: it is none.
+    """
+    if not path.exists() and (BUILT_IN / f"{path}.toml").exists():
+        path = BUILT_IN / f"{path}.toml"
+    try:
+        plain = tomllib.loads(path.read_text())
+        for cell in plain.get("cell", ()):
+            for key, value in cell.items():
+                if isinstance(value, str) and key not in ("expect",):
+                    cell[key] = [value]
+        found = msgspec.convert(plain, Campaign)
+    except FileNotFoundError:
+        known = ", ".join(sorted(p.stem for p in BUILT_IN.glob("*.toml")))
+        raise CampaignError(f"no campaign {path}; there are: {known}") from None
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        raise CampaignError(f"{path}: {error}") from None
+    for cell in found.cell:
+        words = cell.expect.split()
+        if cell.expect not in (VALID, NOTHING_LEFT) and words[:1] != ["invalid"]:
+            raise CampaignError(
+                f"{path}: expect = {cell.expect!r}; known: {VALID}, invalid CLAIM, {NOTHING_LEFT}"
+            )
+    return found
+
+
+def jobs_of(campaign: Campaign) -> list[Job]:
+    """Every run of a campaign, in the order of the file."""
+    made: list[Job] = []
+    for number, cell in enumerate(campaign.cell, start=1):
+        seeds = range(1, cell.seeds + 1) if isinstance(cell.seeds, int) else cell.seeds
+        choices: dict[str, Sequence[str]] = {
+            "--env": cell.env,
+            "--workload": cell.workload,
+            "--nemesis": cell.nemesis,
+            "--profile": cell.profile,
+            "--timing": cell.timing,
+            "--mutant": cell.mutant,
+            "--time-limit": cell.time_limit,
+        }
+        for combination in itertools.product(*choices.values()):
+            chosen = [(k, v) for k, v in zip(choices, combination, strict=True) if v]
+            varied = [v for (_, v), options in zip(chosen, choices.values(), strict=False)
+                      if len(options) > 1]  # fmt: skip
+            words = tuple(word for pair in chosen for word in pair) + cell.options
+            for seed in seeds:
+                name = " ".join([f"{number}.", cell.expect, *varied, f"seed {seed}"])
+                made.append(Job(name=name, words=words, seed=seed, expect=cell.expect))
+    return made
+
+
+def run_campaign(
+    campaign: Campaign, folder: Path, *, budget_s: float | None, say: Callable[[str], None]
+) -> list[Done]:
+    """Run what is not done yet, and write the JUnit file after each run.
+
+    Args:
+        campaign: what to run.
+        folder: the campaign's own; holds journal, JUnit file and runs.
+        budget_s: no run begins after so many seconds; None: no end.
+        say: told of every run.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs, begun = jobs_of(campaign), time.monotonic()
+    done = {d.name: d for d in resumed(folder / JOURNAL, Done)}
+    for job in jobs:
+        if job.name in done:
+            say(f"done before: {job.name}")
+            continue
+        if budget_s is not None and time.monotonic() - begun > budget_s:
+            say("the budget is spent; run the same command again to go on")
+            break
+        result = perform_job(job, folder / "runs")
+        done[job.name] = result
+        append(folder / JOURNAL, result)
+        write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
+        word = "passed" if result.passed else f"FAILED: {result.why}"
+        say(f"{result.seconds:6.1f} s  {job.name}: {word}")
+    write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
+    return [done[job.name] for job in jobs if job.name in done]
+
+
+def perform_job(job: Job, store: Path) -> Done:
+    """Run one job in a process of its own."""
+    begun = time.monotonic()
+    command = [sys.executable, "-m", "harness.cli.main", "test", *job.words]
+    command += ["--seed", str(job.seed), "--store", str(store)]
+    killed = job.expect == NOTHING_LEFT
+    done = _killed(command, store, job) if killed else _judged(command, job)
+    return msgspec.structs.replace(done, seconds=round(time.monotonic() - begun, 1))
+
+
+def _done(job: Job, code: int, *, run: str = "", why: str = "", said: str = "") -> Done:
+    return Done(
+        name=job.name, passed=not why, exit_code=code, seconds=0.0, run=run, why=why, said=said
+    )
+
+
+def _judged(command: Sequence[str], job: Job) -> Done:
+    """How a run ended, by what it printed."""
+    process = _start([*command, "--json"])
+    try:
+        out, err = process.communicate(timeout=RUN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        process.communicate()
+        return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
+    code = process.returncode
+    try:
+        told: Mapping[str, Any] = json.loads(out)
+    except ValueError:
+        return _done(job, code, why=f"exit {code}: {err.strip()[-500:]}")
+    accused = sorted({a["claim"] for a in told["anomalies"]})
+    if job.expect == VALID:
+        why = "" if code == 0 else f"exit {code}: {told['verdict']}"[:500]
+    else:
+        wanted = job.expect.split()[1:]
+        missed = [claim for claim in wanted if claim not in accused]
+        why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
+    return _done(job, code, run=str(told["run"]), why=why, said=str(told["verdict"]))
+
+
+def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
+    """Kill the harness at a random moment: everything must go, and what it recorded be judged."""
+    process = _start(command)
+    at_s = Random(f"{job.name}/{job.seed}").uniform(*KILL_S)
+    try:
+        process.communicate(timeout=at_s)
+        return _done(job, process.returncode, why=f"it was over before {at_s:.1f} s")
+    except subprocess.TimeoutExpired:
+        left = left_of(process.pid)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    stayed = _gone(left)
+    if stayed:
+        why = f"after {LEAVE_S:.0f} s there was left: {', '.join(stayed)}"
+        return _done(job, -signal.SIGKILL, why=why)
+    run = (store / "latest").resolve()
+    if not (run / HISTORY).exists():  # killed so soon: nothing is recorded, and nothing known
+        return _done(job, UNKNOWN, run=str(run))
+    check = [sys.executable, "-m", "harness.cli.main", "check", str(run)]
+    done = subprocess.run(check, capture_output=True, text=True)
+    judged = done.returncode in (0, 1, 2)
+    why = "" if judged else f"killed at {at_s:.1f} s; check: exit {done.returncode}: {done.stderr}"
+    return _done(job, done.returncode, run=str(run), why=why)
+
+
+def _gone(left: Left) -> list[str]:
+    """What of a killed harness is still there when it must not be."""
+    end = time.monotonic() + LEAVE_S
+    while (stayed := left.still_there()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return stayed
+
+
+def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
+    """Start a process that does not outlive this one: it is asked to end when this one dies."""
+    libc = ctypes.CDLL(None)
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+    )
+
+
+def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
+    """The campaign as JUnit XML; what was not run is skipped."""
+    found = [done[job.name] for job in jobs if job.name in done]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=name,
+        tests=str(len(jobs)),
+        failures=str(sum(not d.passed for d in found)),
+        errors="0",
+        skipped=str(len(jobs) - len(found)),
+        time=f"{sum(d.seconds for d in found):.1f}",
+    )
+    for job in jobs:
+        case = ElementTree.SubElement(suite, "testcase", classname=name, name=job.name)
+        result = done.get(job.name)
+        if result is None:
+            ElementTree.SubElement(case, "skipped", message="not run yet")
+            continue
+        case.set("time", f"{result.seconds:.1f}")
+        if not result.passed:
+            failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
+            failure.text = f"{result.why}\nrun: {result.run}"
+        words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
+        told = (words, result.said, result.run)
+        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in told if t)
+    written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
+    return written
+
+
+def table(done: Sequence[Done]) -> str:
+    """What came of a campaign, a line a run."""
+    lines = []
+    for d in done:
+        lines.append(f"{'passed' if d.passed else 'FAILED':8}{d.seconds:8.1f} s  {d.name}")
+        lines += [f"{'':20}{d.said}"] if d.said else []
+    passed = sum(d.passed for d in done)
+    return "\n".join([*lines, f"{passed} of {len(done)} passed"])

@@ -1,0 +1,349 @@
+"""A small cluster one of whose nodes will crash at a point, and whether it becomes whole again.
+
+One client sends message after message to whoever is master and remembers what was acknowledged.
+Nodes are configured as a run's are (profile P-SAFE, SYNC_FLUSH), with a timing that is shorter than
+`fast`, since only order matters here. Times are seconds of virtual time.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+import msgspec
+
+from harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
+from harness.contracts.target import Node, Settings, Topology, plan
+from harness.simulation.crash_points import Crash, PointDisk, Points
+from harness.simulation.disk import SimDisk
+from harness.simulation.loop import SimLoop
+from harness.simulation.oracle.oracle import Oracle
+from harness.simulation.world import World
+from harness.targets.reference import ReferenceTarget
+from reference.__main__ import describe, make_node
+from reference.broker.commit_log import CorruptLog
+from reference.broker.epochs import CorruptEpochs
+from reference.broker.identity import IdentityError
+from reference.broker.server import Broker
+from reference.broker.topics import CorruptTable
+from reference.broker.watermark import CorruptWatermark
+from reference.config import ROLES, parse_config
+from reference.controller.server import Controller
+from reference.raft.storage import CorruptRaftLog
+from reference.records import QueueOffset, RemoteProtocolError
+from reference.rpc import Pool
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.files import decode_identity
+from reference.wire.frame import Frame
+from reference.wire.headers import SendRequest, to_ext
+from reference.wire.message import decode
+from reference.wire.node_headers import ElectMasterRequest
+
+SEED = "crash-points"
+TOPIC = "T"
+WHOLE_S = 40.0  # how long a cluster may take to be whole again
+SEND_S = 0.1  # between two messages
+LOOK_S = 0.02  # between two looks at whether something has come about
+BROKER_SET = "b0"
+QUICK: dict[Role, dict[str, str]] = {
+    Role.NAMESRV: {},
+    Role.CONTROLLER: {"scanNotActiveBrokerInterval": "200", "jRaftElectionTimeoutMs": "300"},
+    Role.BROKER: {
+        "autoCreateTopicEnable": "true",
+        "brokerHeartbeatInterval": "300",
+        "controllerHeartBeatTimeoutMills": "1000",
+        "syncBrokerMetadataPeriod": "300",
+        "checkSyncStateSetPeriod": "300",
+        "haMaxTimeSlaveNotCatchup": "1000",
+        "slaveTimeout": "800",
+    },
+}
+
+
+class NotWhole(Exception):
+    """What must come about did not, within its bound; or something is wrong."""
+
+
+class Refuses(Exception):
+    """The victim refuses to start and names a file."""
+
+
+REFUSALS = (
+    CorruptEpochs, CorruptLog, CorruptRaftLog, CorruptTable, CorruptWatermark, IdentityError
+)  # fmt: skip
+
+
+class Process(msgspec.Struct):
+    """A node's process."""
+
+    loop: SimLoop
+    task: "asyncio.Task[None]"
+    node: Any
+
+
+class Arena:
+    """A cluster of one broker set, one of whose nodes will crash.
+
+    Args:
+        crash: where; None to record the points.
+        controllers, brokers: how many.
+    """
+
+    def __init__(self, crash: Crash | None, *, controllers: int, brokers: int) -> None:
+        self.world = World(SEED)
+        self.oracle = Oracle(self.world)
+        self.points = Points(crash)
+        self.acked: list[bytes] = []
+        self.processes: dict[str, Process] = {}
+        self.old_master = ""  # before the flow
+        self._acked_before = 0
+        self._restarted = ""  # the victim, once it runs again
+        self.replaced_count = 0  # stores that were removed, with their ids
+        self._sent = 0
+        self._sending = True
+        topology = Topology(controllers=controllers, broker_sets=1, replicas=brokers)
+        self._settings = Settings(topology=topology, profile="P-SAFE", sync_flush=True)
+        self.nodes: dict[str, Node] = {n.name: n for n in plan(topology)}
+        self._client, _ = self.world.process(self.world.add_machine("client", CLIENT_ADDRESS))
+        for number, name in enumerate(self.nodes, start=1):
+            machine = self.world.add_machine(name, machine_address(number))
+            machine.disk = cast(SimDisk, PointDisk(machine.disk, self.points, name))
+        self._client.create_task(self._send_forever())
+
+    # Nodes.
+
+    def of(self, role: Role) -> list[str]:
+        """Names of the nodes of a role."""
+        return [n.name for n in self.nodes.values() if n.role is role]
+
+    def start(self, *names: str) -> None:
+        """Start processes."""
+        addresses = {n: m.address for n, m in self.world.machines.items()}
+        for name in names:
+            node, machine = self.nodes[name], self.world.machines[name]
+            text = ReferenceTarget().config(node, self._settings, addresses, f"/{name}")
+            lines = dict(line.split("=", 1) for line in text.splitlines())
+            lines |= QUICK[node.role]
+            content = "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
+            config, _ = parse_config(ROLES[node.role.value], content, name)
+            loop, host = self.world.process(machine)
+            made = make_node(config, host)
+            self.oracle.attach(loop, machine, made)
+            task = loop.create_task(made.run(lambda: None))
+            self.processes[name] = Process(loop, task, made)
+
+    def begin(self, victim: str) -> None:
+        """The flow begins: from now on all that the victim does is a point."""
+        self._acked_before = len(self.acked)
+        self.points.arm(victim)
+
+    def fresh(self) -> bool:
+        """Whether a message was acknowledged since the flow began."""
+        return len(self.acked) > self._acked_before
+
+    def restart(self, victim: str) -> None:
+        """Start the victim again."""
+        self._restarted = victim
+        self.processes.pop(victim).loop.kill()
+        self.start(victim)
+
+    def replace(self, victim: str) -> None:
+        """Remove the victim's store, and let it begin anew."""
+        if self.nodes[victim].role is not Role.BROKER:
+            raise NotWhole(f"{victim} refuses to start")
+        self.replaced_count += 1
+        self._restarted = ""
+        self.processes.pop(victim).loop.kill()
+        self.world.machines[victim].disk.remove(f"/{victim}/store")
+        self.oracle.wiped(victim, f"/{victim}/store")
+        self.start(victim)
+
+    def kill(self, *names: str) -> None:
+        """Kill processes."""
+        for name in names:
+            self.processes.pop(name).loop.kill()
+
+    def brokers(self) -> dict[str, Broker]:
+        """The live brokers' node objects."""
+        return {n: p.node for n, p in self.processes.items()
+                if isinstance(p.node, Broker) and p.loop.alive}  # fmt: skip
+
+    def controllers(self) -> dict[str, Controller]:
+        """The live controllers' node objects."""
+        return {n: p.node for n, p in self.processes.items()
+                if isinstance(p.node, Controller) and p.loop.alive}  # fmt: skip
+
+    def master(self) -> str | None:
+        """The broker that acts as master in the newest epoch."""
+        found = [(b.membership.master_epoch, n) for n, b in self.brokers().items()
+                 if b.membership is not None and b.membership.role == "master"]  # fmt: skip
+        return max(found)[1] if found else None
+
+    def members(self) -> frozenset[int]:
+        """The SyncStateSet, as the master knows it."""
+        master = self.master()
+        membership = None if master is None else self.brokers()[master].membership
+        if membership is None or membership.replication is None:
+            return frozenset()
+        return frozenset(membership.replication.server.core.members)
+
+    def leader(self) -> str | None:
+        """The controller that leads."""
+        return next((n for n, c in self.controllers().items() if c.leads), None)
+
+    # Time.
+
+    def until(self, done: Callable[[], bool], what: str, *, seconds: float = WHOLE_S) -> None:
+        """Run until something has come about, or the victim has crashed.
+
+        Raises:
+            NotWhole: neither within the bound.
+        """
+        scheduler = self.world.scheduler
+        limit, fired = scheduler.now_ns + round(seconds * 1e9), self.points.fired
+        while not done():
+            if scheduler.now_ns > limit:
+                raise NotWhole(f"{what}: not within {seconds} s")
+            following = scheduler.now_ns + round(LOOK_S * 1e9)
+            scheduler.run_until(
+                lambda: scheduler.now_ns >= following or self.points.fired != fired  # noqa: B023
+            )
+            if self.points.fired != fired:
+                return
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        end = self.world.scheduler.now_ns + round(seconds * 1e9)
+        self.until(lambda: self.world.scheduler.now_ns >= end, "time passes", seconds=2 * seconds)
+
+    # Clients.
+
+    def ask(self, call: Coroutine[Any, Any, object]) -> None:
+        """Let a client do something beside."""
+        self._client.create_task(call)
+
+    async def _send_forever(self) -> None:
+        """Send one message after the other to the master; remember which were acknowledged."""
+        async with asyncio.TaskGroup() as group:
+            pool = Pool(group)
+            while True:
+                await asyncio.sleep(SEND_S)
+                master = self.master() if self._sending else None
+                if master is not None:
+                    await self._send(pool, master)
+
+    async def _send(self, pool: Pool, master: str) -> None:
+        self._sent += 1
+        body = f"message {self._sent}".encode()
+        header = SendRequest(
+            topic=TOPIC, producer_group="p", default_topic="TBW102", default_topic_queue_nums=1,
+            queue_id=0, sys_flag=0, born_timestamp=1, flag=0,
+        )  # fmt: skip
+        frame = Frame(code=RequestCode.SEND_MESSAGE, ext=to_ext(header), body=body)
+        try:
+            answer = await pool.call(f"{self.address(master)}:10911", frame, timeout_s=1.0)
+        except (OSError, TimeoutError):
+            return
+        if answer.code == ResponseCode.SUCCESS:
+            self.acked.append(body)
+
+    async def designate(self, broker: str) -> None:
+        """An operator orders another master."""
+        identity = self.identity(broker)
+        header = ElectMasterRequest(cluster_name="maxq", broker_name=BROKER_SET,
+                                    broker_id=identity, designate_elect=True)  # fmt: skip
+        frame = Frame(code=RequestCode.CONTROLLER_ELECT_MASTER, ext=to_ext(header))
+        async with asyncio.TaskGroup() as group:
+            pool = Pool(group)
+            await pool.call(f"{self.address(self.leader() or '')}:9878", frame, timeout_s=3.0)
+            pool.close()
+
+    def address(self, name: str) -> str:
+        """A machine's address."""
+        return self.world.machines[name].address
+
+    def identity(self, broker: str) -> int | None:
+        """The id in a broker's identity file; None without a whole one."""
+        path = f"/{broker}/store/brokerIdentity"
+        content = self.world.machines[broker].disk.files.get(path)
+        try:
+            return None if content is None else decode_identity(bytes(content)).broker_id
+        except RemoteProtocolError:
+            return None
+
+    def ids_given(self) -> list[int]:
+        """The ids that the controllers have given out."""
+        leader = self.controllers()[self.leader() or ""]
+        known = leader._registry.sets.get(BROKER_SET)
+        return sorted(known.replicas if known else ())
+
+    def has_snapshot(self, controller: str) -> bool:
+        """Whether a controller has a snapshot on its disk."""
+        path = f"/{controller}/store/raft/snapshot"
+        return path in self.world.machines[controller].disk.files
+
+    def roles(self, broker: str) -> list[object]:
+        """The roles that a broker has had."""
+        log = self.world.machines[broker].log
+        return [fields["role"] for _, trace, fields in log if trace == "broker.role"]
+
+    def logged(self, name: str, trace: str) -> int:
+        """How often a node has logged something."""
+        return sum(entry[1] == trace for entry in self.world.machines[name].log)
+
+    # Whole or not.
+
+    def in_sync(self, count: int) -> bool:
+        """Whether so many are in the SyncStateSet of a master that takes messages."""
+        return len(self.members()) == count
+
+    def become_whole(self) -> None:
+        """Wait until the cluster takes messages, and all replicas have them.
+
+        Raises:
+            NotWhole: it does not, or a node has failed.
+        """
+        count = len(self.of(Role.BROKER))
+        self.until(lambda: self._sound() and self.in_sync(count), "every replica is in sync")
+        acked = len(self.acked)
+        self.until(lambda: len(self.acked) > acked and self.in_sync(count), "a message is taken")
+        self._sending = False
+        self.until(self._level, "every replica has everything")
+
+    def _level(self) -> bool:
+        stores = {name: broker._store for name, broker in self.brokers().items()}
+        master = self.master()
+        return (
+            self._sound()
+            and master is not None
+            and self.leader() is not None
+            and self.in_sync(len(stores))
+            and {store.end for store in stores.values()} == {stores[master].confirm_offset}
+        )
+
+    def _sound(self) -> bool:
+        """Whether every node lives.
+
+        Raises:
+            NotWhole: one has failed by itself.
+            Refuses: it is the victim, at its start, and names a file.
+        """
+        for name, process in self.processes.items():
+            error = process.task.exception() if process.task.done() else None
+            for failure in [*process.loop.failures, *([error] if error else [])]:
+                if name == self._restarted and isinstance(_inner(failure), REFUSALS):
+                    raise Refuses(describe(failure))
+                raise NotWhole(f"{name} failed: {describe(failure)}")
+        return len(self.processes) == len(self.nodes)
+
+    def missing(self) -> list[bytes]:
+        """Acknowledged messages that the master does not have."""
+        store = self.brokers()[self.master() or ""]._store
+        there = {decode(store.record(u))[0].body for _, u in store.units(TOPIC, 0, QueueOffset(0))}
+        return [body for body in self.acked if body not in there]
+
+
+def _inner(error: BaseException) -> BaseException:
+    """The error itself, out of its task group."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

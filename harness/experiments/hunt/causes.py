@@ -1,0 +1,285 @@
+"""What nodes' logs show of known causes, and whether it fits an anomaly.
+
+A line that stands anywhere in a run proves nothing of its harm: most runs have those of several
+causes. So each cause is a list of `Trace`, each with its node, its time and the bytes that it is
+about, and an anomaly is of a cause only if one of them fits: the same node or set, bytes that the
+anomaly may be about, and a time at which it could bring the harm about. Where a line has no offset
+(a set that shrinks) another line of the same node must: where it cut its log later.
+
+Wordings are those of 5.5.0; see `detectors`.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from checkers.api import Anomaly
+from harness.experiments.hunt.detectors import ASKED, CHANGED, CUT, ENTRIES, RUNNING, STARTED
+from harness.experiments.hunt.harm import END, Clock, Harm, Scene
+from harness.experiments.hunt.marks import (
+    LEAVES,
+    LOCAL,
+    NO_IDENTITY,
+    NO_NUMBER,
+    OPEN,
+    TOLD,
+    cut_to,
+    last_end,
+    newly_told,
+)
+from harness.experiments.hunt.run_artifacts import CONTROLLER, Event, Remains
+
+SLACK_NS = 50_000_000  # lines are written a bit later than what they tell of
+WAITS_NS = 3_000_000_000  # a send, for its acknowledgements
+SLAVE = "Begin to change to slave"
+APPEND_FAILED, REFUSED, DIALS = "append failed", "current leader is:", "connect to master"
+MARKS = (
+    CUT, STARTED, RUNNING, LOCAL, ASKED, CHANGED, *LEAVES, TOLD, DIALS, APPEND_FAILED, REFUSED,
+    NO_NUMBER, NO_IDENTITY,
+)  # fmt: skip
+_LEADER = re.compile(r"current leader is:\{(\d+)\}, not \{(\d+)\}")
+
+
+class Trace(NamedTuple):
+    """Something that a node wrote. It lasted from `at_ns` to `until_ns`; `epoch` and `low` are of
+    an entry of a list, or `low` and `high` of the bytes that it is about."""
+
+    node: str
+    at_ns: int
+    until_ns: int = END
+    low: int = 0
+    high: int = END
+    epoch: int = 0
+
+
+Timed = Sequence[tuple[int, str]]  # when (ns of the run), and what
+
+
+class Traces:
+    """A run's logs, by cause.
+
+    Args:
+        remains: of the run.
+    """
+
+    def __init__(self, remains: Remains) -> None:
+        self.scene = Scene(remains.history)
+        self.profile = remains.profile
+        clock = Clock(remains.zero_wall_ms, remains.logs)
+        self._logs = {node: list(_timed(clock, log)) for node, log in sorted(remains.logs.items())}
+
+    def fits(self, cause: str, anomaly: Anomaly) -> bool:
+        """Whether some trace of a cause explains an anomaly."""
+        return any(TIES[cause](self, anomaly, harm) for harm in self.scene.harms(anomaly))
+
+    def each(self, harm: Harm) -> Iterator[tuple[str, Timed]]:
+        """The logs of an anomaly's set: of the nodes that it names, if it names any."""
+        for node, log in self._logs.items():
+            named = node in harm.nodes or not harm.nodes
+            if named and node[0] != CONTROLLER and self.scene.set_of(node) == harm.set:
+                yield node, log
+
+    def log_of(self, node: str) -> Timed:
+        """What a node wrote of known causes."""
+        return self._logs.get(node, [])
+
+    def refused_ns(self, broker_id: int | None) -> list[int]:
+        """When controllers refused a broker a set, since another one led by then."""
+        return [
+            at_ns
+            for node, log in self._logs.items()
+            if node[0] == CONTROLLER
+            for at_ns, text in log
+            if (found := _LEADER.search(text)) and int(found[2]) == broker_id
+        ]
+
+
+def _timed(clock: Clock, log: Sequence[Event]) -> Iterator[tuple[int, str]]:
+    """What of a log known causes are looked for in; nothing where nobody knows when it was."""
+    for event in log:
+        if any(mark in event.text for mark in MARKS):
+            at_ns = clock.ns(event.at)
+            if at_ns is not None:
+                # Traces behind a line go with it only where they are looked for.
+                yield at_ns, event.text if NO_NUMBER in event.text else event.text.split("\n")[0]
+
+
+# What was cut off comes back (#10666).
+
+
+def returned(run: Traces, node: str, log: Timed) -> Iterator[Trace]:
+    """Starts after which a replica has more than before, where it had been cut and nothing was
+    copied since: when it was last seen before its log still ended at the cut."""
+    cut, cut_ns, began_ns = -1, -1, -1
+    for at_ns, text in log:
+        if CUT in text:
+            cut, cut_ns, began_ns = cut_to(text), at_ns, -1
+        elif STARTED in text and cut >= 0:
+            began_ns = at_ns
+        elif LOCAL in text and began_ns >= 0:
+            end = last_end(text)
+            if cut < end < OPEN and run.scene.end_between(node, cut_ns, began_ns) == cut:
+                yield Trace(node, at_ns, low=cut, high=end)
+            cut, began_ns = -1, -1
+
+
+def _comes_back(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return any(
+        harm.since_ns < t.at_ns <= harm.until_ns and harm.touches(t.low, t.high)
+        for node, log in run.each(harm)
+        if node != harm.by
+        for t in returned(run, node, log)
+    )
+
+
+# A master that is deposed acknowledges alone.
+
+
+def shrunk(run: Traces, node: str) -> Iterator[Trace]:
+    """Sets that a broker took for its own and that controllers did not grant: they refused, as
+    another one led by then, or it ended before they answered. From when it counted by such a set
+    until it knew that it did not lead."""
+    refused = run.refused_ns(run.scene.id_of(node))
+    asked_ns, alone_ns = -1, END
+    for at_ns, text in [*run.log_of(node), (END, STARTED)]:
+        if asked_ns >= 0 and (CHANGED in text or STARTED in text):
+            granted = CHANGED in text
+            if not granted or any(asked_ns - SLACK_NS <= no_ns <= at_ns for no_ns in refused):
+                yield Trace(node, asked_ns, min(at_ns, alone_ns + WAITS_NS))
+            asked_ns = -1
+        elif ASKED in text and asked_ns < 0:
+            asked_ns, alone_ns = at_ns, END
+        elif SLAVE in text and asked_ns >= 0:
+            alone_ns = min(at_ns, alone_ns)
+
+
+def _acknowledged_alone(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    if not harm.by:
+        return False
+    alone = any(t.at_ns - SLACK_NS <= harm.since_ns <= t.until_ns for t in shrunk(run, harm.by))
+    # It may follow its successor later than another message was seen in the place of this one.
+    return alone and any(
+        harm.since_ns < at_ns and cut_to(text) < harm.high
+        for at_ns, text in run.log_of(harm.by)
+        if CUT in text
+    )
+
+
+# A list of epochs that is ahead of its log.
+
+
+def ahead(run: Traces, node: str, log: Timed) -> Iterator[Trace]:
+    """From a handshake with a list whose last entry begins behind the log's end to the next one
+    with another list: all that the log lacks."""
+    begun: Trace | None = None
+    for at_ns, text in log:
+        if LOCAL not in text:
+            continue
+        if begun is not None:
+            yield begun._replace(until_ns=at_ns)
+            begun = None
+        if last_end(text) == OPEN:
+            begun = Trace(node, at_ns, low=run.scene.end_between(node, 0, at_ns) or 0)
+    if begun is not None:
+        yield begun
+
+
+def _lacks_bytes(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return any(
+        t.at_ns <= harm.until_ns and harm.since_ns <= t.until_ns and harm.touches(t.low, t.high)
+        for node, log in run.each(harm)
+        if node != harm.by
+        for t in ahead(run, node, log)
+    )
+
+
+# Two masters under one entry.
+
+
+def _one_entry(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    entries = _entries(anomaly)
+    of_set = harm._replace(nodes=frozenset())  # the new master need not be one of those that part
+    for _, log in run.each(of_set):
+        for at_ns, text in log:
+            found = ENTRIES.findall(text) if APPEND_FAILED in text else []
+            if len(found) == 2 and at_ns <= harm.until_ns:
+                (new, _), (last, start) = ((int(e), int(s)) for e, s in found)
+                if last < new and (last, start) in entries:
+                    return True
+    return False
+
+
+def _entries(anomaly: Anomaly) -> set[tuple[int, int]]:
+    """Epoch and start of the entries that an anomaly is about."""
+    match anomaly.detail:
+        case {"epoch": int(epoch), "start": int(start)}:
+            return {(epoch, start)}
+        case {"epochs": [*lists]}:
+            return {(e[0], e[1]) for e in lists if isinstance(e, list | tuple)}
+    return set()
+
+
+# Others.
+
+
+def _stays(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return any(
+        since_ns <= harm.until_ns <= until_ns + SLACK_NS
+        for _, log in run.each(harm)
+        for since_ns, until_ns in _stayed(run, log)
+    )
+
+
+def _stayed(run: Traces, log: Timed) -> Iterator[tuple[int, int]]:
+    """When a slave did not connect to the master of which it had been told."""
+    wanted, since_ns = "", 0
+    for at_ns, text in [*log, (END, STARTED)]:
+        if wanted and any(t in text for t in (*LEAVES, f"{DIALS} {wanted}")):
+            yield since_ns, at_ns
+            wanted = ""
+        if TOLD in text:
+            wanted, since_ns = newly_told(text), at_ns
+
+
+def _does_not_start(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    """A start that failed so is the last thing that a node wrote until the harm was certain."""
+    for _, log in run.each(harm):
+        failed = False
+        for at_ns, text in log:
+            if at_ns <= harm.until_ns:
+                failed = NO_NUMBER in text or (failed and RUNNING not in text)
+        if failed:
+            return True
+    return False
+
+
+def _lost_identity(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return any(
+        at_ns <= harm.until_ns and NO_IDENTITY in text
+        for _, log in run.each(harm)
+        for at_ns, text in log
+    )
+
+
+def _by_profile(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    return run.profile == "P-UNCLEAN"
+
+
+def _by_two(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
+    """Whoever grants alone grants what another one has granted; who has forgotten a grant is one
+    broker."""
+    return len(run.scene.brokers_of(anomaly)) > 1
+
+
+Tie = Callable[[Traces, Anomaly, Harm], bool]
+TIES: dict[str, Tie] = {
+    "truncation-comes-back": _comes_back,
+    "deposed-master-shrinks": _acknowledged_alone,
+    "list-ahead-of-log": _lacks_bytes,
+    "epoch-entry-refused": _one_entry,
+    "stays-with-deposed-master": _stays,
+    "epoch-file-empty": _does_not_start,
+    "identity-empty": _lost_identity,
+    "elects-from-outside": _by_profile,
+    "each-grants-alone": _by_two,
+}

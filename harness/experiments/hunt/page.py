@@ -1,0 +1,250 @@
+"""The hunt's tables, as Markdown: what was run, what was found, what was met, what was reached."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.experiments.hunt import run_matrix
+from harness.experiments.hunt.decisions import DECISIONS, Decision
+from harness.experiments.hunt.hunt import Entry, Hunt
+from harness.experiments.hunt.known_findings import (
+    EVIDENCE,
+    KNOWN,
+    UNCLASSIFIED,
+    Known,
+    known_by,
+    without_logs,
+)
+from harness.targets.rocketmq.releases import BACK_ENDS
+
+HOLE = "**never**"
+FOLDER = "hunt"  # of the store
+TOLD_MAX = 20  # of the pairs that were not met
+
+
+def markdown(hunt: Hunt) -> str:
+    """All tables."""
+    entries = hunt.entries()
+    runs = [e for e in entries if not e.error]
+    lines = [f"# The hunt on RocketMQ {hunt.release}", "", *_preface(hunt, entries, runs)]
+    lines += ["", "## What was run", "", *_table(RUN, _by_profile(runs))]
+    lines += [
+        "",
+        "## What was found",
+        "",
+        *FOUND_SAYS,
+        "",
+        *_untied(runs),
+        *_table(FOUND, _found(runs)),
+    ]
+    lines += ["", "## Causes seen in logs", "", *CAUSES_SAY, "", *_table(CAUSES, _causes(runs))]
+    lines += ["", "## Pairs of values", "", *_pairs(hunt, runs)]
+    lines += ["", "## Rows of the decision tables", "", *_reached(runs), ""]
+    lines += [*_table(REACHED, [_decision(row, runs) for row in DECISIONS]), ""]
+    return "\n".join(lines)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    texts = [head, ["---"] * len(head), *rows]
+    return [f"| {' | '.join(t.replace('|', '/') for t in row)} |" for row in texts]
+
+
+def _preface(hunt: Hunt, entries: Sequence[Entry], runs: Sequence[Entry]) -> list[str]:
+    dates = sorted({e.date for e in entries})
+    when = f", {dates[0]} to {dates[-1]}" if dates else ""
+    left = len(hunt.missing())
+    hours = sum(e.seconds for e in runs) / 3600
+    beside = max((e.job.beside for e in runs), default=1)
+    told = [
+        f"{len(runs)} runs in {hunt.environment}{when}: {hours:.1f} hours of clusters, at most "
+        f"{beside} at once. A fresh cluster each, at most {run_matrix.FAULTS[1]} faults, at most "
+        f"{max(run_matrix.RATES.values())} operations a second of the queue's clients."
+    ]
+    late = sum(bool(e.late) for e in runs)
+    if late:
+        told.append(f"In {late} of them the harness itself was too late to judge liveness.")
+    if len(entries) > len(runs):
+        told.append(f"{len(entries) - len(runs)} runs did not come up:")
+        told += [f"{n} times {error}" for error, n in Counter(_why(e) for e in entries).items()
+                 if error]  # fmt: skip
+    if left:
+        told.append(f"Not finished: {left} of {hunt.of} runs are missing.")
+    return "\n\n".join(told).splitlines()
+
+
+def _why(entry: Entry) -> str:
+    return entry.error.partition("\n")[0][:120]
+
+
+RUN = ("profile", "controllers", "runs", "hours", "operations", "acknowledged", "valid", "invalid",
+       "unknown")  # fmt: skip
+
+
+def _by_profile(runs: Sequence[Entry]) -> Iterator[list[str]]:
+    for profile in run_matrix.SHARES:
+        for back_end in BACK_ENDS:
+            mine = [e for e in runs if (e.profile, _back_end(e)) == (profile, back_end)]
+            if mine:
+                yield [profile, back_end, *_sums(mine)]
+    yield ["all", "", *_sums(runs)]
+
+
+def _back_end(entry: Entry) -> str:
+    return entry.job.row[run_matrix.BACK_END]
+
+
+def _sums(runs: Sequence[Entry]) -> list[str]:
+    verdicts = Counter(str(e.verdict) for e in runs)
+    return [
+        f"{len(runs)}",
+        f"{sum(e.seconds for e in runs) / 3600:.1f}",
+        f"{sum(e.operations for e in runs)}",
+        f"{sum(e.acknowledged for e in runs)}",
+        *(f"{verdicts[word]}" for word in ("True", "False", "unknown")),
+    ]
+
+
+# What was found.
+
+FOUND = ("class", "anomaly", "what it is", "promised", "in runs", "first in run", "again")
+FOUND_SAYS = (
+    "Each anomaly by its signature. Where it is not promised that there is none, it is measured. "
+    "`first in run`: how many runs it took until it was seen. Commands are for the store's folder.",
+)
+UNTIED = (
+    "{} of the runs were told by a version that looked for lines of known causes anywhere in a "
+    "run's logs, and not for those that fit an anomaly's broker, bytes and time. Of these runs "
+    "only what needs no logs is classified."
+)
+
+
+class Sight(NamedTuple):
+    """An anomaly of one class, and where it was seen."""
+
+    is_: str
+    signature: str
+    what: str
+    promised: bool
+
+
+def sights(runs: Sequence[Entry]) -> dict[Sight, list[int]]:
+    """In which runs each anomaly was seen, counted from 1; the classes in order."""
+    seen: dict[Sight, list[int]] = {}
+    for count, entry in enumerate(runs, start=1):
+        for promised, found in ((True, entry.broken), (False, entry.measured)):
+            for signature in found:
+                for what in _labels(entry, signature):
+                    known = known_by(what)
+                    is_ = known.is_ if known else UNCLASSIFIED
+                    seen.setdefault(Sight(is_, signature, what, promised), []).append(count)
+    return dict(sorted(seen.items(), key=lambda item: (item[0].is_ != UNCLASSIFIED, item[0])))
+
+
+def _untied(runs: Sequence[Entry]) -> list[str]:
+    count = sum(e.labels is None and bool(e.broken or e.measured) for e in runs)
+    return [UNTIED.format(count), ""] if count else []
+
+
+def _labels(entry: Entry, signature: str) -> Iterable[str]:
+    """What the anomalies of a signature are, each once; empty: nobody knows."""
+    if entry.labels is None:
+        return [without_logs(signature, entry.target, entry.profile)]
+    return entry.labels.get(signature) or [""]
+
+
+def _found(runs: Sequence[Entry]) -> Iterator[list[str]]:
+    for sight, where in sights(runs).items():
+        first = runs[where[0] - 1]
+        promised = "yes" if sight.promised else "measured"
+        yield [sight.is_, sight.signature, sight.what, promised, f"{len(where)}", f"{where[0]}",
+               f"`maxq replay {place(first)} --times 10`"]  # fmt: skip
+
+
+def place(entry: Entry) -> str:
+    """A run's folder, as from the folder that was given as the store."""
+    return str(Path(FOLDER, entry.run))
+
+
+CAUSES = ("in the logs", "what it does", "in runs", "with its harm", "first in run")
+CAUSES_SAY = (
+    "Causes of what is known, as nodes' logs show them, whether a run came to harm by them or not. "
+    "A broker that never starts again leaves a run unknown, and its cause stands here alone.",
+)
+
+
+def _causes(runs: Sequence[Entry]) -> Iterator[list[str]]:
+    for name in EVIDENCE:
+        mine = [known for known in KNOWN if known.shown == name]
+        where = [n for n, entry in enumerate(runs, start=1) if name in entry.evidence]
+        if where:
+            whats = "; ".join(dict.fromkeys(known.what for known in mine))
+            harmed = _harmed([runs[n - 1] for n in where], mine)
+            yield [name, whats, f"{len(where)}", harmed, f"{where[0]}"]
+
+
+def _harmed(runs: Sequence[Entry], mine: Sequence[Known]) -> str:
+    """In how many runs a cause fits some anomaly; and in how many nobody can say."""
+    whats = {known.what for known in mine}
+    signatures = {signature for known in mine for signature in known.signatures}
+    harmed, unknown = 0, 0
+    for entry in runs:
+        found = [*entry.broken, *entry.measured]
+        told = {what for signature in found for what in _labels(entry, signature)}
+        harmed += not whats.isdisjoint(told)
+        untied = entry.labels is None and whats.isdisjoint(told)
+        unknown += untied and not signatures.isdisjoint(found)
+    return f"{harmed}, unknown in {unknown}" if unknown else f"{harmed}"
+
+
+# What was met.
+
+
+def _pairs(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[str]:
+    every = run_matrix.every_pair(hunt.capabilities)
+    met = set(run_matrix.pairs_met(e.met for e in runs)) & every
+    array = sum(e.job.number < run_matrix.array_size() for e in runs)
+    yield (
+        f"{len(met)} of {len(every)} pairs that this environment can have were met, by faults that "
+        f"struck; {array} runs are of the covering array's {run_matrix.array_size()} rows."
+    )
+    missing = sorted(every - met)
+    if missing:
+        named = ", ".join(f"{a}={x} with {b}={y}" for a, x, b, y in missing[:TOLD_MAX])
+        more = f", and {len(missing) - TOLD_MAX} more" if len(missing) > TOLD_MAX else ""
+        yield ""
+        yield f"Not met: {named}{more}."
+
+
+# What was reached.
+
+REACHED = ("row", "", "times", "runs with DLedger", "runs with jRaft", "first in run")
+
+
+def reached(row: Decision, runs: Sequence[Entry]) -> list[int]:
+    """In which runs a row was seen to be reached, counted from 1."""
+    return [n for n, entry in enumerate(runs, start=1) if entry.decisions.get(row.id)]
+
+
+def _reached(runs: Sequence[Entry]) -> Iterator[str]:
+    seen = [row for row in DECISIONS if row.seen is not None]
+    holes = [row.id for row in seen if not reached(row, runs)]
+    yield (
+        f"Of {len(DECISIONS)} rows {len(DECISIONS) - len(seen)} are not visible from outside; of "
+        f"the {len(seen)} others {len(seen) - len(holes)} were reached. What was never reached is "
+        f"a hole of the hunt, not a pass."
+    )
+    if holes:
+        yield ""
+        yield f"Holes: {', '.join(holes)}."
+
+
+def _decision(row: Decision, runs: Sequence[Entry]) -> list[str]:
+    if row.seen is None:
+        return [row.id, row.says, f"not visible: {row.why}", "", "", ""]
+    where = reached(row, runs)
+    if not where:
+        return [row.id, row.says, HOLE, "0", "0", ""]
+    times = sum(e.decisions.get(row.id, 0) for e in runs)
+    by = Counter(_back_end(runs[n - 1]) for n in where)
+    return [row.id, row.says, f"{times}", *(f"{by[b]}" for b in BACK_ENDS), f"{where[0]}"]

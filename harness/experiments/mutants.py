@@ -1,0 +1,257 @@
+"""How good the checkers are: every seeded bug under random schedules, until it is caught.
+
+Each mutant runs the seeds of three disjoint ranges, each until a history checker catches it or the
+limit is reached; the correct reference runs the same seeds, and must never be blamed. How a seed
+was caught is told apart: by history checkers, of claims of safety (the one that the mutant says it
+breaks, or another one) or of liveness; by the oracle; by an invariant of the nodes themselves. A
+claim of liveness catches only a mutant whose own claim is one: whoever loses messages must be
+caught losing them. Short limits come first, and of equal ones mutants that nothing has caught yet,
+so that a budget that ends early has seen every mutant. A range ends, too, where two others say what
+the median is.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from functools import partial
+from pathlib import Path
+from statistics import median_low
+from typing import NamedTuple
+
+import msgspec
+
+from checkers.availability import Availability
+from checkers.claims import CLAIMS
+from checkers.service import Service
+from harness.experiments.journal import resumed
+from harness.experiments.simulate import Told, run_seed
+from harness.experiments.worker_pool import workers
+from harness.run import provenance
+from harness.run.replay import Rate
+from harness.simulation.oracle.oracle import BROKE
+from reference import mutants
+from reference.mutants import About
+
+RANGES = (0, 10_020, 20_040)  # where each begins: at other rows of the covering array
+STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit
+LIMIT = STAGES[-1]
+LIVENESS = frozenset(c.id for c in CLAIMS if c.checker in (Availability.name, Service.name))
+JOURNAL = "journal.jsonl"
+# What a line of the journal keeps of a seed: all that the table needs, as there are ten thousand.
+KEPT = ("seed", "valid", "found", "oracle", "error", "reached", "source", "cpu_s")
+SURVIVORS = ("never reached", "reached without effect", "unseen")
+WANTED = 0.9
+
+
+class Line(msgspec.Struct, frozen=True):
+    """What one seed of one mutant came to; a line of the journal."""
+
+    mutant: str
+    told: Told
+
+
+class Range(NamedTuple):
+    """A mutant's seeds from one on."""
+
+    mutant: str
+    first: int
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A mutant's row of the table; counts are of seeds. `safety` and `liveness` are history
+    checkers' findings. `after`: seeds to detection, the median of the ranges that have come to an
+    end; None where most of them never caught it."""
+
+    about: About
+    seeds: int
+    ran: int
+    diverged: int
+    safety: int
+    rightly: int
+    liveness: int
+    oracle: int
+    invariant: int
+    after: int | None
+    whole: bool  # every range has come to its end, or can move the median no more
+
+    @property
+    def caught(self) -> bool:
+        """Whether history checkers alone have caught it."""
+        return self.safety > 0 or (self.about.claim in LIVENESS and self.liveness > 0)
+
+    @property
+    def caught_by_any(self) -> bool:
+        """Whether anything has."""
+        return bool(self.safety or self.liveness or self.oracle or self.invariant)
+
+    @property
+    def fate(self) -> str:
+        """Caught, or what kind of survivor it is."""
+        if self.caught:
+            return "caught"
+        if self.caught_by_any:
+            return "caught by other means"
+        if not self.ran:
+            return SURVIVORS[0]
+        return SURVIVORS[2] if self.diverged else SURVIVORS[1]
+
+
+def accused(told: Told) -> set[str]:
+    """The claims that history checkers say a run breaks."""
+    return {signature.partition("/")[0] for signature in told.found} - {"failed"}
+
+
+def catches(told: Told, about: About) -> bool:
+    """Whether history checkers alone catch a mutant by this run."""
+    return bool(accused(told) - (frozenset() if about.claim in LIVENESS else LIVENESS))
+
+
+class MutantCampaign:
+    """Mutants under random seeds, with a journal: what was done by this very source is not done
+    again.
+
+    Args:
+        folder: holds the journal.
+        jobs: worker processes.
+        names: the mutants; all by default.
+    """
+
+    def __init__(self, folder: Path, *, jobs: int, names: Sequence[str] = ()) -> None:
+        self._folder = folder
+        self._jobs = jobs
+        self._names = tuple(names) or tuple(mutants.names())
+        self._about = {name: mutants.about(name) for name in self._names}
+        self._told: dict[str, dict[int, Told]] = {name: {} for name in self._names}
+        self._came: dict[Range, tuple[int, bool]] = {}  # what `_range` has counted so far
+
+    def run(self, *, budget_s: float | None, say: Callable[[str], None]) -> None:
+        """Run what is not done yet; no seed begins after so many seconds."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._read()
+        until = None if budget_s is None else time.monotonic() + budget_s
+        with (
+            workers(self._jobs, self._folder) as pool,
+            (self._folder / JOURNAL).open("ab") as journal,
+        ):
+            at_work: dict[Future[Told], Range] = {}
+            while True:
+                while len(at_work) < self._jobs:
+                    in_time = until is None or time.monotonic() < until
+                    job = self._next(at_work.values()) if in_time else None
+                    if job is None:
+                        break
+                    seed = job.first + self._range(job)[0]
+                    at_work[pool.submit(partial(run_seed, seed, mutant=job.mutant))] = job
+                if not at_work:
+                    break
+                for done in wait(at_work, return_when=FIRST_COMPLETED).done:
+                    mutant = at_work.pop(done).mutant
+                    told = msgspec.structs.replace(done.result(), source=provenance.digest())
+                    self._told[mutant][told.seed] = told
+                    journal.write(encoded(mutant, told))
+                    journal.flush()
+                    say(f"{mutant} seed {told.seed}: {seen_in(told)}")
+        if self._next(()) is not None:
+            say("the budget is spent; run the same command again to go on")
+
+    def _next(self, at_work: Collection[Range]) -> Range | None:
+        """The range whose next seed is to be run: its answer decides whether another one follows,
+        so that ranges at work are left alone. None: all others have come to their ends."""
+        open_ = [job for name in self._names for job in self._open(name) if job not in at_work]
+        for stage in STAGES:
+            wanted = [job for job in open_ if self._range(job)[0] < stage]
+            if wanted:
+                return min(wanted, key=self._turn)
+        return None
+
+    def _turn(self, job: Range) -> tuple[bool, int]:
+        """Who comes first: whom nothing has caught, and of these who has had the fewest seeds."""
+        caught = any(self._range(Range(job.mutant, first))[1] for first in RANGES)
+        return caught, len(self._told[job.mutant])
+
+    def _open(self, name: str) -> list[Range]:
+        """A mutant's ranges whose next seeds can still change its row's median."""
+        ranges = [Range(name, first) for first in RANGES]
+        middle = median_low(self._afters(name))
+        came = [(job, *self._range(job)) for job in ranges]
+        return [job for job, count, caught in came if not caught and count < min(middle, LIMIT)]
+
+    def _afters(self, name: str) -> list[int]:
+        """For each range of a mutant the seeds to detection; beyond the limit where there is none
+        so far."""
+        came = [self._range(Range(name, first)) for first in RANGES]
+        return [count if caught else LIMIT + 1 for count, caught in came]
+
+    def _range(self, job: Range) -> tuple[int, bool]:
+        """How many seeds of a range were run, and whether the last of them was caught."""
+        told, about = self._told[job.mutant], self._about[job.mutant]
+        count, caught = self._came.get(job, (0, False))
+        while not caught and job.first + count in told:
+            caught = catches(told[job.first + count], about)
+            count += 1
+        self._came[job] = count, caught
+        return count, caught
+
+    def _read(self) -> None:
+        for line in resumed(self._folder / JOURNAL, Line):
+            if line.mutant in self._told and line.told.source == provenance.digest():
+                self._told[line.mutant][line.told.seed] = line.told
+
+    def rows(self) -> Iterator[Row]:
+        """The table."""
+        for name in self._names:
+            yield self._row(name)
+
+    def _row(self, name: str) -> Row:
+        about, seen = self._about[name], list(self._told[name].values())
+        middle = median_low(self._afters(name))
+        return Row(
+            about=about,
+            seeds=len(seen),
+            ran=sum(bool(t.reached) for t in seen),
+            diverged=sum(t.reached == "diverged" for t in seen),
+            safety=sum(bool(accused(t) - LIVENESS) for t in seen),
+            rightly=sum(about.claim in accused(t) for t in seen),
+            liveness=sum(bool(accused(t) & LIVENESS) for t in seen),
+            oracle=sum(bool(t.oracle.keys() - {BROKE}) for t in seen),
+            invariant=sum(BROKE in t.oracle for t in seen),
+            after=None if middle > LIMIT else middle,
+            whole=not self._open(name),
+        )
+
+
+def encoded(mutant: str, told: Told) -> bytes:
+    """A line of the journal; it is read as a `Line`."""
+    kept = {k: v for k in KEPT if (v := getattr(told, k)) or k in ("seed", "valid")}
+    return msgspec.json.encode({"mutant": mutant, "told": kept}) + b"\n"
+
+
+def seen_in(told: Told) -> str:
+    """What a seed showed, in a few words."""
+    words = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
+    return ", ".join(words) or (told.reached or "not reached")
+
+
+def table(rows: Sequence[Row]) -> Iterator[str]:
+    """The table and what it comes to, as Markdown."""
+    yield ("| mutant | family | claim | seeds | ran | diverged | safety | rightly | liveness "
+           "| oracle | invariant | seeds to detection | fate |")  # fmt: skip
+    yield "|---|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+    for r in rows:
+        after = "-" if r.after is None else str(r.after)
+        yield (
+            f"| {r.about.name} | {r.about.family} | {r.about.claim} | {r.seeds} | {r.ran} "
+            f"| {r.diverged} | {r.safety} | {r.rightly} | {r.liveness} | {r.oracle} "
+            f"| {r.invariant} | {after} | {r.fate} |"
+        )
+    yield ""
+    caught = sum(r.caught for r in rows)
+    anyhow = sum(r.caught_by_any for r in rows)
+    yield f"caught by history checkers alone in random runs: {Rate(caught, len(rows))}"
+    yield f"caught by all means: {Rate(anyhow, len(rows))}"
+    open_ = sum(not r.whole for r in rows)
+    if open_:
+        yield (
+            f"not finished: the medians of {open_} mutants, or whether they are caught, "
+            "can still change"
+        )

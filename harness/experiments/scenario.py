@@ -1,0 +1,399 @@
+"""Scenarios: schedules that are known to show a bug on one release and not on another.
+
+A trial is one run of a scenario's schedule on a target, with its faults or without. Trials are kept
+in a journal, so that a command that was cut off goes on. A scenario is *shown* when it was bad on
+the bad target in at least three of at most ten trials, in none of as many on the good one, and in
+none on the bad one without its faults. A trial says nothing whose cluster did not come up, whose
+harness was too late itself to see it, or in which none of the claims in question could be judged;
+one that somebody interrupts is none.
+
+A bisection looks for the first release that is bad, by halving. One bad trial makes a release bad;
+how many clean ones make it good follows from how often the bad end is bad.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from checkers.names import signatures as signatures_found
+from checkers.ruling import late_harness
+from harness.cluster.deployment import SetupFailed
+from harness.contracts.environment import EnvironmentLost
+from harness.experiments.journal import append, resumed
+from harness.report.measures import kinds, quantile
+from harness.run.execute import Around
+from harness.run.judging import every_checker
+from harness.run.replay import Rate, options_for, signatures
+from harness.run.stored_run import Judged, run_test
+from harness.schedule.format import SEND, Known, Schedule, ScheduleError, digest_of, read
+from harness.schedule.reductions import with_options
+from harness.targets.rocketmq.releases import MISSING, Version, parse
+
+FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
+JOURNAL = "journal.jsonl"
+SHOWN_MIN, TRIALS_MAX = 3, 10
+WRONG_STEP = 0.05
+PREPARING = frozenset({"apply-ids"})  # acts that strike nobody
+Came = Literal["bad", "clean", "failed"]
+Way = Literal["bad", "good", "calm"]
+
+
+class Scenario(msgspec.Struct, frozen=True):
+    """A schedule and what it is known to show."""
+
+    name: str
+    script: Schedule
+    known: Known
+
+    def schedule(self, way: Way) -> Schedule:
+        """What is run: as it is, with what differs where it is good, or without its faults."""
+        if way == "good":
+            return with_options(self.script, **self.known.instead)
+        if way == "calm":
+            kept = tuple(act for act in self.script.acts if act.f in PREPARING)
+            return msgspec.structs.replace(self.script, acts=kept)
+        return self.script
+
+    @property
+    def differing(self) -> str:
+        """Which options are other ones where it is good; of keys of configuration, those alone."""
+        words, usual = [], self.script.header.options.get("keys", {})
+        for name, value in sorted(self.known.instead.items()):
+            keys = value.items() if name == "keys" else ()
+            words += [f"{k} {v}" for k, v in sorted(keys) if usual.get(k) != v]
+            words += [] if name == "keys" else [f"{name} {value}"]
+        return ", ".join(words)
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether it has any."""
+        return self.schedule("calm") != self.script
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: `digest` is of the schedule that it followed, `seen` what it showed."""
+
+    target: str
+    environment: str
+    way: Way
+    came: Came
+    seen: tuple[str, ...] = ()
+    run: str = ""
+    digest: str = ""
+    error: str = ""
+
+
+class Tally(msgspec.Struct, frozen=True):
+    """How often it was bad, and how many trials said anything."""
+
+    bad: int
+    trials: int
+
+    def __str__(self) -> str:
+        return str(Rate(self.bad, self.trials))
+
+
+def names() -> list[str]:
+    """The scenarios that come with Max-Q."""
+    return sorted(path.stem for path in FOLDER.glob("*.jsonl"))
+
+
+def scenario_of(name: str) -> Scenario:
+    """A scenario by its name, or a schedule's file that says what it is known to show.
+
+    Raises:
+        ScheduleError: there is none, or it is known to show what no checker finds.
+    """
+    path = FOLDER / f"{name}.jsonl"
+    if not path.exists():
+        path = Path(name)
+        if not path.is_file():
+            raise ScheduleError(f"no scenario {name!r}; there are: {', '.join(names())}")
+    script = read(path)
+    if script.header.known is None:
+        raise ScheduleError(f"{path}: its header does not say what it is known to show")
+    wrong = complaint(script.header.known)
+    if wrong:
+        raise ScheduleError(f"{path}: {wrong}")
+    return Scenario(path.stem, script, script.header.known)
+
+
+def complaint(known: Known) -> str:
+    """What of `shows` no checker can find, so that every run would be clean; empty if all can be
+    found."""
+    checkers = [f"{checker.name}:" for checker in every_checker()]
+    for shown in known.shows:
+        checker, colon, _ = shown.partition(":")
+        word, there = (checker + colon, checkers) if colon else (shown, signatures_found())
+        if word not in there:
+            [nearest] = get_close_matches(word, there, n=1, cutoff=0.0)
+            return f"it is known to show {shown!r}, which no checker finds; nearest: {nearest!r}"
+    return ""
+
+
+def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
+    """Whether a run showed what is looked for, and all that it showed."""
+    told = list(signatures(judged))
+    counts = {
+        f"{verdict.checker}:{name}"
+        for verdict in judged.results.verdicts
+        for name, count in verdict.counts.items()
+        if count
+    }
+    wanted = [s for s in known.shows if s in told or s in counts]
+    told += [s for s in wanted if s in counts]
+    if known.slower_ms:
+        of_sends = [k.latencies() for k in kinds(judged.stored.history) if k.f == SEND]
+        middle = quantile(of_sends[0], 0.5) if of_sends else None
+        if middle is None:
+            return "failed", tuple(told)
+        told.append(f"half of the sends took {middle / 1e6:.0f} ms or longer")
+        wanted += ["slow"] if middle >= known.slower_ms * 1_000_000 else []
+    if wanted:
+        return "bad", tuple(told)
+    # Both could not have seen it.
+    blind = late_harness(judged.stored.history) or _unjudged(judged, known)
+    return ("failed", (*told, blind)) if blind else ("clean", tuple(told))
+
+
+def _unjudged(judged: Judged, known: Known) -> str:
+    """Why a run says nothing of what is looked for; empty: it does."""
+    if not all("/" in one for one in known.shows):  # counts need no verdict
+        return ""
+    claims = {one.partition("/")[0] for one in known.shows}
+    said = judged.results.claims
+    unknown = all(c not in said or said[c].status == "not judged" for c in claims)
+    return f"nobody could judge {', '.join(sorted(claims))}" if claims and unknown else ""
+
+
+class Trials:
+    """The trials of a scenario, done and to be done.
+
+    Args:
+        scenario: which.
+        folder: of the journal and of the runs.
+        environment: where.
+        say: told of each trial.
+        base_image: of the docker engine.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        folder: Path,
+        *,
+        environment: str,
+        say: Callable[[str], None],
+        base_image: str = "",
+    ) -> None:
+        self.scenario = scenario
+        self._folder = folder
+        self._environment = environment
+        self._say = say
+        self._around = Around(base_image=base_image)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.done = resumed(folder / JOURNAL, Trial)
+
+    def tally(self, target: str, *, way: Way = "bad") -> Tally:
+        """What trials on a target came to so far."""
+        came = [t.came for t in self.of(target, way=way)]
+        return Tally(came.count("bad"), len(came) - came.count("failed"))
+
+    def of(self, target: str, *, way: Way = "bad") -> list[Trial]:
+        """The trials of this schedule on a target."""
+        digest = self._digest(way=way)
+        return [
+            t
+            for t in self.done
+            if (t.target, t.environment, t.digest) == (target, self._environment, digest)
+        ]
+
+    def more(self, target: str, enough: Callable[[Tally], bool], *, way: Way = "bad") -> Tally:
+        """Run trials on a target until there are enough, or too many of them failed.
+
+        Raises:
+            KeyboardInterrupt: somebody interrupted one; it does not count.
+        """
+        while not enough(tally := self.tally(target, way=way)):
+            failed = [t for t in self.of(target, way=way) if t.came == "failed"]
+            if len(failed) >= TRIALS_MAX:
+                break
+            self._run(target, way=way)
+        return tally
+
+    def _digest(self, *, way: Way) -> str:
+        script = self.scenario.schedule(way)
+        header = msgspec.structs.replace(script.header, known=None, name="")
+        return digest_of(msgspec.structs.replace(script, header=header))
+
+    def _run(self, target: str, *, way: Way) -> None:
+        script = self.scenario.schedule(way)
+        options = options_for(script, self._environment, target=target)
+        around = msgspec.structs.replace(self._around, script=script)
+        trial = Trial(
+            target=target,
+            environment=self._environment,
+            way=way,
+            came="failed",
+            digest=self._digest(way=way),
+        )
+        try:
+            judged = run_test(options, self._folder / "runs", quiet=True, around=around)
+            if around.stop.asked:
+                raise KeyboardInterrupt
+        except (SetupFailed, EnvironmentLost) as error:
+            trial = msgspec.structs.replace(trial, error=f"{error}"[:300])
+        else:
+            came, seen = came_to(judged, self.scenario.known)
+            run = str(judged.stored.path)
+            trial = msgspec.structs.replace(trial, came=came, seen=seen, run=run)
+        self._keep(trial)
+
+    def _keep(self, trial: Trial) -> None:
+        self.done.append(trial)
+        append(self._folder / JOURNAL, trial)
+        how = " without its faults" if trial.way == "calm" else ""
+        what = ", ".join(trial.seen) or trial.error or "nothing"
+        self._say(
+            f"{self.scenario.name} on {trial.target}{how}: {trial.came} ({what})  {trial.run}"
+        )
+
+
+# Is it shown?
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """What the trials of a scenario came to."""
+
+    name: str
+    known: Known
+    differing: str = ""  # options of the good one that are other ones
+    bad: Tally
+    good: Tally
+    control: Tally | None  # on the bad target without its faults; None where it has none
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is shown."""
+        return (
+            self.bad.bad >= SHOWN_MIN
+            and self.good.trials >= min(self.bad.trials, TRIALS_MAX)
+            and not self.good.bad
+            and (self.control is None or (self.control.trials > 0 and not self.control.bad))
+        )
+
+    @property
+    def said(self) -> str:
+        """A row of a table."""
+        calm = "-" if self.control is None else str(self.control)
+        upstream = self.known.report or "-"
+        good = f"{self.known.good} {self.differing}".strip()
+        return (
+            f"| {self.name} | {upstream} | {self.known.bad} | {self.bad} | {good} "
+            f"| {self.good} | {calm} | {'shown' if self.holds else 'not shown'} |"
+        )
+
+
+HEAD = (
+    "| scenario | upstream | bad | bad in | good | bad in | bad without faults in | |",
+    "|---|---|---|---|---|---|---|---|",
+)
+
+
+def show_scenario(trials: Trials, *, times: int) -> Shown:
+    """Run what is missing until a scenario is shown, or surely not.
+
+    Args:
+        trials: of the scenario.
+        times: of how many trials on the bad target three must be bad; as many on the good one as
+            that took, and a third of them without faults.
+    """
+    known, differing = trials.scenario.known, trials.scenario.differing
+
+    def enough(tally: Tally) -> bool:
+        return tally.bad >= SHOWN_MIN or tally.trials >= times
+
+    bad = trials.more(known.bad, enough)
+    good = trials.more(known.good, lambda t: t.bad > 0 or t.trials >= bad.trials, way="good")
+    control = None
+    if trials.scenario.has_faults:
+        calm = max(1, bad.trials // SHOWN_MIN)
+        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= calm, way="calm")
+    return Shown(
+        name=trials.scenario.name,
+        known=known,
+        differing=differing,
+        bad=bad,
+        good=good,
+        control=control,
+    )
+
+
+# Since which release?
+
+
+def clean_needed(bad_end: Tally) -> int:
+    """How many clean trials call a release good and are wrong in at most one of twenty.
+
+    The rate of the bad end is taken as (k + ½) / (n + 1), Jeffreys' estimate, so that no number of
+    trials makes it certain.
+    """
+    rate = (bad_end.bad + 0.5) / (bad_end.trials + 1)
+    return max(1, math.ceil(math.log(WRONG_STEP) / math.log(1 - rate)))
+
+
+def between(good: str, bad: str) -> list[str]:
+    """The targets from one to the other, both included, in the order from good to bad.
+
+    Raises:
+        ValueError: they are no two releases with one back end.
+    """
+    first, last = parse(good), parse(bad)
+    if first.back_end != last.back_end or first.release == last.release:
+        raise ValueError("a bisection needs two releases with the same back end")
+    order = list(MISSING)
+    a, b = order.index(first.release), order.index(last.release)
+    step = 1 if a < b else -1
+    releases = [order[n] for n in range(a, b + step, step)]
+    return [str(Version(release, first.back_end)) for release in releases]
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a bisection: neighbours, of which one is good and the other bad. `open` says why
+    it came to no end."""
+
+    good: str = ""
+    bad: str = ""
+    needed: int = 0
+    open: str = ""
+
+
+def bisect(trials: Trials, targets: Sequence[str], say: Callable[[str], None]) -> Found:
+    """Find where it begins.
+
+    Args:
+        trials: of the scenario.
+        targets: from a good one to a bad one, in order.
+        say: told of each step.
+    """
+    end = trials.more(targets[-1], lambda t: t.bad >= SHOWN_MIN or t.trials >= TRIALS_MAX)
+    if not end.bad:
+        return Found(open=f"{targets[-1]} is not bad: {end}")
+    needed = clean_needed(end)
+    say(f"{targets[-1]} is bad in {end}: {needed} clean trials call a release good")
+    low, high, middle = -1, len(targets) - 1, 0
+    while high - low > 1:
+        target = targets[middle]
+        tally = trials.more(target, lambda t: t.bad > 0 or t.trials >= needed)
+        if not tally.bad and tally.trials < needed:
+            return Found(open=f"{target} does not come up", needed=needed)
+        say(f"{target}: {'bad' if tally.bad else 'good'} ({tally})")
+        if middle == 0 and tally.bad:
+            return Found(open=f"{target} is bad as well", needed=needed)
+        low, high = (low, middle) if tally.bad else (middle, high)
+        middle = (low + high) // 2
+    return Found(good=targets[low], bad=targets[high], needed=needed)

@@ -1,0 +1,246 @@
+"""A scorecard as Markdown and as a page: releases beside each other, claim by claim.
+
+In a cell: *broken* in k of the n runs that could judge the claim, or the n runs in which it was
+kept. ``n/a``: the release cannot show it. ``?``: there were runs, and none could judge it. ``-``:
+there was no run. In parentheses: what the profile does not promise.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from checkers.claims import CLAIMS
+from harness.contracts.target import Profile
+from harness.experiments.scorecard import (
+    LATENCY,
+    RECOVERIES,
+    Cell,
+    Entry,
+    Job,
+    Scorecard,
+    battery,
+    cell,
+    middle,
+)
+from harness.report.markup import Child, Html, el, join
+from harness.report.page import policy
+from harness.schedule.options import PROFILES
+
+NONE = "-"
+NAMES = {profile: alias for alias, profile in PROFILES.items()}
+TITLE = "What releases of Apache RocketMQ keep and lose"
+STYLE = """\
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:76rem;padding:0 1rem;
+color:light-dark(#1b1b1b,#e8e8e8);background:light-dark(#fff,#161616);color-scheme:light dark}
+.wide{overflow-x:auto}table{border-collapse:collapse;margin:1rem 0}
+th,td{border:1px solid light-dark(#ccc,#444);padding:.3rem .55rem;text-align:left;
+vertical-align:top;font-variant-numeric:tabular-nums}
+td.broken{background:light-dark(#fbd5d0,#5c1f1a)}td.kept{background:light-dark(#dcf2dc,#1d3b1f)}
+td.other{color:light-dark(#666,#999)}code{font-size:.92em;overflow-wrap:anywhere}
+td.measured{background:light-dark(#fdf0cf,#4a3c12)}
+"""
+
+
+class Table(NamedTuple):
+    """A table: a heading, its columns, and rows of (text, how it is shown)."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[tuple[str, str], ...], ...]
+
+
+def tables(card: Scorecard) -> Iterator[Table]:
+    """All of them: one a profile, then speed, what was found, and what the claims say."""
+    entries = card.entries()
+    claims = [_claims(card, entries, profile) for profile in card.profiles]
+    yield from claims
+    yield _speed(card, entries)
+    yield _found(card, entries)
+    shown = {row[0][0] for table in claims for row in table.rows}
+    rows = tuple(((c.id, "name"), (c.promise, "")) for c in CLAIMS if c.id in shown)
+    yield Table("What the claims say", ("claim", "promise"), rows)
+
+
+def _claims(card: Scorecard, entries: Sequence[Entry], profile: Profile) -> Table:
+    rows = []
+    for claim in CLAIMS:
+        cells = [cell(entries, claim.id, target, profile) for target in card.targets]
+        if any(c.state not in ("empty", "unknown") for c in cells):
+            rows.append(((claim.id, "name"), *((word(c), _kind(c)) for c in cells)))
+    return Table(f"{profile}", ("claim", *map(short, card.targets)), tuple(rows))
+
+
+def short(target: str) -> str:
+    """A release, without what all have in common."""
+    return target.removeprefix("rocketmq:")
+
+
+def word(found: Cell) -> str:
+    """A cell, in few words."""
+    match found.state:
+        case "broken":
+            text = f"{found.rate.hits} of {found.rate.runs}"
+            return text if found.promised else f"({text})"
+        case "kept":
+            return f"{found.rate.runs}"
+        case "n/a":
+            return "n/a"
+    return "?" if found.state == "unknown" else NONE
+
+
+def _kind(found: Cell) -> str:
+    if found.state == "broken":
+        return "broken" if found.promised else "measured"
+    return "kept" if found.state == "kept" else "other"
+
+
+def _speed(card: Scorecard, entries: Sequence[Entry]) -> Table:
+    """Latency of acknowledged sends, and times to recover; milliseconds, and seconds."""
+    head = ["release", "profile", "acknowledged"]
+    head += [f"{count} sender{'s' * (count > 1)}: p50, p99 (ms)" for count in LATENCY.values()]
+    head += [f"{name}: median (s), of" for name in RECOVERIES]
+    rows = []
+    for target in card.targets:
+        for profile in card.profiles:
+            mine = [e for e in entries if (e.job.target, e.job.profile) == (target, profile)]
+            if not mine:
+                continue
+            told = [short(target), profile, f"{sum(e.acknowledged for e in mine)}"]
+            told += [_latency(mine, name) for name in LATENCY]
+            told += [_recovery(mine, name) for name in RECOVERIES]
+            rows.append(tuple((text, "other" if text == NONE else "") for text in told))
+    return Table("How fast", tuple(head), tuple(rows))
+
+
+def _latency(entries: Sequence[Entry], name: str) -> str:
+    found = [e for e in entries if e.job.name == name and e.p50_ms is not None]
+    if not found:
+        return NONE
+    best = min(found, key=lambda e: e.p50_ms or 0.0)
+    return f"{best.p50_ms:.1f}, {best.p99_ms:.1f}"
+
+
+def _recovery(entries: Sequence[Entry], name: str) -> str:
+    half, count = middle(entries, name)
+    if not count:
+        return NONE
+    return f"never, {count}" if half is None else f"{half / 1000:.1f}, {count}"
+
+
+def _found(card: Scorecard, entries: Sequence[Entry]) -> Table:
+    rows = []
+    for profile in card.profiles:
+        for claim in CLAIMS:
+            for target in card.targets:
+                c = cell(entries, claim.id, target, profile)
+                if c.shown_by is not None:
+                    promised = "" if c.promised else " (not promised)"
+                    rows.append((
+                        (short(target), ""), (f"{profile}{promised}", ""),
+                        (", ".join(c.found), ""), (str(c.rate), ""),
+                        (command(c.shown_by, entries), "code"),
+                    ))  # fmt: skip
+    head = ("release", "profile", "what was broken", "in (95 %)", "again")
+    return Table("What was found", head, tuple(rows))
+
+
+def command(job: Job, entries: Sequence[Entry]) -> str:
+    """The command that repeats a run's schedule."""
+    place = f"harness/schedule/battery/{job.name}.jsonl"
+    if job.name not in battery():
+        place = next(e.run for e in entries if e.job == job and e.run)
+    words = f"maxq replay {place} --env {job.environment} --target {job.target}"
+    return f"{words} --profile {NAMES[job.profile]} --times 10"
+
+
+def built_by(card: Scorecard) -> str:
+    """The command that makes these tables, and goes on where runs are missing."""
+    versions, profiles = map(short, card.targets), (NAMES[p] for p in card.profiles)
+    words = [
+        f"maxq scorecard --versions {','.join(versions)} --profiles {','.join(profiles)}",
+        f"--env {card.environment}",
+        *([f"--seeds {card.seeds}"] if card.seeds else []),
+        *([f"--rounds {card.rounds}"] if card.rounds > 1 else []),
+    ]
+    return " ".join(words)
+
+
+def preface(card: Scorecard) -> list[str]:
+    """What these tables are, in sentences."""
+    entries = card.entries()
+    runs = [e for e in entries if not e.error]
+    dates = sorted({e.date for e in entries})
+    when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else "".join(dates)
+    left = len(card.missing())
+    sentences = [
+        f"{len(runs)} runs, {when}, in {', '.join(sorted({e.job.environment for e in entries}))}; "
+        f"controllers agree by DLedger unless a release says jraft. "
+        f"Schedules: {', '.join(sorted({e.job.name for e in runs}))}.",
+        f"Built by: {built_by(card)}",
+        "A cell: broken in k of the n runs that could judge the claim; one number: kept in so "
+        "many. In parentheses: not promised by the profile. n/a: the release cannot show it. "
+        "?: no run could judge it. -: no run.",
+    ]
+    late = sum(bool(e.late) for e in runs)
+    if late:
+        sentences.append(f"In {late} runs the harness itself was too late to judge liveness.")
+    if len(entries) > len(runs):
+        sentences.append(f"{len(entries) - len(runs)} runs did not come up.")
+    if left:
+        sentences.append(f"Not finished: {left} runs are missing.")
+    other = sorted({_taken(e) for e in runs if _taken(e)})
+    return [*sentences, *other]
+
+
+def _taken(entry: Entry) -> str:
+    """Which components are of another release."""
+    release = entry.job.target.split(":")[1]
+    odd = [f"{name} {told.split(' ')[0]}" for name, told in sorted(entry.components.items())
+           if not told.startswith(f"{release} ")]  # fmt: skip
+    return f"{release} is run with {', '.join(odd)}." if odd else ""
+
+
+def markdown(card: Scorecard) -> str:
+    """All of it, as Markdown."""
+    lines = [f"# {TITLE}", ""]
+    for sentence in preface(card):
+        lines += [sentence, ""]
+    for table in tables(card):
+        lines += [f"## {table.title}", "", f"| {' | '.join(table.head)} |"]
+        lines.append("|" + "---|" * len(table.head))
+        for row in table.rows:
+            lines.append(f"| {' | '.join(_marked(text, kind) for text, kind in row)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _marked(text: str, kind: str) -> str:
+    if kind == "code":
+        return f"`{text}`"
+    return f"**{text}**" if kind == "broken" else text
+
+
+def page(card: Scorecard) -> str:
+    """All of it, as one file that loads nothing."""
+    head = join(
+        el("meta", charset="utf-8"),
+        el("meta", http_equiv="Content-Security-Policy", content=policy(STYLE, "")),
+        el("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        el("title", TITLE),
+        Html(f"<style>{STYLE}</style>"),
+    )
+    body: list[Child] = [el("h1", TITLE), *(el("p", s) for s in preface(card))]
+    promises = {c.id: c.promise for c in CLAIMS}
+    for table in tables(card):
+        body.append(el("h2", table.title))
+        top = el("tr", (el("th", name, scope="col") for name in table.head))
+        rows = [el("tr", (_cell(text, kind, promises) for text, kind in r)) for r in table.rows]
+        body.append(el("div", el("table", el("thead", top), el("tbody", rows)), class_="wide"))
+    return f"<!doctype html>\n{el('html', el('head', head), el('body', body), lang='en')}\n"
+
+
+def _cell(text: str, kind: str, promises: dict[str, str]) -> Html:
+    if kind == "name":
+        return el("th", text, scope="row", title=promises.get(text))
+    if kind == "code":
+        return el("td", el("code", text))
+    return el("td", text, class_=kind or None)

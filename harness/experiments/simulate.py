@@ -1,0 +1,388 @@
+"""Many seeds in the simulator: each draws topology, workload and schedule, runs, and is judged.
+
+Workers are long-lived processes that take one seed after another. What is kept of a run is one
+line; the folder of a run that breaks a promise, or fails, is kept whole. Findings are grouped by
+their signatures, so that one bug is told once with the seeds that show it.
+"""
+
+import shutil
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from checkers.api import Status
+from checkers.claims import CLAIMS
+from checkers.runner import Results
+from harness.contracts.keyed_draws import Keyed
+from harness.experiments.journal import resumed
+from harness.experiments.worker_pool import scratch, workers
+from harness.run import provenance as source
+from harness.run.execute import Around, run_in_world
+from harness.run.judging import judge
+from harness.run.lifecycle import Telling
+from harness.run.replay import options_for
+from harness.run.stored_run import config_of
+from harness.sampling.draw import draw
+from harness.sampling.factors import Coverage, coverage, row_of
+from harness.schedule.format import SCHEDULE, Schedule, encode
+from harness.schedule.from_history import as_performed
+from harness.schedule.options import Options
+from harness.simulation.oracle.oracle import OracleAnomaly
+from harness.simulation.steps import Steps
+from histories.history import History
+from histories.op import Op
+from histories.store import JOURNAL as HISTORY
+from histories.store import ORACLE, Run, open_run, write_json, write_whole
+from reference import mutants
+
+TRACEBACK_MAX = 2_000  # characters of a failure that are kept
+SHOWN_SEEDS, SHOWN_DOUBTS = 8, 5
+JOURNAL = "journal.jsonl"
+UNEQUAL = "not-deterministic"
+LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
+PROGRESS_S = 10.0
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one seed.
+
+    `valid` is the verdict's (true, false, "unknown"), or "failed" where there was no verdict.
+    `claims` is what became of each; `found` the signatures of broken ones with how often; `doubts`
+    why the run is unknown. `virtual_s` is how long the cluster lived,
+    `cpu_s` what that took. `digest` is of the history, and `steps` of every step of the simulator
+    where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
+    invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
+    what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
+    `source` is the digest of the source that ran.
+    """
+
+    seed: int
+    valid: bool | str
+    factors: dict[str, str] = {}
+    claims: dict[str, str] = {}
+    found: dict[str, int] = {}
+    doubts: tuple[str, ...] = ()
+    error: str = ""
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    ops: int = 0
+    acknowledged: int = 0
+    digest: str = ""
+    steps: str = ""
+    run: str = ""
+    verified: bool = False
+    length_ms: int = 0
+    oracle: dict[str, int] = {}
+    reached: str = ""
+    source: str = ""
+
+
+class Silent(Telling):
+    """Tells nobody, and remembers how far the run has come."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+
+    def say(self, text: str) -> None:
+        """Nobody listens."""
+
+    def update(self, now_ns: int, op: Op | None) -> None:
+        self.now_ns = now_ns
+
+
+def drawn(seed: int, length_ms: int = 0) -> Schedule:
+    """The schedule of a seed, as `run_seed` runs it."""
+    return draw(seed, row_of(seed), length_ms=length_ms)
+
+
+def run_seed(
+    seed: int,
+    *,
+    keep: Path | None = None,
+    mutant: str = "",
+    length_ms: int = 0,
+    steps: bool = False,
+) -> Told:
+    """Draw a seed's schedule, run it and judge it.
+
+    Args:
+        seed: of everything.
+        keep: where the folder of a run goes that is not as it should be; None: nowhere.
+        mutant: a seeded bug.
+        length_ms: of the main part; 0: drawn.
+        steps: digest every step as well, which takes its time.
+    """
+    script = drawn(seed, length_ms)
+    options = options_for(script, "simulated", mutant=mutant)
+    told = run_script(script, options, keep=keep, steps=steps)
+    return msgspec.structs.replace(told, length_ms=length_ms)
+
+
+def run_script(
+    script: Schedule, options: Options, *, keep: Path | None = None, steps: bool = False
+) -> Told:
+    """Run a schedule in the simulator and judge it; arguments as `run_seed`."""
+    folder = Path(tempfile.mkdtemp(prefix="maxq-sim-"))
+    told = Told(seed=options.seed, valid="failed", factors=script.header.factors)
+    begun = time.process_time()
+    levels: set[str] = set()
+    recorded = Steps() if steps else None
+    try:
+        with mutants.heard(lambda name, level: levels.add(level)):
+            told = _told(simulated(script, options, folder, recorded), options, told)
+    except Exception as error:  # one seed's failure must not end the campaign
+        text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
+        found = {f"failed/{type(error).__name__}": 1}
+        told = msgspec.structs.replace(told, error=text, found=found)
+        told = msgspec.structs.replace(told, oracle=_seen(folder))
+    told = msgspec.structs.replace(
+        told,
+        cpu_s=round(time.process_time() - begun, 3),
+        steps=recorded.digest() if recorded is not None else "",
+        reached=next((level for level in ("diverged", "ran") if level in levels), ""),
+    )
+    if keep is not None and (told.found or told.oracle):
+        kept = keep / f"seed-{options.seed}{f'-{options.mutant}' if options.mutant else ''}"
+        shutil.rmtree(kept, ignore_errors=True)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(folder, kept)
+        told = msgspec.structs.replace(told, run=str(kept))
+    shutil.rmtree(folder, ignore_errors=True)
+    return told
+
+
+class Simulated(msgspec.Struct, frozen=True):
+    """A simulated run and its verdict. `performed` is its schedule with what the acts came to;
+    `virtual_ns` how long the cluster lived."""
+
+    history: History
+    results: Results
+    performed: Schedule
+    virtual_ns: int
+    digest: str
+    oracle: dict[str, int]
+
+
+def simulated(
+    script: Schedule,
+    options: Options,
+    folder: Path | None = None,
+    steps: Steps | None = None,
+) -> Simulated:
+    """Run a schedule in the simulator.
+
+    Args:
+        script: what to do.
+        options: how the run is set up (`harness.run.replay.options_for`).
+        folder: where history, schedule and verdict are written; None: nowhere.
+        steps: records what the simulator does.
+
+    Raises:
+        Exception: there was no run, as `harness.run.lifecycle.perform`.
+    """
+    made = folder or Path(tempfile.mkdtemp(prefix="maxq-sim-"))
+    try:
+        run, silent = Run(made), Silent()
+        run.save_config(config_of(options))
+        write_whole(made / SCHEDULE, encode(script))
+        around = Around(script=script, collect=False, steps=steps)
+        run_in_world(options, run, around, silent, lambda: True)
+        history = open_run(made).history
+        results = judge(options, history)
+        performed = as_performed(script, history)
+        write_whole(made / SCHEDULE, encode(performed))
+        write_json(made / "results.json", results.to_json())
+        digest = blake2b((made / HISTORY).read_bytes(), digest_size=16).hexdigest()
+        return Simulated(history, results, performed, silent.now_ns, digest, _seen(made))
+    finally:
+        if folder is None:
+            shutil.rmtree(made, ignore_errors=True)
+
+
+def _seen(folder: Path) -> dict[str, int]:
+    """What the oracle saw, by invariant."""
+    path = folder / ORACLE
+    lines = path.read_bytes().splitlines() if path.exists() else ()
+    seen = Counter(msgspec.json.decode(line, type=OracleAnomaly).invariant for line in lines)
+    return dict(sorted(seen.items()))
+
+
+def _told(run: Simulated, options: Options, told: Told) -> Told:
+    results, totals = run.results, run.history.totals
+    found = Counter(a.signature for a in results.broken)
+    return msgspec.structs.replace(
+        told,
+        valid=results.valid,
+        found=dict(sorted(found.items())),
+        claims={claim: ruling.status for claim, ruling in results.claims.items()},
+        doubts=results.whys,
+        ops=len(run.history.ops),
+        acknowledged=totals["send", "ok"],
+        virtual_s=round(run.virtual_ns / 1e9, 3),
+        digest=run.digest,
+        oracle=run.oracle,
+    )
+
+
+class Campaign:
+    """Seeds of one kind of run, with a journal: what was done by this very source is not done
+    again.
+
+    Args:
+        folder: holds the journal, and the runs that are kept.
+        jobs: worker processes.
+        mutant: a seeded bug.
+        length_ms: of each main part; 0: drawn.
+        verify: so many of a hundred seeds run twice, and must be equal.
+    """
+
+    def __init__(
+        self, folder: Path, *, jobs: int, mutant: str = "", length_ms: int = 0, verify: int = 0
+    ) -> None:
+        self.folder = folder
+        self.resumed = 0  # seeds that were done before
+        self._jobs = jobs
+        self._verify = verify
+        self._length_ms = length_ms
+        self._source = source.digest()
+        self._work = partial(run_seed, keep=folder, mutant=mutant, length_ms=length_ms)
+
+    def run(self, seeds: Sequence[int]) -> Iterator[Told]:
+        """What came of each seed, in their order."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        before = resumed(self.folder / JOURNAL, Told)
+        done = {told.seed: told for told in before if self._is_done(told)}
+        self.resumed = sum(seed in done for seed in seeds)
+        yield from (done[seed] for seed in seeds if seed in done)
+        left = [seed for seed in seeds if seed not in done]
+        with (self.folder / JOURNAL).open("ab") as journal:
+            for told in self._performed(left):
+                told = msgspec.structs.replace(told, source=self._source)
+                journal.write(msgspec.json.encode(told) + b"\n")
+                journal.flush()
+                yield told
+
+    def _is_done(self, told: Told) -> bool:
+        """Whether what was told is what would be told now."""
+        compared = told.verified or UNEQUAL in told.found
+        same = (told.source, told.length_ms) == (self._source, self._length_ms)
+        return same and (compared or not self._verifies(told.seed))
+
+    def _verifies(self, seed: int) -> bool:
+        return Keyed(seed).chance(self._verify, "verify")
+
+    def _performed(self, seeds: Sequence[int]) -> Iterator[Told]:
+        if self._jobs == 1:
+            with scratch(self.folder):
+                yield from map(self._verified, seeds)
+            return
+        with workers(self._jobs, self.folder) as pool:
+            yield from pool.map(self._verified, seeds)
+
+    def _verified(self, seed: int) -> Told:
+        """Run a seed; of some also what a second run of it says, down to each step."""
+        if not self._verifies(seed):
+            return self._work(seed)
+        told, again = self._work(seed, steps=True), self._work(seed, steps=True)
+        if (again.digest, again.steps) == (told.digest, told.steps):
+            return msgspec.structs.replace(told, verified=True)
+        return msgspec.structs.replace(told, found={**told.found, UNEQUAL: 1})
+
+
+class Summary:
+    """What many seeds came to."""
+
+    def __init__(self) -> None:
+        self.verdicts: Counter[str] = Counter()
+        self.claims: dict[str, Counter[str]] = {c.id: Counter() for c in CLAIMS}
+        self.live = 0
+        self.groups: dict[str, list[Told]] = defaultdict(list)
+        self.doubts: Counter[str] = Counter()
+        self.virtual_s = self.cpu_s = 0.0
+        self.acknowledged = 0
+        self._rows: list[dict[str, str]] = []
+        self._begun = self._told = time.monotonic()
+
+    def add(self, told: Told) -> None:
+        """Count one seed."""
+        word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
+        self.verdicts[word] += 1
+        for claim, status in told.claims.items():
+            self.claims.setdefault(claim, Counter())[status] += 1
+        self.live += all(told.claims.get(claim) == "kept" for claim in LIVE)
+        self.doubts.update(d.partition(";")[0] for d in told.doubts)
+        self.virtual_s += told.virtual_s
+        self.cpu_s += told.cpu_s
+        self.acknowledged += told.acknowledged
+        self._rows.append(told.factors)
+        group = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
+        if group:
+            self.groups[" ".join(group)].append(told)
+
+    def by_claim(self) -> Iterator[str]:
+        """What became of each claim, as a table."""
+        statuses = get_args(Status)
+        yield f"{'claim':6}" + "".join(f"{status:>14}" for status in statuses)
+        for claim, counts in self.claims.items():
+            if counts:
+                yield f"{claim:6}" + "".join(f"{counts[status]:14}" for status in statuses)
+
+    def due(self) -> bool:
+        """Whether it is time to say how far the campaign has come."""
+        if time.monotonic() - self._told < PROGRESS_S:
+            return False
+        self._told = time.monotonic()
+        return True
+
+    def progress(self, of: int, resumed: int = 0) -> str:
+        """How far the campaign has come, in a line; `resumed` seeds took it no time."""
+        done = sum(self.verdicts.values())
+        minutes = (time.monotonic() - self._begun) / 60
+        words = ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
+        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}"
+
+    @property
+    def covered(self) -> Coverage:
+        """The pairs of values that the runs have met."""
+        return coverage(row for row in self._rows if row)
+
+    def lines(self) -> Iterator[str]:
+        """The summary, for people."""
+        for group, seen in sorted(self.groups.items(), key=lambda kv: -len(kv[1])):
+            seeds = ", ".join(str(t.seed) for t in seen[:SHOWN_SEEDS])
+            more = f" and {len(seen) - SHOWN_SEEDS} more" if len(seen) > SHOWN_SEEDS else ""
+            yield f"{len(seen):5}  {group}: seeds {seeds}{more}"
+        yield "verdicts: " + ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
+        yield from self.by_claim()
+        for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):
+            yield f"{count:5}  {doubt}"
+        yield f"liveness reached: in {self.live} of {sum(self.verdicts.values())} seeds"
+        covered = self.covered
+        yield f"pairs of values met: {covered.met} of {covered.of}"
+        speed = self.virtual_s / self.cpu_s if self.cpu_s else 0.0
+        yield (
+            f"{self.virtual_s:,.0f} virtual s in {self.cpu_s:,.0f} CPU s ({speed:.1f} a CPU s), "
+            f"{self.acknowledged:,} messages acknowledged"
+        )
+
+
+def seeds_of(text: str) -> range:
+    """Seeds as the command line names them: ``7``, or ``0..999``, both ends included.
+
+    Raises:
+        ValueError: it names none.
+    """
+    first, dots, last = text.partition("..")
+    if not first.isdecimal() or (dots and not last.isdecimal()):
+        raise ValueError(f"{text!r} names no seeds; write 7, or 0..999")
+    end = int(last) if dots else int(first)
+    if end < int(first):
+        raise ValueError(f"{text!r}: the last seed is before the first")
+    return range(int(first), end + 1)

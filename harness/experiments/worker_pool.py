@@ -1,0 +1,91 @@
+"""Worker processes for simulations: as many as asked for, and none that outlives whoever asked.
+
+A worker of the standard library waits for work for ever, also when its parent was killed: it holds
+the other end of its queue itself. These are ended by the kernel when their parent ends. What they
+write meanwhile is in a folder beside the results, which the next command on that folder clears.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+
+from harness.run.stored_run import held
+
+PR_SET_PDEATHSIG = 1
+SCRATCH = "work"  # of a folder of results: what runs write until they are over
+
+
+class Occupied(OSError):
+    """Another command is at work on the same folder."""
+
+
+@contextmanager
+def scratch(folder: Path) -> Iterator[None]:
+    """Have temporary files of this process in a folder of results, for the length of a block.
+
+    Raises:
+        Occupied: somebody else has them there.
+    """
+    place, before = folder / SCRATCH, tempfile.tempdir
+    folder.mkdir(parents=True, exist_ok=True)
+    with held(folder) as free:
+        if not free:
+            raise Occupied(f"another command is at work in {folder}")
+        shutil.rmtree(place, ignore_errors=True)  # of one that was killed
+        place.mkdir()
+        tempfile.tempdir = str(place)
+        try:
+            yield
+        finally:
+            tempfile.tempdir = before
+            shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def processes(count: int, place: str = "") -> Iterator[Executor]:
+    """Worker processes that end with this one.
+
+    They are not forked: a worker's memory must not hold what this process has in its.
+
+    Args:
+        count: how many.
+        place: where their temporary files go; empty: where the system has them.
+    """
+    with ProcessPoolExecutor(
+        count,
+        mp_context=get_context("spawn"),
+        initializer=_begin,
+        initargs=(os.getpid(), place),
+    ) as pool:
+        try:
+            yield pool
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@contextmanager
+def workers(count: int, folder: Path) -> Iterator[Executor]:
+    """Worker processes whose temporary files are in a folder of results.
+
+    Raises:
+        Occupied: somebody else is at work there.
+    """
+    with scratch(folder), processes(count, str(folder / SCRATCH)) as pool:
+        yield pool
+
+
+def _begin(parent: int, place: str) -> None:
+    """What a worker does first."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the kernel was told
+        os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to act on
+    tempfile.tempdir = place or None

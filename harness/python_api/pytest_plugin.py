@@ -1,0 +1,258 @@
+"""Max-Q inside a pytest project: the fixture `maxq` runs a cluster under faults and judges it.
+
+    def test_no_acknowledged_message_is_lost(maxq):
+        assert maxq.run(workload="queue", nemesis=["kill", "readdress"], time_limit="20s")
+
+What comes back is true only if the run is valid; unknown is a failure as well, since nothing is
+proved, unless the test says `allow_unknown=True`. What a profile does not promise breaks nothing
+and is measured (`.lost`, `.measured`); `fail_on="loss"` fails on it all the same.
+
+A test that fails ends with a section for each of its runs: the verdict, what was found, the run's
+folder, and the command that repeats it. Wrong arguments raise, and name the nearest right ones.
+
+What an argument does not say is taken from `--maxq-env`, `--maxq-seed`, `--maxq-store`, then from
+`maxq_env`, `maxq_seed`, `maxq_store` of the ini file, then from `maxq test`. Run folders are under
+pytest's own temporary folder unless a store is named; each worker of xdist has its own, and many
+may share one store.
+
+Rules for those who edit this. Every pytest of an environment with Max-Q in it loads this file, so
+it imports nothing but pytest; all the rest is imported when a test runs a cluster. And it is loaded
+as the module `maxq_pytest`, a copy that `pyproject.toml` makes: many projects have a `harness`
+beside their tests, and ours must not be there before theirs. So an editable installation is to be
+made anew after a change here; a test says when.
+"""
+
+import sys
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from checkers.api import Anomaly, Status
+    from harness.run.stored_run import Judged
+
+TOLD_MAX = 2  # stories of one name
+UNJUDGED = {  # whether the test allows it
+    False: "what is not judged fails a test; allow_unknown=True passes it",
+    True: "what is not judged is allowed here",
+}
+RUNS = pytest.StashKey[list["Outcome"]]()
+HELP = {
+    "env": "where Max-Q's clusters run: auto, docker, local or simulated",
+    "seed": "the seed of Max-Q's runs (default: a random one for each)",
+    "store": "where Max-Q's run folders go (default: under pytest's temporary folder)",
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, on the command line and in the ini file."""
+    group = parser.getgroup("maxq", "Max-Q: clusters under faults")
+    for name, what in HELP.items():
+        group.addoption(f"--maxq-{name}", dest=f"maxq_{name}", default=None, help=what)
+        parser.addini(f"maxq_{name}", what, default="")
+
+
+@pytest.fixture
+def maxq(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> "MaxQ":
+    """Runs clusters under faults: `maxq.run(...)`."""
+    return MaxQ(request.node, tmp_path_factory)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: "pytest.CallInfo[None]"
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell of a failed test's runs; an assertion alone cannot, as pytest cuts what it prints."""
+    report = yield
+    if report.when == "call" and report.failed:
+        runs = item.stash.get(RUNS, None) or []
+        for number, outcome in enumerate(runs, start=1):
+            title = "maxq" if len(runs) == 1 else f"maxq, run {number} of {len(runs)}"
+            # Beside the traceback, where `--show-capture=no` does not hide it.
+            add = getattr(report.longrepr, "addsection", None)
+            if add is not None:
+                add(title, outcome.told())
+            else:
+                report.sections.append((title, outcome.told()))
+    return report
+
+
+def _embedding() -> "ModuleType":
+    """The part of Max-Q that runs clusters.
+
+    Raises:
+        ImportError: the project hides it behind a package of its own of that name.
+    """
+    __tracebackhide__ = True
+    try:
+        from harness.python_api import run as embedding
+    except ImportError as error:
+        other = getattr(sys.modules.get("harness"), "__file__", None) or "a folder of that name"
+        raise ImportError(f"maxq: harness is Max-Q's own package here, and {other} hides it; "
+                          f"rename that to use the fixture ({error})") from error  # fmt: skip
+    return embedding
+
+
+class Outcome:
+    """A judged run. True if it is valid; if it is unknown, only where the test allows that; and
+    false where something was measured that the test asked to fail on.
+
+    `valid` is True, False or "unknown"; `claims` what became of each claim: kept, broken, not
+    promised, no occasion, or not judged. `promised` are the claims that the run's settings make,
+    `lost` how many acknowledged messages were lost of `acknowledged`, promised or not, and
+    `measured` what was found, by name, of claims that are not promised. `anomalies` is what breaks
+    a claim, each with its story, and `found` how many of each. `run` is the run's folder, `report`
+    the page in it; `repeat` the command that repeats it.
+    """
+
+    def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
+        from checkers import summary
+
+        results = judged.results
+        self.allow_unknown = allow_unknown
+        self.valid: bool | Literal["unknown"] = results.valid
+        self.headline: str = summary.headline(results, judged.context)
+        self.advice: tuple[str, ...] = results.advice
+        self.run: Path = judged.stored.path
+        self.report: Path | None = judged.report
+        self.repeat: str = judged.repeat
+        self.commit: str = judged.commit
+        self.trouble: Exception | None = judged.trouble
+        self.failed_on: Mapping[str, int] = judged.failed_on
+        self.lost, self.acknowledged = summary.lost_of(results)
+        self.measured: Mapping[str, int] = summary.measured_names(results.claims)
+        self.anomalies: tuple[Anomaly, ...] = results.broken
+        self.claims: Mapping[str, Status] = {c: r.status for c, r in results.claims.items()}
+        self.promised: tuple[str, ...] = tuple(
+            claim for claim, status in self.claims.items() if status != "not promised"
+        )
+        # Of one name only so many are told; the checker counted them all.
+        self.found: dict[str, int] = {
+            f"{claim} {name}": count
+            for claim, ruling in results.claims.items()
+            if ruling.status == "broken"
+            for name, count in ruling.found.items()
+        }
+
+    def __bool__(self) -> bool:
+        return (
+            self.trouble is None
+            and not self.failed_on
+            and (self.valid is True or (self.valid == "unknown" and self.allow_unknown))
+        )
+
+    def __repr__(self) -> str:
+        return f"<maxq {self.headline}>"
+
+    def told(self) -> str:
+        """All there is to say of it, for people."""
+        lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
+        if self.trouble is not None:
+            lines.append(f"trouble: {type(self.trouble).__name__}: {self.trouble}")
+        if self.failed_on:
+            found = ", ".join(f"{n} {name}" for name, n in self.failed_on.items())
+            lines.append(f"fails on what was measured, as asked by fail_on: {found}")
+        if self.valid == "unknown":
+            lines.append(UNJUDGED[self.allow_unknown])
+        lines += self._stories()
+        lines += [f"run:     {self.run}", f"repeat:  {self.repeat}", f"commit:  {self.commit}"]
+        lines += [f"report:  {self.report}"] if self.report is not None else []
+        return "\n".join(lines)
+
+    def _stories(self) -> Iterator[str]:
+        by_name: dict[tuple[str, str], list[Anomaly]] = {}
+        for anomaly in self.anomalies:
+            by_name.setdefault((anomaly.claim, anomaly.name), []).append(anomaly)
+        for (claim, name), found in sorted(
+            by_name.items(), key=lambda e: (not e[0][1].startswith("lost"), e[0])
+        ):
+            for anomaly in found[:TOLD_MAX]:
+                yield f"\n{claim} {name}\n  {anomaly.story}"
+            more = self.found.get(f"{claim} {name}", 0) - TOLD_MAX
+            if more > 0:
+                yield f"\n... and {more} more {name}"
+        if by_name:
+            yield ""
+
+
+class MaxQ:
+    """Runs clusters for one test. `runs` are the runs so far."""
+
+    def __init__(self, item: pytest.Item, folders: pytest.TempPathFactory) -> None:
+        self._item, self._folders = item, folders
+        self.runs: list[Outcome] = item.stash.setdefault(RUNS, [])
+
+    def run(
+        self,
+        workload: str | Iterable[str] | None = None,
+        nemesis: str | Iterable[str] | None = None,
+        time_limit: str | None = None,
+        *,
+        env: str | None = None,
+        profile: str | None = None,
+        mutant: str | None = None,
+        seed: int | None = None,
+        timing: str | None = None,
+        rate: float | None = None,
+        concurrency: int | None = None,
+        controllers: int | None = None,
+        namesrvs: int | None = None,
+        broker_sets: int | None = None,
+        replicas: int | None = None,
+        target: str | None = None,
+        base_image: str | None = None,
+        store: Path | str | None = None,
+        allow_unknown: bool = False,
+        fail_on: str = "",
+        **strange: object,
+    ) -> Outcome:
+        """Perform a run and judge it. Arguments are those of `maxq test`, and so are defaults.
+
+        Args:
+            workload, nemesis: a name, names joined by commas, or several names.
+            time_limit: with its unit, such as ``"20s"``.
+            env: auto, docker, local or simulated.
+            store: where the run's folder goes.
+            allow_unknown: whether an unknown verdict passes.
+            fail_on: ``loss``, ``stale`` or ``any``: fail also on what the settings do not promise
+                against.
+
+        Raises:
+            ValueError, TypeError: an argument is wrong; names the nearest right ones.
+            EnvironmentUnavailable, MissingCapability, SetupFailed: there was no run to judge.
+            KeyboardInterrupt: somebody interrupted it; the run was judged first if it could be.
+        """
+        __tracebackhide__ = True
+        embedding = _embedding()
+        given = {k: v for k, v in locals().items()
+                 if k in embedding.ARGUMENTS and v is not None}  # fmt: skip
+        embedding.refuse(strange, [*embedding.ARGUMENTS, "store", "allow_unknown", "fail_on"])
+        given.setdefault("env", self._chosen("env"))
+        given.setdefault("seed", self._chosen("seed"))
+        live = self._item.config.getoption("capture") == "no"
+        folder = Path(store) if store is not None else self._folder()
+        judged, interrupted = embedding.perform(given, folder, quiet=not live, fail_on=fail_on)
+        outcome = Outcome(judged, allow_unknown=allow_unknown)
+        self.runs.append(outcome)
+        if interrupted:
+            raise KeyboardInterrupt(f"maxq: interrupted; {outcome.headline}, run {outcome.run}")
+        return outcome
+
+    def _chosen(self, name: str) -> str | None:
+        """An option of the command line, else of the ini file."""
+        config = self._item.config
+        chosen: Any = config.getoption(f"maxq_{name}")
+        return chosen if chosen is not None else config.getini(f"maxq_{name}") or None
+
+    def _folder(self) -> Path:
+        config = self._item.config
+        told, stored = config.getoption("maxq_store"), config.getini("maxq_store")
+        if told is not None:
+            return Path(config.invocation_params.dir, told)
+        if stored:
+            return Path(config.rootpath, stored)
+        return self._folders.mktemp("maxq")

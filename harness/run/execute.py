@@ -1,0 +1,285 @@
+"""Where a run takes place: its environment made, its cluster started, its end in good order.
+
+An interrupt at the terminal is a request: the run goes on to heal, to read everything and to a
+verdict. A second one, or SIGTERM, ends it at once; nothing stays behind in any case.
+"""
+
+import asyncio
+import gc
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import msgspec
+
+from harness.cluster.deployment import Deployment
+from harness.contracts.environment import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
+from harness.contracts.target import Target
+from harness.environments.disks import node_disk
+from harness.environments.docker import PYTHON, DockerEnvironment
+from harness.environments.local import LocalEnvironment
+from harness.environments.simulated import SimulatedEnvironment
+from harness.run.lifecycle import Surroundings, Telling, perform
+from harness.schedule.format import Schedule
+from harness.schedule.options import Options
+from harness.simulation.oracle.oracle import Oracle
+from harness.simulation.steps import Steps
+from harness.simulation.world import SimHost, World
+from harness.targets.reference import ReferenceTarget
+from harness.targets.rocketmq.releases import REFERENCE, parse
+from harness.targets.rocketmq.target import RocketMQTarget
+from histories.store import ORACLE, Run, write_whole
+from reference.records import some
+
+
+class Stop:
+    """A request to come to an end."""
+
+    def __init__(self) -> None:
+        self.possible = False  # clients run, so that there is something to come to an end of
+        self.asked = False
+
+
+class Around(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run's options do not say, since it does not change what is run.
+
+    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run does.
+    `collect`: keep logs and stores of the nodes, too, of a simulated run. `base_image`: of the
+    docker engine, to build on; empty for the public one. `steps` records every step of a simulated
+    run. `stop` tells afterwards whether somebody asked for the end.
+    """
+
+    keep: bool = False
+    script: Schedule | None = None
+    collect: bool = True
+    base_image: str = ""
+    steps: Steps | None = None
+    stop: Stop = msgspec.field(default_factory=Stop)
+
+
+class Judge(Protocol):
+    """Says whether a run is valid, from what is recorded so far."""
+
+    def __call__(self) -> bool: ...
+
+
+def run_in_world(
+    options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge
+) -> None:
+    """Perform a run where its options say.
+
+    Raises:
+        KeyboardInterrupt: it was ended at once.
+        Exception: as `harness.run.lifecycle.perform`.
+    """
+    if options.environment == "simulated":
+        _simulated(options, run, around, telling)
+    else:
+        _real(options, run, around, telling, is_valid)
+
+
+def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge) -> None:
+    target = make_target(options)
+    components = target.prepare()
+    if components:
+        run.add_config({"components": components})
+    environment = make_environment(options, run, around, telling.say, target)
+    stop = around.stop
+
+    async def keep(cluster: Deployment) -> None:
+        if around.keep and not is_valid():
+            await _kept(cluster, environment, telling)
+
+    async def main() -> None:
+        with interruptible(stop, telling.say):
+            await perform(
+                options,
+                environment,
+                target,
+                run,
+                Surroundings(
+                    telling=telling,
+                    wall_ms=lambda: time.time_ns() // 1_000_000,
+                    stop=stop,
+                    before_end=keep,
+                    script=around.script,
+                    real=True,
+                ),
+            )
+
+    asyncio.run(main())
+
+
+async def _kept(cluster: Deployment, environment: Environment, telling: Telling) -> None:
+    telling.say("the cluster stays up until you interrupt (Ctrl-C)")
+    for node in cluster.nodes:
+        if cluster.running(node.name):
+            telling.say(f"  {node.name} {cluster.address(node.name)}: "
+                        f"{environment.entrance(node.name)}")  # fmt: skip
+    await interrupted()
+
+
+def make_environment(
+    options: Options, run: Run, around: Around, say: Callable[[str], None], target: Target
+) -> Environment:
+    """The real environment that the options name, with what the target needs."""
+    folder = run.path / "nodes"
+    if options.environment == "docker":
+        return DockerEnvironment(
+            folder,
+            base_image=around.base_image or None,
+            layer=target.layer,
+            shown=target.folders(),
+            disks=options.loses_power,
+            say=say,
+        )
+    return LocalEnvironment(folder, disks=options.loses_power)
+
+
+def capabilities_of(environment: str) -> frozenset[Capability]:
+    """What an environment can do where nothing is missing on its machine; of loss of power, which
+    needs root, whether it can here."""
+    every = frozenset(Capability)
+    if environment == "simulated":
+        return every
+    here = frozenset({Capability.POWER_LOSS}) if node_disk.lacking() else frozenset()
+    return every - SIMULATED_ONLY - here
+
+
+def make_target(options: Options) -> Target:
+    """What runs there; inside a container another interpreter does."""
+    if options.target != REFERENCE:
+        return RocketMQTarget(parse(options.target), here=options.environment != "docker")
+    return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
+
+
+def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> None:
+    """Perform a run in a world of its own. Garbage is collected when it is over and not before:
+    what earlier runs of this process left must not end in the middle of this one."""
+    gc.freeze()
+    try:
+        _in_world(
+            World(options.seed, steps=around.steps, calm=options.calm),
+            options,
+            run,
+            around,
+            telling,
+        )
+    finally:
+        gc.collect()
+        gc.unfreeze()
+
+
+def _in_world(world: World, options: Options, run: Run, around: Around, telling: Telling) -> None:
+    stop = around.stop
+    oracle = Oracle(world)
+
+    async def main(host: SimHost) -> None:
+        with interruptible(stop, telling.say):
+            await perform(
+                options,
+                SimulatedEnvironment(world, mutant=options.mutant, oracle=oracle),
+                ReferenceTarget(),
+                run,
+                Surroundings(
+                    telling=telling,
+                    wall_ms=host.wall_ms,
+                    stop=stop,
+                    script=around.script,
+                    collect=around.collect,
+                ),
+            )
+
+    try:
+        world.run(world.add_machine("client", CLIENT_ADDRESS), main)
+    finally:
+        world.close()
+        _save_findings(oracle, run, telling)
+
+
+def _save_findings(oracle: Oracle, run: Run, telling: Telling) -> None:
+    """Store what the oracle saw, apart from all verdicts; an empty file if it saw nothing."""
+    lines = [msgspec.json.encode(anomaly) + b"\n" for anomaly in oracle.anomalies]
+    write_whole(run.path / ORACLE, b"".join(lines))
+    if lines:
+        first = oracle.anomalies[0]
+        telling.say(f"oracle: {len(lines)} broken invariants, the first is {first.invariant} at "
+                    f"{first.time_ns / 1e9:.3f} s: {first.detail} (see {ORACLE})")  # fmt: skip
+
+
+def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None:
+    """Start a cluster, say how to reach its nodes, and end it when interrupted."""
+    target = make_target(options)
+    target.prepare()
+    environment = make_environment(options, run, around, telling.say, target)
+    cluster = Deployment(environment, target, options.settings())
+
+    async def main() -> None:
+        try:
+            telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+            await cluster.up()
+            await _kept(cluster, environment, telling)
+            telling.say("stopping")
+            await cluster.stop_all()
+        finally:
+            await environment.down()
+
+    asyncio.run(main())
+
+
+async def interrupted() -> None:
+    """Wait for SIGINT, SIGTERM or SIGHUP."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[None] = loop.create_future()
+
+    def hear() -> None:
+        if not heard.done():
+            heard.set_result(None)
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    for number in numbers:
+        loop.add_signal_handler(number, hear)
+    try:
+        await heard
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
+    """Take an interrupt as a request to stop, where that is possible, and as an order otherwise.
+
+    Raises:
+        KeyboardInterrupt: it was an order, and the task has ended.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # nobody interrupts this one
+        return
+    loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
+
+    def order(number: int, frame: object) -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    def ask(number: int, frame: object) -> None:
+        if not stop.possible or stop.asked:
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the third one ends it all
+            order(number, frame)
+            return
+        stop.asked = True
+        say("interrupted: healing, reading everything, judging (again to end at once)")
+
+    handlers = {signal.SIGINT: ask, signal.SIGTERM: order, signal.SIGHUP: order}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,61 @@
+"""What a run's verdict will rest on: its grounds, from how the run is set up.
+
+A run declares them in the first line of its history. For a history of an older version, which
+declares none, the same function says what it must hold; what such a version did not do (probes,
+the last locks and offsets) is left out.
+"""
+
+from collections.abc import Iterator
+
+from harness.contracts.environment import Role
+from harness.contracts.target import plan
+from harness.schedule.options import MOVERS, Options
+from harness.targets.rocketmq.releases import lacks_ids
+from histories.grounds import (
+    BROKER,
+    CONTROLLER,
+    FINAL_READ,
+    LOCK,
+    NAMESRV,
+    PLACE,
+    PROBE,
+    RECOVERY,
+    REPLICA_LOG_READ,
+    Ground,
+)
+from workloads.queue import QUEUES
+
+NEW = frozenset((PROBE, LOCK, PLACE))  # kinds of which older versions had none
+OF_ROLE = {Role.CONTROLLER: CONTROLLER, Role.NAMESRV: NAMESRV, Role.BROKER: BROKER}
+
+
+def grounds_of(options: Options) -> tuple[Ground, ...]:
+    """The grounds of a run, in the order in which they are declared."""
+    return tuple(_grounds(options))
+
+
+def older(grounds: tuple[Ground, ...]) -> tuple[Ground, ...]:
+    """Those that a run of an older version could hold."""
+    return tuple(ground for ground in grounds if ground[0] not in NEW)
+
+
+def _grounds(options: Options) -> Iterator[Ground]:
+    nodes = [n for n in plan(options.topology) if not n.spare]
+    brokers = [n for n in nodes if n.broker_set]
+    sets = sorted({n.broker_set for n in brokers})
+    keys = [(number, name) for number, name in
+            enumerate(name for name in sets for _ in range(QUEUES))]  # fmt: skip
+    yield (RECOVERY,)
+    yield from ((PROBE, key, name) for key, name in keys)
+    if "queue" in options.workload:
+        for key, name in keys:
+            in_turn = [n.name for n in brokers if n.broker_set == name]
+            each = options.ending == "each-replica"
+            yield from ((FINAL_READ, key, name, node) for node in (in_turn if each else [None]))
+    if "lock" in options.workload:
+        yield from ((LOCK, key, name) for key, name in keys)
+    if "offsets" in options.workload:
+        yield from ((PLACE, thread) for thread in range(MOVERS))
+    if not lacks_ids(options.target):  # of such logs nothing is judged
+        yield from ((REPLICA_LOG_READ, n.name) for n in brokers)
+    yield from ((OF_ROLE[n.role], n.name) for n in nodes)

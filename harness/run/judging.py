@@ -1,0 +1,94 @@
+"""Which checkers judge a run: those of its workloads, of its faults, and of its replicas."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from checkers.api import Checker, Context
+from checkers.availability import Availability
+from checkers.broker_ids import BrokerIds
+from checkers.claims import CLAIMS
+from checkers.durability import Durability
+from checkers.epochs import Epochs
+from checkers.faults import FaultProof
+from checkers.idle_log import Idle
+from checkers.locks import Locks
+from checkers.offsets import Offsets
+from checkers.processes import Processes
+from checkers.replicas import Replicas
+from checkers.routes import Routes
+from checkers.runner import Results, check_all
+from checkers.service import Service
+from checkers.stats import Stats
+from harness.run.grounds import grounds_of, older
+from harness.schedule.options import Options
+from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
+from histories.history import History
+from histories.store import StoredRun
+
+BY_WORKLOAD: dict[str, Sequence[Checker]] = {
+    "queue": (Durability(),),
+    "lock": (Locks(),),
+    "registration": (BrokerIds(),),
+    "offsets": (Offsets(),),
+}
+REPLICATED: Sequence[Checker] = (
+    BrokerIds(),
+    Epochs(),
+    Replicas(),
+    Idle(),
+    Availability(),
+    Routes(),
+)
+ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
+# What no answer of a target without ids tells, by checker (of offsets: who was elected when); and
+# what only our reference tells.
+BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes(), Offsets()))
+CONFIRMED = ("S9b", "S10b")  # RocketMQ does not tell its confirmOffset
+
+
+def every_checker() -> list[Checker]:
+    """All checkers that some run is judged by, each once."""
+    each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *ALWAYS]
+    return list({c.name: c for c in each}.values())
+
+
+def checkers_of(options: Options) -> list[Checker]:
+    """The checkers of a run. A broker that is alone in its set has nobody to disagree with."""
+    chosen = [c for name in options.workload if options.busy(name) for c in BY_WORKLOAD[name]]
+    chosen += REPLICATED if options.replicas > 1 else ()
+    if lacks_ids(options.target):
+        chosen = [c for c in chosen if c.name not in BY_IDS]
+    return list({c.name: c for c in [*chosen, *ALWAYS]}.values())
+
+
+def absent(options: Options) -> list[str]:
+    """The claims that nobody can judge on a run's target: n/a, never kept."""
+    if lacks_ids(options.target):
+        return [c.id for c in CLAIMS if c.checker in BY_IDS]
+    return [] if options.target == REFERENCE else list(CONFIRMED)
+
+
+def context_of(options: Options, *, ended: bool | None = None) -> Context:
+    """What the checkers of a run are told.
+
+    Args:
+        options: how it was set up.
+        ended: whether the journal is whole, for a history that does not say so itself.
+    """
+    return msgspec.structs.replace(
+        options.context(),
+        absent=tuple(absent(options)),
+        grounds=older(grounds_of(options)),
+        ended=ended,
+    )
+
+
+def judge(options: Options, history: History, *, ended: bool | None = None) -> Results:
+    """Judge a run by what it recorded, at once or years later; arguments as `context_of`."""
+    return check_all(history, checkers_of(options), context_of(options, ended=ended))
+
+
+def judge_stored(options: Options, stored: StoredRun) -> Results:
+    """Judge a run as it was found on disk."""
+    return judge(options, stored.history, ended=stored.report.complete)

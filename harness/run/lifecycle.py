@@ -1,0 +1,329 @@
+"""One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect.
+
+The whole run is one generator (`harness.run.run_plan.schedule`). Whatever a verdict needs to know
+is an operation in the history, so a stored run is judged as it was the first time. The history's
+time 0 is the creation of the run folder.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from harness.client.session import RouteBook
+from harness.cluster.deployment import Deployment, until
+from harness.contracts.cluster import FaultPackage
+from harness.contracts.environment import Capability, Environment
+from harness.contracts.outcome import Client, Fail, Ok, Outcome
+from harness.contracts.target import Target
+from harness.generators import Source
+from harness.run import interpreter
+from harness.run.fault_selection import fault_packages, scripted_package
+from harness.run.grounds import grounds_of
+from harness.run.lateness import Lateness
+from harness.run.run_plan import INSPECT, Composed, Making, make_workloads, scripted_steps, steps
+from harness.schedule.format import Schedule
+from harness.schedule.options import Options
+from harness.schedule.perform import First
+from histories.grounds import conclusion, declaration
+from histories.jsonl import JournalWriter
+from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, LAST_LOOK, LATE_MS
+from histories.op import Op
+from histories.store import Run
+from nemeses.nodes import told
+from nemeses.scripted import Scripted
+
+ANSWER_S_MAX = 60  # beyond every time-out of a client
+ZERO_WALL_MS = "zero_wall_ms"  # of the configuration: the wall clock at time 0 of the history
+PAGE = 4096  # collected log files keep this much beyond their last byte that is not zero
+ZEROS = bytes(PAGE)
+
+Progress = Callable[[int, Op | None], None]
+
+
+class Telling(Protocol):
+    """Whoever is told of a run."""
+
+    def say(self, text: str) -> None:
+        """Something new happens."""
+        ...
+
+    def update(self, now_ns: int, op: Op | None) -> None:
+        """An operation; or, at least once a second, the time (ns) alone."""
+        ...
+
+
+class Stopping(Protocol):
+    """A request to come to an end: `possible` while clients run, `asked` once it was made."""
+
+    possible: bool
+    asked: bool
+
+
+class GoesOn:
+    """Nobody asks to stop."""
+
+    possible = asked = False
+
+
+async def just_end(cluster: Deployment) -> None:
+    """Do nothing before the end."""
+
+
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
+    """Who accompanies a run.
+
+    `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
+    come to an end is seen; `before_end` is called with the cluster still up and the history whole.
+    With a `script` the run does what that says, and the options' faults and rates mean nothing.
+    `collect`: whether logs and stores of the nodes are kept. `real`: time passes by itself, so that
+    the harness can be late.
+    """
+
+    telling: Telling
+    wall_ms: Callable[[], int]
+    stop: Stopping = GoesOn()
+    before_end: Callable[[Deployment], Awaitable[None]] = just_end
+    script: Schedule | None = None
+    collect: bool = True
+    real: bool = False
+
+
+class JournalRecorder:
+    """Gives each operation its index and writes it to the run's journal."""
+
+    def __init__(self, journal: JournalWriter, progress: Progress) -> None:
+        self._journal = journal
+        self._progress = progress
+
+    def append(self, op: Op) -> Op:
+        op = msgspec.structs.replace(op, index=self._journal.count)
+        self._journal.append(op)
+        self._progress(op.time, op)
+        return op
+
+    def tick(self, now_ns: int) -> None:
+        self._journal.tick(now_ns)
+        self._progress(now_ns, None)
+
+
+class Nemeses:
+    """All fault packages of a run, and what else is asked of the whole cluster, as one nemesis."""
+
+    def __init__(
+        self,
+        packages: Sequence[FaultPackage],
+        cluster: Deployment,
+        options: Options,
+        lateness: Lateness,
+    ) -> None:
+        self._lateness = lateness
+        # Whatever the faults are, at the end somebody is told who shall lead.
+        ending = {ELECT_MASTER: Scripted(cluster, f"{options.seed}/ending")}
+        self._by_f: dict[str, Client] = ending | {f: p.nemesis for p in packages for f in p.fs}
+        self._cluster = cluster
+        self._recovery_s = options.recovery_s
+        self._mutant = options.mutant
+
+    async def open(self) -> None:
+        for client in dict.fromkeys(self._by_f.values()):
+            await client.open()
+
+    async def invoke(self, op: Op) -> Outcome:
+        if op.f == INSPECT:
+            return await self._inspect()
+        if op.f == AWAIT_RECOVERY:
+            return await self._recover()
+        if op.f == LAST_LOOK:
+            return Ok({"cluster": {"holds": True, **await self._cluster.look()}})
+        if op.f == CHANGE_LEADER:
+            return Ok({"controllers": told(await self._cluster.change_leader())})
+        nemesis = self._by_f.get(op.f)
+        if nemesis is None:
+            return Fail(["no-such-fault", op.f])
+        return await nemesis.invoke(op)
+
+    async def _inspect(self) -> Outcome:
+        """Ask the brokers what they are: a run of what was not asked for proves nothing."""
+        found = await self._cluster.mutants()
+        return Ok(
+            {
+                node: {"holds": mutant == self._mutant, "mutant": mutant, "wanted": self._mutant}
+                for node, mutant in found.items()
+            }
+        )
+
+    async def _recover(self) -> Outcome:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        recovered = await until(self._cluster.recovered, self._recovery_s)
+        after_ms = round((loop.time() - begun) * 1000)
+        look = await self._cluster.look()
+        holds = recovered and not look["crashed"]
+        seen = {"holds": holds, "after_ms": after_ms, **look}
+        late = self._lateness.told()
+        return Ok({"cluster": seen}, ext={LATE_MS: late} if late else None)
+
+    async def close(self) -> None:
+        for client in dict.fromkeys(self._by_f.values()):
+            await client.close()
+
+
+async def perform(
+    options: Options,
+    environment: Environment,
+    target: Target,
+    run: Run,
+    around: Surroundings,
+) -> None:
+    """Perform a run in an environment: everything but the verdict.
+
+    Args:
+        options: what to do.
+        environment: where; it is brought down in any case.
+        target: what to run.
+        run: the run's folder, with its configuration saved.
+        around: who accompanies it.
+
+    Raises:
+        SetupFailed, EnvironmentUnavailable, MissingCapability: there was no run to judge.
+        EnvironmentLost: it ended too early; so did the history.
+        OSError: the history cannot be written any more.
+    """
+    zero, telling = asyncio.get_running_loop().time(), around.telling
+    if around.real:  # nodes stamp their logs by the wall clock
+        run.add_config({ZERO_WALL_MS: around.wall_ms()})
+    cluster = Deployment(environment, target, options.settings())
+    try:
+        if around.script is not None:
+            packages = [scripted_package(around.script, cluster, environment)]
+        else:
+            packages = fault_packages(options.nemesis, cluster, environment, options.seed)
+        telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+        await cluster.up()
+        with run.open_journal() as journal:
+            recorder = JournalRecorder(journal, telling.update)
+            async with asyncio.TaskGroup() as group:
+                guard = group.create_task(environment.lost())
+                await _drive(
+                    options, cluster, packages, recorder, around, zero, environment.capabilities
+                )
+                guard.cancel()
+        await around.before_end(cluster)
+        telling.say("stopping the nodes, collecting logs and stores")
+        for node in await cluster.stop_all():
+            telling.say(f"{node} did not stop when asked to and was killed")
+        if around.collect:
+            await _save_nodes(run, cluster)
+    except Exception as error:
+        with suppress(Exception):  # the first failure is the one to tell
+            await _save_nodes(run, cluster)
+        raise first_cause(error) from None
+    finally:
+        await environment.down()
+
+
+def first_cause(error: Exception) -> Exception:
+    """What went wrong, without the task groups that it went through."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+async def _drive(
+    options: Options,
+    cluster: Deployment,
+    packages: Sequence[FaultPackage],
+    recorder: JournalRecorder,
+    around: Surroundings,
+    zero: float,
+    capabilities: frozenset[Capability],
+) -> None:
+    """Run workloads and faults on a cluster that is up; `zero` is time 0 of the history (s)."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        routes = RouteBook(cluster.namesrvs, cluster.dial, group)
+        composed = Composed(
+            make_workloads(
+                Making(
+                    options=options,
+                    cluster=cluster,
+                    routes=routes,
+                    group=group,
+                    capabilities=capabilities,
+                    cluster_name=options.settings().cluster,
+                    wall_ms=around.wall_ms,
+                )
+            )
+        )
+        routes.watch(composed.topics)
+        await cluster.create_topics(composed.topics)
+        await routes.refresh()
+        lateness = Lateness()
+        tasks = [group.create_task(routes.run())]
+        if around.real:
+            tasks.append(group.create_task(lateness.watch()))
+        around.telling.say(
+            f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
+        )
+        around.stop.possible = True
+        recorder.append(at(declaration(grounds_of(options)), loop.time() - zero))
+        try:
+            await interpreter.run(
+                _source(options, composed, packages, around),
+                concurrency=composed.concurrency,
+                client=composed.client,
+                nemesis=Nemeses(packages, cluster, options, lateness),
+                recorder=recorder,
+                rng=First() if around.script else Random(f"{options.seed}/generator"),
+                now_ns=lambda: round((loop.time() - zero) * 1e9),
+                say=around.telling.say,
+                answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
+            )
+            end = conclusion(stopped=around.stop.asked)
+            recorder.append(at(end, loop.time() - zero))
+        finally:
+            around.stop.possible = False
+            for task in tasks:
+                task.cancel()
+            routes.close()
+
+
+def at(op: Op, after_s: float) -> Op:
+    """An operation at a time, in seconds since the start of the history."""
+    return msgspec.structs.replace(op, time=round(after_s * 1e9))
+
+
+def _source(
+    options: Options, composed: Composed, packages: Sequence[FaultPackage], around: Surroundings
+) -> Source:
+    def stopped() -> bool:
+        return around.stop.asked
+
+    if around.script is not None:
+        return scripted_steps(options, composed, around.script, stopped)
+    return steps(options, composed, packages, stopped)
+
+
+async def _save_nodes(run: Run, cluster: Deployment) -> None:
+    """Write each node's files into the run's folder; log files are cut to their end."""
+    async for node, path, data in cluster.collect():
+        kept = cut(data) if "/commitlog/" in f"/{path}" else data
+        target = run.node_dir(node) / path
+        if len(kept) != len(data) or not target.exists():  # in `local` they are there already
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(kept)  # not synced: a run is whole only once its results are
+
+
+def cut(data: bytes) -> bytes:
+    """A log file without the zeros that it was grown by.
+
+    The last record may itself end with zeros (an empty property string), so whole pages are kept.
+    """
+    pages = -(-len(data) // PAGE)
+    while pages and ZEROS.startswith(data[(pages - 1) * PAGE : pages * PAGE]):
+        pages -= 1
+    return data[: pages * PAGE]

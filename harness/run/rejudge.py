@@ -1,0 +1,116 @@
+"""Histories that are single files: read by their suffix, judged without a run's folder.
+
+Nobody says how such a run was set up, so `CONTEXT` is assumed, and said aloud: a target of which
+nothing is known, a profile that promises that nothing is lost.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from checkers import summary
+from checkers.api import Checker, Context
+from checkers.recovery import Recovery, recoveries
+from checkers.runner import Results
+from checkers.stats import Stats
+from harness.run.explained import Explained
+from harness.run.judging import BY_WORKLOAD
+from histories.history import History
+from histories.jepsen import encode_edn, read_edn_history
+from histories.jsonl import ReadReport, read_jsonl
+from histories.op import HistoryError, Op
+from histories.parquet import encode_parquet, read_parquet
+from histories.store import StoredRun
+from histories.text import encode_op
+
+CONTEXT = Context(target="unknown")
+FORMATS: dict[str, Callable[[Sequence[Op], str], bytes]] = {
+    "edn": lambda ops, run_id: encode_edn(ops),
+    "jsonl": lambda ops, run_id: encode_jsonl(ops),
+    "parquet": lambda ops, run_id: encode_parquet(ops, run_id=run_id),
+}
+
+
+class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file's history and its verdict."""
+
+    stored: StoredRun
+    results: Results
+    recoveries: Sequence[Recovery]
+    repeat: str
+    absent: Sequence[str] = ()
+    commit: str = "unknown"
+    context: Context = CONTEXT
+    fail_on: str = ""
+    explained: tuple[Explained, ...] = ()  # a file cannot be repeated
+    report: Path | None = None  # a file has no folder for one
+    unreported: Exception | None = None
+
+    @property
+    def failed_on(self) -> dict[str, int]:
+        """The measured anomalies that `fail_on` names; there are none, as all is promised."""
+        return summary.fails_on(self.results, self.fail_on)
+
+    @property
+    def exit_code(self) -> int:
+        """Of the verdict."""
+        return self.results.exit_code
+
+
+def open_file(path: Path, *, allow_truncated: bool = False) -> StoredRun:
+    """Read a history by the suffix of its file.
+
+    Raises:
+        HistoryError: it is none, or its suffix is unknown.
+    """
+    report = None
+    if path.suffix == ".edn":
+        ops = read_edn_history(path)
+    elif path.suffix == ".jsonl":
+        ops, report = read_jsonl(path, allow_truncated=allow_truncated)
+    elif path.suffix == ".parquet":
+        ops = read_parquet(path)
+    else:
+        known = ", ".join(f".{name}" for name in FORMATS)
+        raise HistoryError(f"{path.name}: unknown suffix; known: {known}")
+    report = report or ReadReport(count=len(ops), complete=True)
+    return StoredRun(path=path, config={}, history=History(ops), report=report, results=None)
+
+
+def checkers_for(workloads: Sequence[str]) -> list[Checker]:
+    """Who judges a file. Faults are not asked for proof: other recorders note none."""
+    chosen = [c for name in workloads for c in BY_WORKLOAD[name]]
+    return [*dict.fromkeys(chosen), Stats()]
+
+
+def concurrency_of(history: History) -> int:
+    """How many clients there were at a time, as upstream guesses: the processes before the first
+    one was retired."""
+    highest = -1
+    for op in history.clients:
+        highest = max(highest, int(op.process))
+        if op.type == "info":
+            break
+    return highest + 1
+
+
+def judged_file(stored: StoredRun, results: Results, workloads: Sequence[str]) -> JudgedFile:
+    """Put a verdict on a file together."""
+    words = " ".join(f"--workload {name}" for name in workloads)
+    return JudgedFile(
+        stored=stored,
+        results=results,
+        recoveries=recoveries(stored.history),
+        repeat=f"maxq check {stored.path} {words}",
+    )
+
+
+def encode_jsonl(ops: Sequence[Op]) -> bytes:
+    """A journal that ended properly. Its indices are dense: of a sparse history they change."""
+    lines = [
+        encode_op(msgspec.structs.replace(op, index=index) if op.index != index else op)
+        for index, op in enumerate(ops)
+    ]
+    lines.append(msgspec.json.encode({"end": True, "count": len(ops)}))
+    return b"".join(line + b"\n" for line in lines)

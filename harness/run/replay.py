@@ -1,0 +1,163 @@
+"""Schedules as runs: what a schedule's header says of the options, and its repetition.
+
+A run of the simulator repeats exactly, since all that it draws is keyed by its schedule and seed.
+On real machines the same schedule meets other moments, so it is repeated several times, and a rate
+is what is told.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.contracts.nearest import nearest
+from harness.run.execute import Around
+from harness.run.run_plan import MAKERS as WORKLOADS
+from harness.run.stored_run import Judged, options_of, run_test
+from harness.schedule.format import SCHEDULE, Call, Load, Schedule, ScheduleError, ns, read
+from harness.schedule.options import Options
+from harness.schedule.reductions import with_options
+from harness.targets.rocketmq.releases import excluded
+from histories.store import CONFIG, open_run
+from reference import mutants
+
+Z_95 = 1.96  # of the normal distribution, for an interval of 95 %
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """`hits` of `runs`, with Wilson's interval of 95 %."""
+
+    hits: int
+    runs: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Between which shares the true one is likely to be. Source: Wilson 1927."""
+        if not self.runs:
+            return 0.0, 1.0
+        p, n, z = self.hits / self.runs, self.runs, Z_95
+        middle = p + z * z / (2 * n)
+        width = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+        scale = 1 + z * z / n
+        return max(0.0, (middle - width) / scale), min(1.0, (middle + width) / scale)
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.hits} of {self.runs} ({low:.0%} to {high:.0%})"
+
+
+def script_of(path: Path) -> tuple[Schedule, Options | None]:
+    """The schedule of a run's folder, with the run's options; or of a file, which has none. A
+    seeded bug of the run is in its schedule's header, too.
+
+    Raises:
+        ScheduleError, HistoryError: there is none.
+    """
+    if not path.is_dir():
+        return read(path), None
+    script = read(path / SCHEDULE)
+    if not (path / CONFIG).exists():
+        return script, None
+    options = options_of(open_run(path, allow_truncated=True))
+    return with_options(script, mutant=options.mutant or None), options
+
+
+def options_for(script: Schedule, environment: str = "", **more: Any) -> Options:
+    """The options of a run that a schedule drives.
+
+    Args:
+        script: the schedule.
+        environment: where; empty: where its header says, else simulated.
+        more: fields that are set whatever the header says.
+
+    Raises:
+        ScheduleError: the header's options are none.
+    """
+    given = {
+        "environment": "simulated",
+        **script.header.options,
+        **more,
+        "seed": script.header.seed,
+        "time_limit_ns": ns(script.header.length),
+        "scripted": True,
+        "scheduled": script.counts(),
+        "nemesis": tuple(dict.fromkeys(act.f for act in script.acts)) or ("none",),
+    }
+    if environment:
+        given["environment"] = environment
+    strange = sorted(given.keys() - set(Options.__struct_fields__))
+    if strange:
+        raise ScheduleError(
+            f"header: no option {strange[0]!r}{nearest(strange[0], Options.__struct_fields__)}"
+        )
+    try:
+        options = msgspec.convert(given, Options)
+    except msgspec.ValidationError as error:
+        raise ScheduleError(f"header: {error}") from None
+    _possible(script, options)
+    return options
+
+
+def _possible(script: Schedule, options: Options) -> None:
+    """Whether there is everything that a schedule names: what is not would be left out in silence.
+
+    Raises:
+        ScheduleError: there is not.
+    """
+    for name in options.workload:
+        if name not in WORKLOADS:
+            raise ScheduleError(f"header: no workload {name!r}{nearest(name, WORKLOADS)}")
+    timed: list[Load | Call] = [*script.loads, *script.calls]
+    for item in timed:
+        if item.workload not in options.workload:
+            raise ScheduleError(
+                f"{item.id}: the run has no workload {item.workload!r}, it has: "
+                f"{', '.join(options.workload)}"
+            )
+    if options.mutant and options.mutant not in mutants.names():
+        raise ScheduleError(
+            f"header: no mutant {options.mutant!r}{nearest(options.mutant, mutants.names())}"
+        )
+    try:
+        why = excluded(options.target, options.environment, options.mutant)
+    except ValueError as error:
+        why = str(error)
+    if why:
+        raise ScheduleError(f"header: {why}")
+    if options.pinned > options.concurrency:
+        raise ScheduleError("header: more threads are pinned than there are")
+
+
+def repeat(
+    script: Schedule, options: Options, root: Path, *, times: int, quiet: bool, around: Around
+) -> Iterator[Judged]:
+    """Run a schedule again and again, each time in a folder of its own. In the simulator the first
+    repetition has the schedule's own seed and the others seeds of their own. One of several that
+    somebody interrupts is none, and the last."""
+    for number in range(times):
+        seed = script.header.seed if number == 0 else other_seed(script.header.seed, number)
+        again = with_seed(script, seed)
+        chosen = msgspec.structs.replace(options, seed=seed)
+        judged = run_test(
+            chosen, root, quiet=quiet, around=msgspec.structs.replace(around, script=again)
+        )
+        if times > 1 and around.stop.asked:
+            return
+        yield judged
+
+
+def other_seed(seed: int, number: int) -> int:
+    """The seed of another repetition."""
+    return (seed + number * 1_000_003) % 2**63
+
+
+def with_seed(script: Schedule, seed: int) -> Schedule:
+    """The same schedule under other latencies, time-outs and torn lengths."""
+    return msgspec.structs.replace(script, header=msgspec.structs.replace(script.header, seed=seed))
+
+
+def signatures(judged: Judged) -> Sequence[str]:
+    """What a run showed: its anomalies, each kind once; not what is only measured."""
+    return list(dict.fromkeys(a.signature for a in judged.results.broken))

@@ -1,0 +1,346 @@
+"""A run's workloads side by side: whose thread is whose, and the schedule of the whole run.
+
+The workload queue comes first where it is there, the observers last. The schedule: what the brokers
+say they are; clients and faults until the time limit; the heal; the wait for recovery, and probes;
+for consumers a long time without any disturbance, and a fail-over; the final reads; the observers'
+last look, once replicas are level; a look at all processes.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.client.session import RouteBook
+from harness.contracts.cluster import ClusterView, FaultPackage, Workload
+from harness.contracts.environment import Capability
+from harness.contracts.generator import Context, Generator, Step
+from harness.contracts.outcome import Client
+from harness.generators import (
+    SECOND_NS,
+    Source,
+    any_of,
+    clients,
+    lulls,
+    nemesis,
+    on_threads,
+    once,
+    phases,
+    reserve,
+    sleep,
+    time_limit,
+)
+from harness.generators.lift import lift
+from harness.schedule.format import Schedule
+from harness.schedule.options import APPLICANTS, LOCK_LEASE_MS, LOCKERS, MOVERS, Options
+from harness.schedule.perform import Aware, Started, acts, queue_calls, turns
+from histories.observed import (
+    AWAIT_LEVEL,
+    AWAIT_RECOVERY,
+    CHANGE_LEADER,
+    COPIED_NS,
+    ELECT_MASTER,
+    LAST_LOOK,
+)
+from histories.op import Op
+from nemeses.heals import HEALS, in_order
+from workloads import payload
+from workloads.lock import lock_workload
+from workloads.observe import observe_workload
+from workloads.offsets import offsets_workload
+from workloads.probe import probe_workload
+from workloads.queue import queue_keys, queue_workload
+from workloads.registration import registration_workload
+
+INSPECT = "inspect"
+OTHER = "other"  # as a replica: one that does not lead
+DRAIN_NS = 60_000_000_000  # the longest that a final read may take
+WATCH_NS = 3_000_000_000  # of each controller that leads at the end
+MAJORITY_OF = 3  # so many controllers at least go on without one
+BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
+
+
+class Making(msgspec.Struct, frozen=True, kw_only=True):
+    """What a workload may be made of. `wall_ms` is the wall clock of messages."""
+
+    options: Options
+    cluster: ClusterView
+    routes: RouteBook
+    group: asyncio.TaskGroup
+    capabilities: frozenset[Capability]
+    cluster_name: str
+    wall_ms: Callable[[], int]
+
+
+def _queue(m: Making) -> Workload:
+    return queue_workload(
+        m.cluster,
+        m.routes,
+        m.group,
+        concurrency=m.options.concurrency,
+        rate=m.options.rate,
+        drain_ns_max=DRAIN_NS,
+        wall_ms=m.wall_ms,
+        pinned=m.options.pinned,
+    )
+
+
+def _lock(m: Making) -> Workload:
+    return lock_workload(
+        m.cluster, m.group, clients=LOCKERS, seed=m.options.seed, lease_ms=LOCK_LEASE_MS
+    )
+
+
+def _registration(m: Making) -> Workload:
+    return registration_workload(
+        m.cluster,
+        m.group,
+        cluster_name=m.cluster_name,
+        applicants=APPLICANTS,
+        rate=m.options.rate,
+        capabilities=m.capabilities,
+    )
+
+
+def _offsets(m: Making) -> Workload:
+    return offsets_workload(m.cluster, m.routes, m.group, clients=MOVERS)
+
+
+# In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
+MAKERS: dict[str, Callable[[Making], Workload]] = {
+    "queue": _queue,
+    "lock": _lock,
+    "registration": _registration,
+    "offsets": _offsets,
+}
+
+
+def make_workloads(making: Making) -> list[Workload]:
+    """Make what a run's clients do, in the order of their threads, the probes that every run has,
+    and the observers."""
+    cluster, options = making.cluster, making.options
+    made = [make(making) for name, make in MAKERS.items() if name in options.workload]
+    keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
+    probes = probe_workload(
+        cluster,
+        making.routes,
+        making.group,
+        bound_ns=round(options.recovery_s * SECOND_NS),
+        wall_ms=making.wall_ms,
+    )
+    observers = observe_workload(
+        cluster,
+        making.group,
+        keys=keys,
+        topics=sorted({topic for w in (*made, probes) for topic in w.topics}),
+        decode=payload.decode,
+        level_s=options.recovery_s,
+    )
+    return [*made, probes, observers]
+
+
+class Composed:
+    """Several workloads on one range of threads."""
+
+    def __init__(self, workloads: Sequence[Workload]) -> None:
+        self._workloads = tuple(workloads)
+        ends: list[int] = []
+        for workload in self._workloads:
+            ends.append((ends[-1] if ends else 0) + workload.threads)
+        self._ends = ends
+        self.concurrency = ends[-1]
+
+    def client(self, thread: int) -> Client:
+        """A fresh client of the workload that owns the thread."""
+        for workload, end in zip(self._workloads, self._ends, strict=True):
+            if thread < end:
+                return workload.client(thread - (end - workload.threads))
+        raise ValueError(f"no workload has thread {thread}, there are {self.concurrency}")
+
+    def main(self) -> Source:
+        return reserve(*((w.threads, w.generator) for w in self._workloads))
+
+    def scripted(self, script: Schedule) -> Source:
+        """What a schedule has each workload do; observers go on as ever."""
+        parts: list[tuple[int, Source]] = []
+        first = 0
+        for workload in self._workloads:
+            parts.append((workload.threads, _scripted(workload, script, first)))
+            first += workload.threads
+        return reserve(*parts)
+
+    def finals(self, names: Sequence[str]) -> list[Source]:
+        """The final generators of these workloads, each on its own threads."""
+        return [
+            on_threads(range(end - w.threads, end), w.final_generator)
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.name in names and w.final_generator is not None
+        ]
+
+    def watch(self, for_ns: int) -> Source:
+        """What observers ask, for so long."""
+        return [
+            on_threads(range(end - w.threads, end), time_limit(for_ns, w.generator))
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.name == "observe"
+        ]
+
+    def settling(self) -> Source:
+        """What clients do last before a fail-over that nothing disturbs."""
+        return [
+            on_threads(range(end - w.threads, end), w.settling)
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.settling is not None
+        ]
+
+    def level(self) -> Source:
+        """A wait until every replica has the same log and is in its SyncStateSet."""
+        return [
+            on_threads(range(end - 1, end), once({"f": AWAIT_LEVEL, "value": None}))
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.name == "observe"
+        ]
+
+    def looks(self) -> Source:
+        """A look at who leads, by everybody who can."""
+        return [
+            on_threads(range(end - w.threads, end), w.look)
+            for w, end in zip(self._workloads, self._ends, strict=True)
+            if w.look is not None
+        ]
+
+    @property
+    def topics(self) -> dict[str, int]:
+        return {topic: count for w in self._workloads for topic, count in w.topics.items()}
+
+
+def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
+    if workload.name in ("observe", "probe"):
+        return workload.generator
+    if workload.name == "queue":
+        return Started(queue_calls(script, workload.threads, workload.shares))
+    gen = workload.turns or workload.generator
+    return Started(turns(script, workload.name, gen, first, workload.threads))
+
+
+class Until(msgspec.Struct, frozen=True):
+    """`gen`, until somebody outside asks to stop."""
+
+    gen: Generator
+    stopped: Callable[[], bool]
+
+    def op(self, ctx: Context) -> Step | None:
+        step = None if self.stopped() else self.gen.op(ctx)
+        return None if step is None else (step[0], Until(step[1], self.stopped))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        after = self.gen.update(ctx, event)
+        return self if after is self.gen else Until(after, self.stopped)
+
+
+def steps(
+    options: Options,
+    composed: Composed,
+    packages: Sequence[FaultPackage],
+    stopped: Callable[[], bool],
+) -> Source:
+    """Everything that happens in a run, as one generator; `stopped` ends its main part early."""
+    faults = [p.generator for p in packages]
+    busy = clients(composed.main(), in_order(*faults) if faults else None)
+    if options.lull_ns:
+        busy = lulls(BUSY_NS, options.lull_ns, busy)
+    heal = nemesis(in_order(*(p.final_generator for p in packages)))
+    return _whole(options, composed, busy, heal, stopped)
+
+
+def scripted_steps(
+    options: Options, composed: Composed, script: Schedule, stopped: Callable[[], bool]
+) -> Source:
+    """The same, its main part as a schedule says."""
+    faults = Aware(Started(acts(script, options.replicas)))
+    busy = any_of(clients(composed.scripted(script)), faults)
+    heal = nemesis([once({"f": f, "value": f"end/{f}"}) for f in script_heals(script)])
+    return _whole(options, composed, busy, heal, stopped)
+
+
+def _whole(
+    options: Options,
+    composed: Composed,
+    busy: Source,
+    heal: Source,
+    stopped: Callable[[], bool],
+) -> Source:
+    each = options.ending == "each-replica"
+    awaited = nemesis(once({"f": AWAIT_RECOVERY, "value": None}))
+    return phases(
+        nemesis(once({"f": INSPECT, "value": None})),
+        time_limit(options.time_limit_ns, Until(lift(busy), stopped)),
+        heal,
+        any_of(awaited, *composed.finals(["probe"])),
+        *(_quiet_failover(composed) if "offsets" in options.workload and options.elects else ()),
+        composed.finals(options.workload),
+        *(_last_election(composed) if options.elects and not each else ()),
+        composed.finals(["observe"]),
+        *(
+            part
+            for replica in range(options.replicas if each else 0)
+            for part in _reign(composed, replica)
+        ),
+        *(_leaders(options, composed) if each and options.controllers >= MAJORITY_OF else ()),
+        nemesis(once({"f": LAST_LOOK, "value": None})),
+    )
+
+
+def _last_election(composed: Composed) -> Iterator[Source]:
+    """Once clients have read all, an election from a set that was seen just before. Faults that
+    take a broker away in good order are answered by a new set and an election in one moment, so
+    that nobody sees whom a master was elected from."""
+    yield composed.level()
+    yield composed.looks()
+    yield nemesis(once(elect(OTHER)))
+    yield composed.looks()
+
+
+def _quiet_failover(composed: Composed) -> Iterator[Source]:
+    """Consumers commit, nothing happens for longer than every replica needs to copy that, another
+    replica is made master; what consumers ask then is judged. Observers, who are idle then, look
+    at who leads before all that and around the election: that it was the only one must be seen."""
+    yield composed.looks()
+    yield composed.settling()
+    yield nemesis(sleep(COPIED_NS + SECOND_NS))
+    yield composed.looks()
+    yield nemesis(once(elect(OTHER)))
+    yield composed.looks()
+
+
+def _leaders(options: Options, composed: Composed) -> Iterator[Source]:
+    """Controllers lead in turn, and observers ask each what it holds. Before, everybody had time to
+    tell whoever leads where he is: what the others do not know then was never in their log."""
+    yield composed.watch(round(options.recovery_s * SECOND_NS) + WATCH_NS)
+    for turn in range(options.controllers):
+        change = once({"f": CHANGE_LEADER, "value": f"end/{turn}"})
+        yield any_of(nemesis(change), composed.watch(WATCH_NS))
+
+
+def _reign(composed: Composed, replica: int) -> Iterator[Source]:
+    """A replica of each set is made master, and every queue read from it. From whom it was elected
+    is seen only just before."""
+    yield composed.looks()
+    yield nemesis(once(elect(replica)))
+    yield composed.looks()
+    yield composed.finals(["queue"])
+
+
+def script_heals(script: Schedule) -> list[str]:
+    """What ends every fault of a schedule, in order: first whoever runs hears the others again."""
+    # Who has moved for good is not moved back.
+    asked = {act.f for act in script.acts if not act.args.get("stays")}
+    return [heal for heal, faults in HEALS.items() if asked & faults]
+
+
+def elect(replica: int | str) -> dict[str, Any]:
+    """The operation that makes a replica of each set master; where any `OTHER` will do, to be
+    refused is no failure."""
+    more = {"refusable": True} if replica == OTHER else {}
+    return {"f": ELECT_MASTER, "value": f"end/{replica}", "args": {"replica": replica, **more}}

@@ -1,0 +1,398 @@
+"""Runs as commands make them: options, folder, environment, progress, results.
+
+Everything here is about this machine and this process; what happens in a run is `lifecycle`. While
+a run goes on its process holds a lock on the run's folder, so that nobody else writes its results.
+"""
+
+import fcntl
+import os
+import platform
+import secrets
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.status import Status
+
+from checkers import runner, summary
+from checkers.api import Context
+from checkers.recovery import Recovery, recoveries
+from checkers.runner import Results
+from harness.environments import doctor
+from harness.report.evidence import Evidence
+from harness.report.writing import write_report
+from harness.run import execute, judging, provenance
+from harness.run.execute import Around, run_in_world
+from harness.run.explained import Explained
+from harness.run.fault_selection import MAKERS as FAULTS
+from harness.run.fault_selection import NO_FAULT, NOT_IN_ALL
+from harness.run.judging import absent
+from harness.run.run_plan import MAKERS as WORKLOADS
+from harness.schedule.format import SCHEDULE, Schedule, encode
+from harness.schedule.from_history import as_performed, as_recorded
+from harness.schedule.options import Options
+from harness.targets.reference import PROFILES
+from harness.targets.rocketmq.releases import excluded
+from histories.grounds import RUN
+from histories.op import HistoryError, Op
+from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
+
+SEED_BITS = 32
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored run and its verdict.
+
+    `explained` is what trying said of its findings, where that was asked for. `trouble` is what
+    went wrong besides, of our own. `report` is where the report is;
+    `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
+    faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
+    is 1 (`checkers.summary.FAIL_ON`).
+    """
+
+    stored: StoredRun
+    options: Options
+    results: Results
+    explained: tuple[Explained, ...] = ()
+    trouble: Exception | None = None
+    report: Path | None = None
+    unreported: Exception | None = None
+    measured: tuple[Recovery, ...] | None = None
+    fail_on: str = ""
+
+    @property
+    def recoveries(self) -> Sequence[Recovery]:
+        """How long it took after each fault until messages were taken again."""
+        return recoveries(self.stored.history) if self.measured is None else self.measured
+
+    @property
+    def context(self) -> Context:
+        """What the checkers were told."""
+        return judging.context_of(self.options, ended=self.stored.report.complete)
+
+    @property
+    def failed_on(self) -> dict[str, int]:
+        """The measured anomalies that `fail_on` names."""
+        return summary.fails_on(self.results, self.fail_on)
+
+    @property
+    def absent(self) -> Sequence[str]:
+        """The claims that nobody can judge on the run's target."""
+        return absent(self.options)
+
+    @property
+    def repeat(self) -> str:
+        """The command line that repeats the run."""
+        return self.options.repeat(self.stored.path)
+
+    @property
+    def exit_code(self) -> int:
+        """A violation is told before a failure of ours, and that before any other verdict."""
+        valid = False if self.failed_on else self.results.valid
+        return runner.exit_code([valid], crashed=self.trouble is not None)
+
+    @property
+    def commit(self) -> str:
+        """The harness's commit, as far as the run knows it."""
+        config = self.stored.config
+        dirty = " (changed)" if config.get("dirty") else ""
+        return f"{config.get('commit') or config.get('version') or 'unknown'}{dirty}"
+
+    def save(self, *, whole: bool) -> None:
+        """Store the verdict; `whole`: the history as a table as well."""
+        run = Run(self.stored.path)
+        said = summary.headline(self.results, self.context)
+        results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
+        if self.explained:
+            results["explained"] = msgspec.to_builtins(list(self.explained))
+        if whole:
+            run.save_results(self.stored.history.ops, results)
+        else:
+            run.save_verdict(results)
+
+    def with_report(self) -> "Judged":
+        """The same, its report written beside its results if that is possible."""
+        try:
+            report = write_report(self._evidence(), self.stored.path)
+        except Exception as error:  # a page is no evidence: nothing else may fail with it
+            return msgspec.structs.replace(self, unreported=error)
+        return msgspec.structs.replace(self, report=report)
+
+    def _evidence(self) -> Evidence:
+        journal, doubts = self.stored.report, []
+        if journal.damage:
+            doubts.append(f"The history is damaged, and judged up to there: {journal.damage}")
+        elif not journal.complete:
+            doubts.append("The run did not end properly; it is judged as far as it was recorded.")
+        if self.trouble is not None:
+            doubts.append(f"Max-Q itself failed: {type(self.trouble).__name__}: {self.trouble}")
+        return Evidence(
+            history=self.stored.history,
+            results=self.results,
+            context=self.context,
+            options=self.options,
+            config=self.stored.config,
+            run=str(self.stored.path),
+            commit=self.commit,
+            doubts=tuple(doubts),
+            explained=tuple(line for one in self.explained for line in one.lines()),
+        )
+
+
+def options_from(given: Mapping[str, Any]) -> Options:
+    """Resolve what the command line said: environment, seed, the meaning of `all`.
+
+    Raises:
+        ValueError: options that exclude each other.
+    """
+    known = dict(given)
+    if known["environment"] == "auto":
+        chosen, why = choose_environment()
+        known["environment"] = chosen
+        print(f"environment: {chosen} (chosen by auto: {why})", file=sys.stderr)
+    if known["seed"] is None:
+        known["seed"] = secrets.randbits(SEED_BITS)
+    simulated = known["environment"] == "simulated"
+    # On real machines power is lost only where it is asked for by name: it takes root, and brokers
+    # that sync before they answer.
+    left_out = NOT_IN_ALL if simulated else NOT_IN_ALL | {"power"}
+    possible = sorted(FAULTS.keys() - left_out)
+    asked = flat(known["nemesis"])
+    faults = possible if "all" in asked else asked
+    known["nemesis"] = tuple(dict.fromkeys(faults))
+    workloads = flat(known["workload"])
+    known["workload"] = tuple(name for name in WORKLOADS if name in workloads)
+    if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
+        raise ValueError("--nemesis none excludes other faults")
+    keys = PROFILES[known["profile"]]
+    needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
+    if known["replicas"] < needed:
+        raise ValueError(
+            f"--profile {known['profile']} needs --replicas {needed}: with fewer, brokers refuse "
+            "every message"
+        )
+    known["mutant"] = known["mutant"] or ""
+    why = excluded(known["target"], known["environment"], known["mutant"])
+    if why:
+        raise ValueError(why)
+    known["time_limit_ns"] = known.pop("time_limit")
+    known["lull_ns"] = known.pop("lull", None) or 0
+    known["keys"] = dict(known.get("keys") or ())
+    if known.get("pinned", 0) > known["concurrency"]:
+        raise ValueError("--pinned is more than --concurrency")
+    return Options(**known)
+
+
+def choose_environment() -> tuple[str, str]:
+    """Docker if an engine answers, else local, else simulated; and why."""
+    found = {f.environment: f for f in doctor.examine()}
+    for name in ("docker", "local"):
+        if found[name].works:
+            missed = [found["docker"].text] if name == "local" else []
+            return name, "; ".join([*missed, found[name].text])
+    return "simulated", f"{found['docker'].text}; {found['local'].text}"
+
+
+def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
+    """Names, each given alone or in a group."""
+    return [name for each in given for name in ([each] if isinstance(each, str) else each)]
+
+
+def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None = None) -> Judged:
+    """Perform a run in a folder of its own, judge it, store its verdict and write its report.
+
+    Raises:
+        Exception: there was no run, or it ended too early, and what was recorded until then breaks
+            no promise. Its notes say where the run is and how to repeat it.
+    """
+    around = around or Around()
+    run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
+    with held(run.path):
+        try:
+            run.save_config(config_of(options))
+            if around.script is not None:
+                write_whole(run.path / SCHEDULE, encode(around.script))
+            with Progress(options, quiet=quiet) as progress:
+                run_in_world(options, run, around, progress, partial(_is_valid, run.path))
+                progress.say("checking")
+            judged = judge_stored(run.path)
+        except BaseException as error:
+            _save_failure(run, error)
+            judged_early = _violation(run, error)
+            if judged_early is None:
+                error.add_note(f"run:     {run.path}\nrepeat:  {options.repeat(run.path)}")
+                raise
+            return judged_early
+        try:
+            write_whole(run.path / SCHEDULE, encode(performed(judged, around.script)))
+            judged.save(whole=True)
+        except OSError as error:
+            return msgspec.structs.replace(judged, trouble=error)
+        return judged.with_report()
+
+
+def performed(judged: Judged, script: Schedule | None) -> Schedule:
+    """What was done in a run, as a schedule that does it again."""
+    history = judged.stored.history
+    if script is not None:
+        return as_performed(script, history)
+    return as_recorded(history, judged.options)
+
+
+def run_up(options: Options, root: Path, around: Around) -> None:
+    """Start a cluster in a folder of its own and keep it up until interrupted."""
+    run = RunStore(root.resolve()).create("up", datetime.now(UTC))
+    run.save_config(config_of(options))
+    with Progress(options, quiet=False) as progress:
+        execute.run_up(options, run, around, progress)
+
+
+def _is_valid(path: Path) -> bool:
+    return judge_stored(path).results.valid is True
+
+
+def _save_failure(run: Run, error: BaseException) -> None:
+    """The results of a run that failed: unknown, and why."""
+    with suppress(OSError):  # maybe that is why
+        text = f"{type(error).__name__}: {error}"
+        run.save_verdict({"valid": "unknown", "error": text})
+
+
+def _violation(run: Run, error: BaseException) -> Judged | None:
+    """The verdict on a run that ended too early, if it is invalid all the same."""
+    if not isinstance(error, Exception) or not (run.path / JOURNAL).exists():
+        return None
+    with suppress(HistoryError, OSError):
+        judged = judge_stored(run.path)
+        if judged.results.valid is False:
+            judged = msgspec.structs.replace(judged, trouble=error)
+            judged.save(whole=False)
+            return judged.with_report()
+    return None
+
+
+def judge_stored(path: Path, *, allow_truncated: bool = False) -> Judged:
+    """Judge a stored run, also one whose harness was killed.
+
+    Raises:
+        HistoryError: the history is unreadable, or the options are.
+    """
+    stored = open_run(path, allow_truncated=allow_truncated)
+    options = options_of(stored)
+    return Judged(stored=stored, options=options, results=judging.judge_stored(options, stored))
+
+
+def options_of(stored: StoredRun) -> Options:
+    """How a stored run was set up.
+
+    Raises:
+        HistoryError: nobody knows.
+    """
+    if not stored.config:
+        raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")
+    try:
+        options = msgspec.convert(stored.config.get("options"), Options)
+    except msgspec.ValidationError as error:
+        raise HistoryError(f"{CONFIG}: options: {error}") from None
+    strange = [name for name in options.workload if name not in WORKLOADS]
+    if strange:
+        raise HistoryError(
+            f"{CONFIG}: unknown workload {strange[0]!r}; known: {', '.join(WORKLOADS)}"
+        )
+    return options
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[bool]:
+    """Hold a run's folder for the length of a block; whether it was free."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        except OSError:  # a file system without locks
+            pass
+        yield True
+    finally:
+        os.close(fd)
+
+
+def config_of(options: Options) -> dict[str, Any]:
+    """What a run's folder says of how the run is set up."""
+    return {
+        "options": msgspec.to_builtins(options),
+        **provenance.identity(),
+        "python": sys.version.split()[0],
+        "kernel": platform.release(),
+        "start_wall": datetime.now(UTC).isoformat(),
+        "start_monotonic_ns": time.monotonic_ns(),  # node logs are stamped by the same clock
+        "repeat": options.command(),
+    }
+
+
+class Progress:
+    """Says on standard error what is happening and how long is left."""
+
+    def __init__(self, options: Options, *, quiet: bool) -> None:
+        console = Console(stderr=True, quiet=quiet)
+        self._console = console
+        self._status: Status | None = console.status("") if console.is_terminal else None
+        self._limit_ns = options.time_limit_ns
+        self._counts: Counter[str] = Counter()
+        self._first_ns: int | None = None
+        self._shown_ns = 0
+
+    def __enter__(self) -> "Progress":
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def say(self, text: str) -> None:
+        """Something new begins."""
+        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def update(self, now_ns: int, op: Op | None) -> None:
+        """An operation, or a moment without one."""
+        if op is not None:
+            self._counts["faults" if not op.is_client else op.type] += 1
+            of_nemesis = not op.is_client and op.process != RUN
+            if of_nemesis and (op.error or isinstance(op.value, dict)):
+                self.say(f"{now_ns / 1e9:7.2f} s  {op.f}: {told(op)}")
+        if self._first_ns is None:
+            self._first_ns = now_ns
+        if self._status is not None and now_ns - self._shown_ns > 200_000_000:
+            self._shown_ns = now_ns
+            left = max(0, self._first_ns + self._limit_ns - now_ns) / 1e9
+            c = self._counts
+            self._status.update(
+                f"{left:.0f}s left  ok {c['ok']}  fail {c['fail']}  info {c['info']}"
+                if left
+                else f"healing and reading everything  ok {c['ok']}"
+            )
+
+
+def told(op: Op) -> str:
+    """A completed fault in a line: which nodes, and whether it was seen to take effect."""
+    if not isinstance(op.value, dict):
+        return f"not done: {op.error}"
+    return ", ".join(f"{node} {_seen(seen)}" for node, seen in op.value.items())
+
+
+def _seen(seen: Mapping[str, Any]) -> str:
+    if seen.get("holds"):
+        return str(seen.get("reason", "proven"))
+    return f"NOT PROVEN ({', '.join(f'{k} {v}' for k, v in seen.items() if k != 'holds')})"

@@ -1,0 +1,205 @@
+"""The schedule generator, of both worlds: a pure function of a seed and of a run's factors.
+
+It draws phase by phase: load, which may be none and changes at any time, also while a fault is on;
+clients, of which some stay with one broker; payloads, up to several transfer batches; faults, each
+with its victims, its trigger, its length, and how it is healed. Lengths are log-uniform from 0.2 s
+to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
+Where faults shall last each is in force for longer than a cluster may take to recover from it, and
+so is now and then another one; some begin only when a cluster has had so long a time of peace.
+Or faults strike within others (`harness.sampling.nested_faults`).
+Every draw is keyed by what it is for. Times are drawn in milliseconds.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from harness.contracts.keyed_draws import Keyed
+from harness.contracts.target import Node, Topology, plan
+from harness.sampling.factors import KINDS, Row
+from harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
+from harness.sampling.nested_faults import Nests
+from harness.schedule.format import READ, SEND, TURN, Act, Call, Header, Schedule
+from harness.schedule.options import APPLICANTS, LOCKERS, SPARES
+
+LENGTH_MS = (150_000, 180_000)
+RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations a second
+PHASE_MS = (3_000, 60_000)
+SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
+READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
+PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
+TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
+RACES = 40  # of a hundred turns of an applicant
+THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
+# Of payloads, in bytes. Small ones are equal: in a log that was cut off and written anew each then
+# begins where another one began before.
+SIZES = {"small": (256, 256), "large": (20_000, 60_000)}
+LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
+FAULTS = (3, 14)  # how many in a run, at least and at most
+BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
+TOPOLOGIES: dict[str, dict[str, int]] = {
+    "3c-3r": {},
+    "3c-2r": {"replicas": 2},
+    "1c-3r": {"controllers": 1},
+    "3c-3r-2n": {"namesrvs": 2},
+    "3c-3r-2s": {"broker_sets": 2},
+}
+FILES = {
+    "large": {},
+    "small": {"broker:mappedFileSizeCommitLog": "262144",
+              "broker:mappedFileSizeConsumeQueue": "6000"},
+}  # fmt: skip
+
+
+class Bounds(NamedTuple):
+    """What is offered and done to a cluster at most. `rates` are operations a second by level of
+    load; `faults` how many, at least and at most; `in_turn`: every kind of fault that a run has
+    comes once before one of them comes twice."""
+
+    rates: Mapping[str, int] = RATES
+    faults: tuple[int, int] = FAULTS
+    in_turn: bool = False
+
+
+def draw(seed: int, row: Row, *, length_ms: int = 0, bounds: Bounds | None = None) -> Schedule:
+    """The schedule of a seed.
+
+    Args:
+        seed: keys every draw, and the run's own draws.
+        row: the values of the run's factors (`harness.sampling.factors`).
+        length_ms: of the main part; 0: drawn.
+        bounds: those of the simulator if none are given.
+    """
+    bounds = bounds or Bounds()
+    draws = Keyed(f"schedule/{seed}")
+    length = length_ms or draws.between(*LENGTH_MS, "length")
+    options = options_of(row)
+    nodes = plan(_topology(options))
+    sets = len({n.broker_set for n in nodes} - {""})
+    return Schedule(
+        header=Header(
+            name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
+        ),
+        calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
+        acts=tuple(_acts(draws, row, length, nodes, bounds)),
+    )
+
+
+def options_of(row: Row) -> dict[str, Any]:
+    """How a run is set up, as far as its factors say."""
+    keys = {
+        "broker:flushDiskType": "SYNC_FLUSH" if row["flush"] == "sync" else "ASYNC_FLUSH",
+        "broker:controllerHeartBeatTimeoutMills": row["heartbeat"],
+        **FILES[row["files"]],
+    }
+    options: dict[str, Any] = {
+        "profile": row["profile"],
+        "workload": row["workload"].split("+"),
+        "concurrency": READERS + WRITERS,
+        "keys": keys,
+        "ending": "each-replica",
+        **TOPOLOGIES[row["topology"]],
+    }
+    if row["clients"] in PINNED:
+        options["pinned"] = PINNED[row["clients"]]
+    return options
+
+
+def _topology(options: dict[str, Any]) -> Topology:
+    names = ("namesrvs", "controllers", "broker_sets", "replicas")
+    usual = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3}
+    return Topology(**{name: options.get(name, usual[name]) for name in names})
+
+
+# Load.
+
+
+def loads(draws: Keyed, row: Row, length: int) -> Iterator[tuple[int, int, str]]:
+    """Phases of load: from, until (ms), and how much. A run with a steady load of none has nobody
+    who ever writes."""
+    at, number, level = 0, 0, row["first-load"]
+    while at < length:
+        until = at + draws.log_uniform(*PHASE_MS, "phase", number)
+        if row["load"] == "steady":
+            until = length
+        if level == "saturating":
+            until = min(until, at + SATURATED_MS)
+        yield at, min(until, length), level
+        at, number = until, number + 1
+        steady_again = row["load"] == "steady" and level == "saturating"
+        level = "normal" if steady_again else draws.choice(list(RATES), "level", number)
+
+
+def _calls(
+    draws: Keyed, row: Row, length: int, *, sets: int, rates: Mapping[str, int]
+) -> Iterator[Call]:
+    count = 0
+    for at, until, level in loads(draws, row, length):
+        rate = rates[level]
+        if not rate:
+            continue
+        spacing = 1_000_000 // rate  # us
+        for place in range(at * 1000, until * 1000, spacing):
+            when = place + draws.below(spacing, "call", place)
+            yield _call(draws, row, count, when / 1e6, keys=2 * sets)
+            count += 1
+    for workload, every in TURNS_MS.items():
+        if workload in row["workload"] and row["first-load"] != "none":
+            for number, ms in enumerate(range(0, length, every)):
+                due = (ms + draws.below(every, workload, ms)) / 1000
+                thread = draws.below(THREADS[workload], workload, "thread", ms)
+                for who in _together(draws, workload, thread, ms):
+                    name = f"{workload}{number}" + ("" if who == thread else f".{who}")
+                    yield Call(id=name, at=due, thread=who, f=TURN, workload=workload)
+
+
+def _together(draws: Keyed, workload: str, thread: int, ms: int) -> Sequence[int]:
+    """Whose turn it is when it is a thread's: applicants race, some for one id at one moment."""
+    if workload == "registration" and thread >= SPARES and draws.chance(RACES, "race", ms):
+        return range(SPARES, THREADS[workload])
+    return (thread,)
+
+
+def _call(draws: Keyed, row: Row, number: int, at: float, *, keys: int) -> Call:
+    if draws.chance(33, "reads", number):
+        return Call(id=f"p{number}", at=at, thread=draws.below(READERS, "reader", number), f=READ)
+    thread = READERS + draws.below(WRITERS, "writer", number)
+    kind = row["payload"]
+    if kind != "small":
+        kind = "large" if draws.chance(LARGE[kind], "large", number) else "small"
+    size = draws.between(*SIZES[kind], "size", number)
+    value = [draws.below(keys, "key", number), size, number]
+    return Call(id=f"s{number}", at=at, thread=thread, f=SEND, value=value)
+
+
+# Faults.
+
+
+def _acts(
+    draws: Keyed, row: Row, length: int, nodes: Sequence[Node], bounds: Bounds
+) -> Iterator[Act]:
+    kinds = [kind for kind in KINDS if row[kind] != "off"]
+    if row["pace"] == NESTED and set(kinds) - OVER_AT_ONCE:
+        most = bounds.faults[1] if bounds.in_turn else None
+        yield from Nests(draws, row, nodes, kinds, most=most).acts(length)
+        return
+    least, most = bounds.faults if kinds else (0, 0)
+    if bounds.in_turn:
+        least = min(max(least, len(kinds)), most)
+    whole = draws.below(max(least, 1), "whole-stop") if row["whole-stop"] != "off" else -1
+    turns = draws.shuffled([k for k in kinds if whole < 0 or k != "whole-stop"] or kinds, "turns")
+    busy = length * draws.between(*BUSY_PART, "busy") // 100
+    before, at, number = "", 0.0, 0
+    while number <= whole or number < least or (number < most and at * 1000 < busy):
+        fault = Fault(draws, row, number, before, nodes)
+        if number == whole:
+            made = fault.stop("everybody")
+        elif bounds.in_turn:
+            made = fault.of(turns[(number - (0 <= whole < number)) % len(turns)])
+        else:
+            made = fault.of(draws.choice(kinds, "kind", number))
+        yield from made
+        # What comes next overlaps with this one, or begins when it is over.
+        before = made[0].id if fault.overlapped else made[-1].id
+        # About when that is: what waits for an event may wait longer.
+        at += sum(act.when.at for act in (made[:1] if fault.overlapped else made))
+        number += 1

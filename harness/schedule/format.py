@@ -1,0 +1,314 @@
+"""A schedule: everything that is done to a cluster in a run, as lines of ``schedule.jsonl``.
+
+Each line is one item. A run is driven by its schedule and by nothing else, so a stored schedule
+repeats a run whatever has become of the generator that drew it; people write them by hand as well:
+
+    {"item": "header", "name": "two masters", "length": 40, "options": {"profile": "P-SAFE"}}
+    {"item": "load", "id": "l", "until": 40, "rate": 20}
+    {"item": "act", "id": "c", "f": "start-partition", "when": {"at": 5}, "who": {"part": "master"}}
+    {"item": "act", "id": "h", "f": "stop-partition", "when": {"after": "c", "at": 8}}
+
+Times are seconds, of the run's main part unless they count from something else; kept as decimals of
+at most nine digits, so that they are whole nanoseconds. An item's id is its identity: draws that
+concern it are keyed by it, so that removing one item leaves the others as they were.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+SCHEDULE = "schedule.jsonl"
+VERSION = 1
+# What an act may wait for beside another act: something that observers or the nemesis tell.
+EVENTS = ("new-epoch", "set-grew", "set-shrank", "set-whole", "healed")
+WAIT_S = 20.0  # after so long without its event an act is done all the same
+START = ""  # the begin of the main part
+READ, SEND, TURN = "poll", "send", "turn"
+EVERYBODY = -1  # as a count
+LOAD_VALUES = 1_000_000  # a load's messages are numbered from its place times this on
+
+Share = Literal["all", "first", "rest"]
+
+
+class ScheduleError(ValueError):
+    """A schedule that nobody can perform; says which line and why."""
+
+
+class When(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """`at` seconds after the start of the main part, after the end of the act that `after` names,
+    or after the first event of that name since the act before it in the schedule was done. An event
+    that has not come `within` seconds is waited for no longer."""
+
+    at: float = 0.0
+    after: str = START
+    within: float = WAIT_S
+
+
+class Who(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Whom an act concerns: `nodes` by name; those that play a `part` when it strikes (a part of
+    `harness.contracts.cluster.Part`, ``last-victim`` or ``last-rejoined``), `count` of them; or
+    those that the act `of` struck, all, the `first` or the `rest`. None of it: everybody whom it
+    may concern.
+    """
+
+    nodes: tuple[str, ...] = ()
+    part: str = ""
+    count: int = 1
+    of: str = ""
+    share: Share = "all"
+
+
+class Done(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an act came to in the run: when it began, and whom it struck as what."""
+
+    at: float
+    nodes: dict[str, str] = {}
+
+
+class Act(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="item",
+    tag="act",
+    forbid_unknown_fields=True,
+):
+    """One operation of the nemesis, a fault or its heal. `args` are its own (`nemeses.scripted`);
+    `done` is what it came to, in the schedule of a run that is over."""
+
+    id: str
+    f: str
+    when: When = When()
+    who: Who = Who()
+    args: dict[str, Any] = {}
+    done: Done | None = None
+
+
+class Call(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="item",
+    tag="call",
+    forbid_unknown_fields=True,
+):
+    """One operation of a client: `thread` of its workload does `f`, with `value`, at `at`.
+
+    The workload queue: ``send`` with ``[key, size, value]``, the last a number of its own in the
+    run, and ``poll``. Any other workload: ``turn``, whatever its client does next.
+    """
+
+    id: str
+    at: float
+    thread: int
+    f: str = SEND
+    value: Any = None
+    workload: str = "queue"
+
+
+class Load(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="item",
+    tag="load",
+    forbid_unknown_fields=True,
+):
+    """Calls at equal distances from `at` on, threads and keys in turn: `rate` a second until
+    `until`. What people write; a drawn schedule lists each call."""
+
+    id: str
+    until: float
+    rate: float
+    at: float = 0.0
+    f: str = SEND
+    threads: tuple[int, ...] = ()
+    keys: tuple[int, ...] = (0, 1)
+    size: int = 0
+    workload: str = "queue"
+
+
+class Known(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+    """What a schedule is known to show: on the target `bad`, no more or not yet on `good`. It is
+    one of the signatures of `shows` (``S13/not-writable``), or a count of a checker that is not
+    zero (``durability:truncation``), or that half of the sends took `slower_ms` or longer.
+    `instead` are options that differ on the good one; `report` is upstream's number of it, if there
+    is one."""
+
+    bad: str
+    good: str
+    shows: tuple[str, ...] = ()
+    slower_ms: int = 0
+    instead: dict[str, Any] = {}
+    report: str = ""
+
+
+class Header(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    tag_field="item",
+    tag="header",
+    forbid_unknown_fields=True,
+):
+    """The first line. `options` are those of `harness.schedule.options.Options` that differ from a
+    default; `length` is how long the main part lasts, in seconds; `seed` keys every draw but the
+    schedule's own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was
+    drawn from; `known` is what one that was written for it is known to show."""
+
+    name: str = ""
+    version: int = VERSION
+    length: float = 60.0
+    seed: int = 0
+    options: dict[str, Any] = {}
+    factors: dict[str, str] = {}
+    known: Known | None = None
+
+
+Item = Header | Load | Call | Act
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole schedule. Acts are in the order in which they were thought of: an event that an act
+    waits for is looked for once the one before it is done."""
+
+    header: Header = Header()
+    loads: tuple[Load, ...] = ()
+    calls: tuple[Call, ...] = ()
+    acts: tuple[Act, ...] = ()
+
+    def expanded(self) -> tuple[Call, ...]:
+        """Every call, those of loads included, in order of time."""
+        made = [c for n, load in enumerate(self.loads, 1) for c in calls_of(load, n * LOAD_VALUES)]
+        return tuple(sorted((*self.calls, *made), key=lambda c: (c.at, c.id)))
+
+    def counts(self) -> dict[str, int]:
+        """How many calls there are of each workload, and of each kind but turns, whose kind is not
+        known before."""
+        calls = self.expanded()
+        kinds = Counter(call.f for call in calls if call.f != TURN)
+        return dict(sorted((kinds + Counter(call.workload for call in calls)).items()))
+
+
+def ns(seconds: float) -> int:
+    """Seconds of a schedule as nanoseconds."""
+    return round(seconds * 1_000_000_000)
+
+
+def seconds(time_ns: int) -> float:
+    """Nanoseconds as a schedule writes them."""
+    return time_ns / 1_000_000_000
+
+
+def calls_of(load: Load, values: int) -> Iterable[Call]:
+    """The calls that a load stands for, in order; messages are numbered from `values` on."""
+    threads = load.threads or ((0, 1) if load.f == READ else (3, 4, 5, 6, 7))
+    for number in range(int((load.until - load.at) * load.rate)):
+        key = load.keys[number % len(load.keys)]
+        value = [key, load.size, values + number] if load.f == SEND else None
+        yield Call(
+            id=f"{load.id}/{number}",
+            at=round(load.at + number / load.rate, 9),
+            thread=threads[number % len(threads)],
+            f=load.f,
+            value=value,
+            workload=load.workload,
+        )
+
+
+def encode(schedule: Schedule) -> bytes:
+    """A schedule as lines of JSON."""
+    items: Sequence[Item] = (
+        schedule.header,
+        *schedule.loads,
+        *schedule.acts,
+        *schedule.calls,
+    )
+    return b"".join(msgspec.json.encode(item) + b"\n" for item in items)
+
+
+def digest_of(schedule: Schedule) -> str:
+    """What tells a schedule from others: 16 hexadecimal digits."""
+    return blake2b(encode(schedule), digest_size=8).hexdigest()
+
+
+def decode(data: bytes, name: str = SCHEDULE) -> Schedule:
+    """Read a schedule.
+
+    Raises:
+        ScheduleError: a line is none of a schedule's, or the whole makes no sense.
+    """
+    items: list[Item] = []
+    for number, line in enumerate(data.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith(b"#"):
+            continue
+        try:
+            items.append(msgspec.json.decode(line, type=Item))
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ScheduleError(f"{name}, line {number}: {error}") from None
+    headers = [i for i in items if isinstance(i, Header)]
+    if len(headers) != 1 or items[0] is not headers[0]:
+        raise ScheduleError(f"{name}: needs one header, in its first line")
+    if headers[0].version != VERSION:
+        raise ScheduleError(f"{name}: version {headers[0].version}; this is {VERSION}")
+    schedule = Schedule(
+        header=headers[0],
+        loads=tuple(i for i in items if isinstance(i, Load)),
+        calls=tuple(i for i in items if isinstance(i, Call)),
+        acts=tuple(i for i in items if isinstance(i, Act)),
+    )
+    _validate(schedule, name)
+    return schedule
+
+
+def read(path: Path) -> Schedule:
+    """Read a schedule's file.
+
+    Raises:
+        ScheduleError: there is none, or it is none.
+    """
+    try:
+        return decode(path.read_bytes(), path.name)
+    except OSError as error:
+        raise ScheduleError(f"{path}: {error.strerror}") from None
+
+
+def _validate(schedule: Schedule, name: str) -> None:
+    named: list[Load | Call | Act] = [*schedule.loads, *schedule.calls, *schedule.acts]
+    ids = Counter(item.id for item in named)
+    twice = [i for i, count in ids.items() if count > 1]
+    if twice:
+        raise ScheduleError(f"{name}: the id {twice[0]!r} is there twice")
+    known = {act.id for act in schedule.acts}
+    for act in schedule.acts:
+        after, of = act.when.after, act.who.of
+        if after and after not in known and after not in EVENTS:
+            events = ", ".join(EVENTS)
+            raise ScheduleError(
+                f"{name}: {act.id} waits for {after!r}, which is no act; events: {events}"
+            )
+        if of and of not in known:
+            raise ScheduleError(f"{name}: {act.id} concerns {of!r}, which is no act")
+    timed: list[Load | Call] = [*schedule.loads, *schedule.calls]
+    whens = [(item.id, item.at) for item in timed]
+    whens += [(act.id, act.when.at) for act in schedule.acts]
+    early = [id_ for id_, at in whens if at < 0]
+    if early:
+        raise ScheduleError(f"{name}: {early[0]} is before the start")
+    for load in schedule.loads:
+        if load.rate <= 0 or not load.keys:
+            raise ScheduleError(f"{name}: {load.id} needs a rate above 0, and keys")
+    waiting = {act.id: act.when.after for act in schedule.acts if act.when.after in known}
+    while free := [id_ for id_, after in waiting.items() if after not in waiting]:
+        for id_ in free:
+            del waiting[id_]
+    if waiting:
+        raise ScheduleError(f"{name}: {', '.join(waiting)} wait for each other")

@@ -1,0 +1,212 @@
+"""The schedule of a run that is over: what each act came to, and every operation as it was begun.
+
+A run that was driven by a schedule keeps it, with what its acts resolved to. A run that was not
+(its faults struck again and again, its clients drew as they went) is written down as the schedule
+that does the same again: each operation at its time, each fault on the nodes that it struck.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from checkers.acts import CUT, UNDONE_BY_ITSELF, paired
+from checkers.acts import Act as Past
+from checkers.addresses import MOVES
+from checkers.faults import Fault, faults
+from harness.schedule.format import (
+    READ,
+    SEND,
+    TURN,
+    Act,
+    Call,
+    Done,
+    Header,
+    Schedule,
+    When,
+    Who,
+    seconds,
+)
+from harness.schedule.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
+from histories.history import History
+from histories.observed import COMMIT_PLACE, ELECT_MASTER, FETCH_PLACE, PROBED
+from histories.op import Op
+from workloads.observe import THREADS as OBSERVERS
+from workloads.queue import QUEUES
+
+DIGITS = 9
+# Of an act's arguments, those that say how strong it was and not whom it struck.
+KEPT = frozenset(
+    ("stays", "offset_ms", "drift_ppm", "full", "frozen", "sync_ms", "ms", "count", "reset")
+)
+WORKLOAD_OF = {
+    **dict.fromkeys(("acquire", "renew", "release"), "lock"),
+    **dict.fromkeys(("apply-id", "join", "leave", "kill-broker", "readdress", "wipe"),
+                    "registration"),
+    **dict.fromkeys((COMMIT_PLACE, FETCH_PLACE), "offsets"),
+}  # fmt: skip
+
+
+def as_performed(script: Schedule, history: History) -> Schedule:
+    """A schedule with what its acts came to."""
+    begun = main_part(history)
+    done = {str(fault.request): _done(fault, begun) for fault in faults(history)}
+    acts = tuple(msgspec.structs.replace(act, done=done.get(act.id)) for act in script.acts)
+    return msgspec.structs.replace(script, acts=acts)
+
+
+def _done(fault: Fault, begun: int) -> Done:
+    result = fault.result if isinstance(fault.result, dict) else {}
+    nodes = {
+        str(node): str(what.get("role", "")) if isinstance(what, dict) else ""
+        for node, what in result.items()
+        if node != "nobody"
+    }
+    return Done(at=_since(fault.begun_ns, begun), nodes=nodes)
+
+
+def main_part(history: History) -> int:
+    """When (ns) the main part of a run began: at its first operation after the inspection."""
+    inspected = [op.index for op in history.nemesis if op.f == "inspect"]
+    after = inspected[-1] if inspected else -1
+    return next((op.time for op in history.ops[after + 1 :]), 0)
+
+
+def _since(time_ns: int, begun: int) -> float:
+    return round(seconds(max(time_ns - begun, 0)), DIGITS)
+
+
+def as_recorded(history: History, options: Options) -> Schedule:
+    """A run without a schedule as one: the operations and faults of its main part."""
+    begun = main_part(history)
+    end = begun + options.time_limit_ns
+    calls: list[Call] = []
+    firsts, total = layout(options)
+    for op in history.clients:
+        probes = (op.ext or {}).get(PROBED)  # every run has its own, at its end
+        if op.type == "invoke" and begun <= op.time < end and not probes:
+            calls += _call(op, begun, int(op.process) % total, firsts)
+    acts = [
+        recorded
+        for number, act in enumerate(_acts(history, begun, end), start=1)
+        for recorded in _recorded(act, f"f{number}", begun, end)
+    ]
+    acts.sort(key=lambda act: act.when.at)
+    header = Header(
+        name="recorded",
+        length=seconds(options.time_limit_ns),
+        seed=options.seed,
+        options=differing(options),
+    )
+    return Schedule(header=header, calls=tuple(calls), acts=tuple(acts))
+
+
+def differing(options: Options) -> dict[str, Any]:
+    """What of the options is not as ever, as plain values; neither seed nor length, which a header
+    has of its own."""
+    usual = msgspec.to_builtins(Options(environment="", seed=options.seed))
+    found = msgspec.to_builtins(options)
+    if options.settings().sync_flush:  # which follows from the faults asked for, not from acts
+        found["keys"] = {FLUSH: "SYNC_FLUSH", **options.keys}
+    left_out = ("seed", "time_limit_ns", "scripted", "scheduled", "nemesis", "rate", "lull_ns")
+    return {k: v for k, v in found.items() if v != usual[k] and k not in left_out}
+
+
+def layout(options: Options) -> tuple[dict[str, int], int]:
+    """The first thread of each workload of a run, and how many threads there are."""
+    counts = {
+        "queue": options.concurrency,
+        "lock": LOCKERS,
+        "registration": SPARES + APPLICANTS,
+        "offsets": MOVERS,
+        "probe": QUEUES * options.broker_sets,
+        "observe": OBSERVERS,
+    }
+    firsts: dict[str, int] = {}
+    total = 0
+    for name, count in counts.items():
+        if name in options.workload or name in ("probe", "observe"):
+            firsts[name] = total
+            total += count
+    return firsts, total
+
+
+def _call(op: Op, begun: int, thread: int, firsts: Mapping[str, int]) -> list[Call]:
+    at = _since(op.time, begun)
+    if op.f == SEND:
+        [[_, key, value]] = op.value
+        size = (op.ext or {}).get("size", 0)
+        return [Call(id=f"s{value}", at=at, thread=thread, f=SEND, value=[key, size, value])]
+    if op.f == READ:
+        return [Call(id=f"p{op.index}", at=at, thread=thread, f=READ)]
+    workload = WORKLOAD_OF.get(op.f)
+    if workload is None:
+        return []  # an observer's, who goes on as ever; or an assignment, made anew when needed
+    at_thread = thread - firsts[workload]
+    return [Call(id=f"t{op.index}", at=at, thread=at_thread, f=TURN, workload=workload)]
+
+
+def _acts(history: History, begun: int, end: int) -> list[Past]:
+    """What was done in the main part: faults with their heals, and ordered elections."""
+    every = faults(history)
+    orders = [Past(fault=f, healed={}) for f in every if f.f == ELECT_MASTER]
+    found = [act for act in (*paired(every), *orders) if begun <= act.fault.begun_ns < end]
+    return sorted(found, key=lambda act: act.begun)
+
+
+def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
+    """A fault on the nodes that it struck, at its time, and its heals; of one family by their ids.
+    A heal that had more to heal is one act for each fault that it ended."""
+    fault = past.fault
+    if fault.f == ELECT_MASTER:
+        yield _ordered(fault, name, begun)
+        return
+    yield _act(fault, name, begun, _struck(fault))
+    if fault.f in UNDONE_BY_ITSELF:
+        return
+    heals: dict[int, list[str]] = {}
+    by_index = {heal.begun: heal for heal in past.healed.values() if heal.f not in MOVES
+                or fault.f in MOVES}  # fmt: skip
+    for node, heal in past.healed.items():
+        if heal.begun in by_index and heal.begun_ns < end:
+            heals.setdefault(heal.begun, []).append(node)
+    for number, (at, nodes) in enumerate(sorted(heals.items())):
+        healing = _act(by_index[at], f"{name}.h{number or ''}", begun, sorted(nodes))
+        if fault.f == CUT:
+            healing = msgspec.structs.replace(healing, who=Who(of=name))
+        yield healing
+
+
+def _struck(fault: Fault) -> Sequence[str]:
+    return [node for node in fault.nodes if node != "nobody"]
+
+
+def _ordered(fault: Fault, name: str, begun: int) -> Act:
+    """An election that was ordered, of who was elected then."""
+    done = _done(fault, begun)
+    args: dict[str, Any] = {"refusable": True}
+    if struck := _struck(fault):
+        args["replica"] = int(struck[0].rpartition("-")[2])
+    return Act(id=name, f=fault.f, when=When(at=done.at), args=args, done=done)
+
+
+def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
+    result = fault.result if isinstance(fault.result, dict) else {}
+    args: dict[str, Any] = {k: v for k, v in fault.args.items() if k in KEPT}
+    if fault.f == CUT:
+        args["grudge"] = {
+            str(to): sorted(map(str, what.get("from", ())))
+            for to, what in result.items()
+            if isinstance(what, dict)
+        }
+        args["reset"] = any(isinstance(w, dict) and w.get("reset") for w in result.values())
+    if fault.f in MOVES:
+        args["restart"] = any(isinstance(w, dict) and w.get("stopped") for w in result.values())
+    return Act(
+        id=name,
+        f=fault.f,
+        when=When(at=_done(fault, begun).at),
+        who=Who(nodes=() if fault.f == CUT else tuple(nodes)),
+        args={k: v for k, v in args.items() if v},
+        done=_done(fault, begun),
+    )

@@ -1,0 +1,217 @@
+"""What was asked of a run: stored with it, and enough to repeat it and to judge it."""
+
+from pathlib import Path
+from shlex import quote
+from typing import Literal
+
+import msgspec
+
+from checkers.api import Context
+from harness.contracts.target import Profile, Settings, Timing, Topology, plan
+from harness.schedule.format import READ, SEND
+from harness.targets.reference import effective
+from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
+
+RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
+SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
+CHECK_S = 5.0  # the check and the margin alone, with fast timing
+OK_SHARE_OF_SCRIPT_MIN = 0.03  # of a schedule's, which may be full of faults from end to end
+OK_SHARE_MIN = 0.1  # of the scheduled operations that must be ok before silence means anything
+HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskType"
+HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
+LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
+LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
+MOVERS = 2  # of the workload offsets
+THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
+SPARES = 2  # brokers that the registration workload owns
+# Profiles by what the command line calls them.
+PROFILES: dict[str, Profile] = {
+    "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
+    "unclean": "P-UNCLEAN",
+}  # fmt: skip
+TOGETHER = ("queue", "lock", "registration")  # what runs where nothing else is asked for
+# The claims that a run is there for: of all runs, and of those of each workload.
+PURPOSE: dict[str, tuple[str, ...]] = {
+    "": ("S13",),
+    "queue": ("S6", "S11", "S12"),
+    "lock": ("L1",),
+    "registration": ("S1",),
+    "offsets": ("O1",),
+}
+
+
+Ending = Literal["current", "each-replica"]
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """What was asked for.
+
+    `time_limit_ns` is how long clients and faults run; `rate` is operations a second of each
+    workload; `concurrency` are the client threads of the workload queue. At the `ending` every
+    queue is read from the master that there is, or from ``each-replica``, made master in turn.
+    """
+
+    environment: str
+    seed: int
+    target: str = REFERENCE
+    workload: tuple[str, ...] = TOGETHER
+    nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
+    time_limit_ns: int = 60_000_000_000
+    lull_ns: int = 0  # of each quiet period; 0: there are none
+    rate: float = 50.0
+    concurrency: int = 10
+    namesrvs: int = 1
+    controllers: int = 3
+    broker_sets: int = 1
+    replicas: int = 3
+    profile: Profile = "P-SAFE"
+    timing: Timing = "fast"
+    mutant: str = ""
+    pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
+    calm: bool = False  # in the simulator every packet takes the same time
+    scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
+    scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
+    keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
+    ending: Ending = "current"
+    topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
+
+    @property
+    def topology(self) -> Topology:
+        return Topology(
+            namesrvs=self.namesrvs,
+            controllers=self.controllers,
+            broker_sets=self.broker_sets,
+            replicas=self.replicas,
+            spares=SPARES if "registration" in self.workload else 0,
+        )
+
+    def settings(self) -> Settings:
+        return Settings(
+            topology=self.topology,
+            profile=self.profile,
+            timing=self.timing,
+            seed=self.seed,
+            mutant=self.mutant,
+            sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
+            by_name=bool({"readdress", "change-ip"} & set(self.nemesis)),
+            lock_lease_ms=LOCK_LEASE_MS,
+            keys=self.keys,
+            topic_attributes=self.topic_attributes,
+        )
+
+    def context(self) -> Context:
+        """What the checkers are told."""
+        sets: dict[str, list[str]] = {}
+        for node in plan(self.topology):
+            if node.broker_set and not node.spare:
+                sets.setdefault(node.broker_set, []).append(node.name)
+        return Context(
+            settings=effective(self.settings()),
+            profile=self.profile,
+            by_hand=tuple(sorted(self.keys)),
+            timing=self.timing,
+            target=self.target,
+            ok_ops_min=self._ok_ops_min(),
+            broker_sets={name: tuple(nodes) for name, nodes in sets.items()},
+            lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
+            client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
+            recovery_ns=round(self.recovery_s * 1e9),
+            shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
+            has_ids=not lacks_ids(self.target),
+            purpose=tuple(
+                dict.fromkeys(
+                    c for w in ("", *self.workload) if self.busy(w) for c in PURPOSE.get(w, ())
+                )
+            ),
+        )
+
+    @property
+    def elects(self) -> bool:
+        """Whether another replica can be made master by order at the end."""
+        return self.replicas > 1 and not lacks_ids(self.target)
+
+    @property
+    def loses_power(self) -> bool:
+        """Whether a machine may lose its power: by a fault, alone or in order with another, or by
+        an act of a schedule."""
+        return any({"power", "power-loss"} & set(n.split(THEN)) for n in self.nemesis)
+
+    @property
+    def recovery_s(self) -> float:
+        """How long a cluster may take after the last heal until everything is as promised."""
+        return RECOVERY_S[self.timing] + self._slower_s()
+
+    def _shrink_s(self) -> float:
+        """How long a silent member may stay in a SyncStateSet."""
+        return max(SHRINK_S[self.timing], catch_up_s(self.target) + CHECK_S)
+
+    def _slower_s(self) -> float:
+        """How much later it is noticed that a broker is silent than with the timing's heartbeats:
+        by the controllers, and by those who rely on them."""
+        set_to = self.keys.get(HEARTBEAT)
+        usual = HEARTBEAT_S[self.timing]
+        return 0.0 if set_to is None else max(0.0, 2 * (int(set_to) / 1000 - usual))
+
+    def busy(self, workload: str) -> bool:
+        """Whether a workload's clients have anything to do. The schedule of a run may leave them
+        idle; then nothing is to be judged of what they did. The probes of every run always do."""
+        return not (workload and self.scripted) or bool(self.scheduled.get(workload))
+
+    def _ok_ops_min(self) -> dict[str, int]:
+        if self.scripted:
+            # What a client does in a turn is its own affair, so nothing is known of how many.
+            known = {f: self.scheduled.get(f, 0) for f in (SEND, READ)}
+            return {f: max(1, int(n * OK_SHARE_OF_SCRIPT_MIN)) for f, n in known.items() if n}
+        scheduled = self.rate * self.time_limit_ns / 1e9
+        shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
+        return {
+            f: max(1, int(scheduled * share * OK_SHARE_MIN))
+            for workload in self.workload
+            for f, share in shares.get(workload, {}).items()
+        }
+
+    def repeat(self, run: Path | str) -> str:
+        """The command line that repeats a run; of one that a schedule drove only its folder knows
+        what was done.
+
+        Args:
+            run: its folder.
+        """
+        return f"maxq replay {quote(str(run))}" if self.scripted else self.command()
+
+    def command(self) -> str:
+        """The command line that repeats the run."""
+        words = [
+            "maxq test",
+            f"--env {self.environment}",
+            *([f"--target {self.target}"] if self.target != REFERENCE else []),
+            f"--workload {','.join(self.workload)}",
+            f"--nemesis {','.join(self.nemesis)}",
+            f"--profile {self.profile.removeprefix('P-').lower()}",
+            f"--timing {self.timing}",
+            f"--controllers {self.controllers}",
+            f"--namesrvs {self.namesrvs}",
+            f"--broker-sets {self.broker_sets}",
+            f"--replicas {self.replicas}",
+            f"--time-limit {decimal(self.time_limit_ns)}s",
+            *([f"--lull {decimal(self.lull_ns)}s"] if self.lull_ns else []),
+            f"--rate {self.rate!r}".removesuffix(".0"),
+            f"--concurrency {self.concurrency}",
+            f"--seed {self.seed}",
+        ]
+        words += [f"--pinned {self.pinned}"] if self.pinned else []
+        words += ["--calm"] if self.calm else []
+        words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
+        if self.topic_attributes:
+            words.append(f"--topic-attributes {quote(self.topic_attributes)}")
+        if self.ending != "current":
+            words.append(f"--ending {self.ending}")
+        if self.mutant:
+            words.append(f"--mutant {self.mutant}")
+        return " ".join(words)
+
+
+def decimal(time_ns: int) -> str:
+    """Seconds, exactly: 1500000000 is ``1.5``."""
+    whole, rest = divmod(time_ns, 1_000_000_000)
+    return f"{whole}.{rest:09}".rstrip("0").removesuffix(".")

@@ -1,0 +1,377 @@
+"""Generators that perform a schedule: calls at their times on their threads, acts when due.
+
+A call whose thread is still busy `LATE_NS` after its time is left out: a client that hangs does not
+make up for what it missed. Draws of a call are keyed by its id. Acts wait for times, for the end of
+other acts, and for events, which are taken from the history as it grows: what a controller says of
+a broker set, and heals. Times are ns of the run.
+"""
+
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+import msgspec
+
+from checkers.acts import heals
+from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
+from harness.schedule.format import (
+    EVENTS,
+    READ,
+    SEND,
+    START,
+    TURN,
+    Act,
+    Call,
+    Schedule,
+    ScheduleError,
+    ns,
+)
+from histories.observed import OBSERVE_CONTROLLER
+from histories.op import NEMESIS, Op, Process
+
+LATE_NS = 250_000_000
+ASSIGN = "assign"
+SIZE = "size"
+
+
+class Started(msgspec.Struct, frozen=True):
+    """What `make` makes of the time at which it is first asked: generators with a clock."""
+
+    make: Callable[[int], Generator]
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None:
+            return PENDING, self
+        # A question changes nothing, so the clock can be started by an answer only: one that keeps
+        # a thread for no time at all.
+        return Sleep(process, 0, ctx.time), self.make(ctx.time)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        return self
+
+
+class Within(msgspec.Struct, frozen=True):
+    """What `gen` would do before `end` (ns), and pending from then on. A time limit takes the next
+    operation that is beyond it for the end of all, although somebody may only be busy."""
+
+    gen: Generator
+    end: int
+
+    def op(self, ctx: Context) -> Step | None:
+        step = self.gen.op(ctx)
+        if step is None:
+            return None
+        op, after = step
+        if op is not PENDING and op.time >= self.end:
+            return PENDING, self
+        return op, self if after is self.gen else Within(after, self.end)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        after = self.gen.update(ctx, event)
+        return self if after is self.gen else Within(after, self.end)
+
+
+class Calls(msgspec.Struct, frozen=True):
+    """The calls of the workload queue. `at` is how many of each thread's are over; `assigned` who
+    of each thread's processes has been told what to read."""
+
+    by_thread: tuple[tuple[Call, ...], ...]
+    begun: int
+    shares: tuple[tuple[int, ...], ...]  # keys of each reader, by thread
+    at: tuple[int, ...]
+    assigned: tuple[Process | None, ...]
+
+    def op(self, ctx: Context) -> Step | None:
+        at, best, best_due, left = list(self.at), -1, 0, False
+        for thread, calls in enumerate(self.by_thread):
+            free = bool(ctx.free_bits >> thread & 1)
+            if free:
+                at[thread] = _in_time(calls, at[thread], ctx.time - self.begun)
+            if at[thread] == len(calls):
+                continue
+            left = True
+            due = self.begun + ns(calls[at[thread]].at)
+            if free and (best < 0 or due < best_due):
+                best, best_due = thread, due
+        after = msgspec.structs.replace(self, at=tuple(at))
+        if best < 0:
+            return (PENDING, after) if left else None
+        return self._op(ctx, best, max(best_due, ctx.time), after)
+
+    def _op(self, ctx: Context, thread: int, time: int, after: "Calls") -> Step:
+        process = ctx.roster.processes[thread]
+        call = self.by_thread[thread][after.at[thread]]
+        if call.f == READ and self.assigned[thread] != process:
+            # A new process would have nothing to poll; it is told, and the call comes next.
+            return Op("invoke", process, ASSIGN, list(self.shares[thread]), time=time), after
+        at = _with(after.at, thread, after.at[thread] + 1)
+        return _queue_op(call, process, time), msgspec.structs.replace(after, at=at)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.f != ASSIGN or event.type != "ok":
+            return self
+        thread = ctx.roster.positions[event.process]
+        assigned = _with(self.assigned, thread, event.process)
+        return msgspec.structs.replace(self, assigned=assigned)
+
+
+def _queue_op(call: Call, process: Process, time: int) -> Op:
+    if call.f == SEND:
+        key, size, value = call.value
+        ext = {SIZE: size} if size else None
+        return Op("invoke", process, SEND, [[SEND, key, value]], time=time, ext=ext)
+    return Op("invoke", process, call.f, [[call.f]], time=time)
+
+
+def _in_time(calls: tuple[Call, ...], at: int, since_ns: int) -> int:
+    """The first call from `at` on that is not too late."""
+    while at < len(calls) and ns(calls[at].at) < since_ns - LATE_NS:
+        at += 1
+    return at
+
+
+def _with(items: tuple[Any, ...], at: int, item: object) -> tuple[Any, ...]:
+    return (*items[:at], item, *items[at + 1 :])
+
+
+class Turns(msgspec.Struct, frozen=True):
+    """The calls of any other workload: at each its own generator says what the client does next,
+    drawing from a stream of that call."""
+
+    gen: Generator
+    calls: tuple[Call, ...]  # in order of time
+    begun: int
+    first: int  # the workload's first thread
+    last: tuple[str, ...]  # the id of each thread's last call
+    at: int = 0
+
+    def op(self, ctx: Context) -> Step | None:
+        for at in range(self.at, len(self.calls)):
+            call = self.calls[at]
+            due = self.begun + ns(call.at)
+            bit = 1 << (self.first + call.thread)
+            free = bool(ctx.free_bits & bit)
+            if due < ctx.time - LATE_NS or (due <= ctx.time and not free):
+                continue
+            if not free:
+                return PENDING, self._from(at)
+            time = max(due, ctx.time)
+            alone = Context(time, Random(call.id), ctx.roster, ctx.all_bits, bit)
+            step = self.gen.op(alone)
+            if step is None or not isinstance(step[0], Op) or step[0].time > time:
+                continue  # nothing to do for it yet
+            last = _with(self.last, call.thread, call.id)
+            return step[0], msgspec.structs.replace(self, gen=step[1], at=at + 1, last=last)
+        return None
+
+    def _from(self, at: int) -> "Turns":
+        return self if at == self.at else msgspec.structs.replace(self, at=at)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        thread = ctx.roster.positions[event.process] - self.first
+        gen = self.gen.update(keyed(ctx, f"{self.last[thread]}/{event.type}"), event)
+        return self if gen is self.gen else msgspec.structs.replace(self, gen=gen)
+
+
+def keyed(ctx: Context, key: str) -> Context:
+    """The same, with a stream of randomness of its own."""
+    return Context(ctx.time, Random(key), ctx.roster, ctx.all_bits, ctx.free_bits)
+
+
+class SetSeen(msgspec.Struct, frozen=True):
+    """The newest that a controller said of a broker set."""
+
+    master_epoch: int
+    set_epoch: int
+    members: int
+
+
+class Acts(msgspec.Struct, frozen=True):
+    """The operations of the nemesis. `told` are events with their times, in order; `ended` when
+    each act that is over was."""
+
+    acts: tuple[Act, ...]  # all
+    begun: int
+    replicas: int  # of each broker set
+    left: tuple[int, ...]  # which are not done
+    ended: Mapping[str, int] = msgspec.field(default_factory=dict)
+    told: tuple[tuple[int, str], ...] = ()
+    seen: Mapping[str, SetSeen] = msgspec.field(default_factory=dict)
+    underway: str = ""
+    awaited: int = 0  # events of it that are still to come: begin and end
+
+    def op(self, ctx: Context) -> Step | None:
+        process = ctx.some_free_process()
+        if process is None or self.underway:
+            return (PENDING, self) if self.left or self.underway else None
+        known = [(due, at) for at in self.left if (due := self.due(at)) is not None]
+        if not known:
+            return (PENDING, self) if self.left else None
+        due, at = min(known)
+        act = self.acts[at]
+        ext = asked(act)
+        op = Op("info", NEMESIS, act.f, act.id, time=max(due, ctx.time), ext=ext or None)
+        left = tuple(i for i in self.left if i != at)
+        return op, msgspec.structs.replace(self, left=left, underway=act.id, awaited=2)
+
+    def due(self, at: int) -> int | None:
+        """When an act is due (ns); None if nobody knows yet."""
+        when = self.acts[at].when
+        if when.after == START:
+            return self.begun + ns(when.at)
+        if when.after not in EVENTS:
+            ended = self.ended.get(when.after)
+            return None if ended is None else ended + ns(when.at)
+        armed = self.ended.get(self.acts[at - 1].id) if at else self.begun
+        if armed is None:
+            return None
+        first = next((t for t, event in self.told if event == when.after and t >= armed), None)
+        return armed + ns(when.within) if first is None else first + ns(when.at)
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        if event.process == NEMESIS and self.awaited:
+            return self._acted(event)
+        return self.heard(event)
+
+    def heard(self, event: Op) -> "Acts":
+        """The same after an observer's answer."""
+        if event.f == OBSERVE_CONTROLLER and event.type == "ok":
+            return self._observed(event)
+        return self
+
+    def _acted(self, event: Op) -> "Acts":
+        if self.awaited == 2:  # the begin of the act under way
+            return msgspec.structs.replace(self, awaited=1)
+        told = (*self.told, (event.time, "healed")) if heals(event.f) else self.told
+        ended = {**self.ended, self.underway: event.time}
+        return msgspec.structs.replace(self, ended=ended, told=told, underway="", awaited=0)
+
+    def _observed(self, event: Op) -> "Acts":
+        seen, told = dict(self.seen), list(self.told)
+        for name, view in _sets(event.value):
+            before = seen.get(name)
+            if before is None:
+                seen[name] = view
+                continue
+            if view.master_epoch < before.master_epoch or view.set_epoch < before.set_epoch:
+                continue  # an answer from before
+            if view.master_epoch > before.master_epoch:
+                told.append((event.time, "new-epoch"))
+            if view.members < before.members:
+                told.append((event.time, "set-shrank"))
+            if view.members > before.members:
+                told.append((event.time, "set-grew"))
+                if view.members == self.replicas:
+                    told.append((event.time, "set-whole"))
+            seen[name] = view
+        if seen == self.seen:
+            return self
+        return msgspec.structs.replace(self, seen=seen, told=tuple(told))
+
+
+class Aware(msgspec.Struct, frozen=True):
+    """A generator of the nemesis that is told of everybody's operations."""
+
+    gen: Generator
+
+    def op(self, ctx: Context) -> Step | None:
+        step = self.gen.op(ctx.only(1 << ctx.roster.positions[NEMESIS]))
+        return None if step is None else (step[0], Aware(step[1]))
+
+    def update(self, ctx: Context, event: Op) -> Generator:
+        after = self.gen.update(ctx, event)
+        return self if after is self.gen else Aware(after)
+
+
+def asked(act: Act) -> dict[str, Any]:
+    """What the operation of an act says beside its id."""
+    who = msgspec.to_builtins(act.who)
+    return {k: v for k, v in (("who", who), ("args", act.args)) if v}
+
+
+def _sets(value: Any) -> list[tuple[str, SetSeen]]:
+    """What a controller said of broker sets that have a master."""
+    found = []
+    for name, view in value["sets"].items():
+        if view.get("master") is not None:
+            told = SetSeen(
+                view["master_epoch"], view["sync_state_set_epoch"], len(view["sync_state_set"])
+            )
+            found.append((name, told))
+    return found
+
+
+class First(Random):
+    """Randomness for whoever asks a scripted run's context: always the first of the possible.
+    A stream that runs on would make what follows depend on how much was asked before."""
+
+    def random(self) -> float:
+        return 0.0
+
+    def getrandbits(self, k: int) -> int:
+        return 0
+
+
+def queue_calls(
+    schedule: Schedule, threads: int, shares: tuple[tuple[int, ...], ...]
+) -> Callable[[int], Generator]:
+    """The workload queue's calls, for `Started`.
+
+    Args:
+        schedule: whose calls.
+        threads: of the workload.
+        shares: the keys of each reader, by thread; readers are the first threads.
+
+    Raises:
+        ScheduleError: a call is for a thread that there is not, or that does something else.
+    """
+    by_thread: list[list[Call]] = [[] for _ in range(threads)]
+    for call in schedule.expanded():
+        if call.workload == "queue":
+            by_thread[_checked(call, threads, len(shares))].append(call)
+
+    length = ns(schedule.header.length)
+
+    def make(begun: int) -> Generator:
+        nobody = (0,) * threads
+        calls = Calls(tuple(map(tuple, by_thread)), begun, shares, nobody, (None,) * threads)
+        return Within(calls, begun + length)
+
+    return make
+
+
+def _checked(call: Call, threads: int, readers: int) -> int:
+    if not 0 <= call.thread < threads:
+        raise ScheduleError(f"{call.id}: no thread {call.thread}, there are {threads}")
+    if call.f not in (READ, SEND) or (call.f == READ) != (call.thread < readers):
+        raise ScheduleError(f"{call.id}: thread {call.thread} does no {call.f}")
+    if call.f == SEND and not (isinstance(call.value, list) and len(call.value) == 3):
+        raise ScheduleError(f"{call.id}: a send needs [key, size, value], not {call.value!r}")
+    return call.thread
+
+
+def turns(
+    schedule: Schedule, workload: str, gen: Generator, first: int, threads: int
+) -> Callable[[int], Generator]:
+    """Another workload's calls, for `Started`; arguments as `Turns`.
+
+    Raises:
+        ScheduleError: a call is for a thread that there is not, or says what its client is to do.
+    """
+    calls = tuple(c for c in schedule.expanded() if c.workload == workload)
+    for call in calls:
+        if call.f != TURN or not 0 <= call.thread < threads:
+            raise ScheduleError(
+                f"{call.id}: {workload} has turns of threads 0 to {threads - 1}, "
+                f"no {call.f} of thread {call.thread}"
+            )
+    nobody, length = ("",) * threads, ns(schedule.header.length)
+    return lambda begun: Within(Turns(gen, calls, begun, first, nobody), begun + length)
+
+
+def acts(schedule: Schedule, replicas: int) -> Callable[[int], Generator]:
+    """The schedule's acts, for `Started`."""
+    every = tuple(range(len(schedule.acts)))
+    length = ns(schedule.header.length)
+    return lambda begun: Within(Acts(schedule.acts, begun, replicas, every), begun + length)

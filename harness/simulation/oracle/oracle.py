@@ -1,0 +1,120 @@
+"""The oracle: sees the states of all nodes of a simulated run, and says when an invariant breaks.
+
+A history checker infers from what clients saw; the oracle looks. After every step of a node's loop
+it compares a few numbers of that node (the end of its log, its role, its commit index) with those
+of the last step, and only what has changed is judged, against what is known of all other nodes. So
+a breach is seen at the instant at which it happens, also where no client ever notices.
+
+The nodes do not know of it. It is attached to the objects that run them; it draws nothing, waits
+for nothing and changes nothing, so a run is the same, byte by byte, with and without it. Its
+findings are a column of their own beside the verdicts of checkers, and change none of them.
+
+What is judged, and where: `oracle_controller` (Raft and the registry), `oracle_broker` (masters,
+logs, ids, what was promised to clients), `oracle_locks` (ordered queues). One world is taken to
+hold one controller group, and broker sets are told apart by name.
+
+Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: controller-ha.md 6.3 and 6.5.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from harness.simulation.loop import SimLoop
+from harness.simulation.oracle.broker import BrokerView
+from harness.simulation.oracle.controller import ControllerView
+from harness.simulation.oracle.facts import Facts
+from harness.simulation.world import SimMachine, World
+from reference.broker.server import Broker
+from reference.controller.server import Controller
+
+ANOMALIES_MAX = 200  # of one run; more of them explain nothing
+BROKE = "node-invariant"  # one of its own, that a node found broken
+TRACE_LINES = 8  # of each node concerned
+
+
+class OracleAnomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """A broken invariant: which, when (ns), where, what was seen, and what the nodes had logged."""
+
+    invariant: str
+    time_ns: int
+    nodes: tuple[str, ...]
+    detail: str
+    trace: tuple[str, ...]
+
+
+class View(Protocol):
+    """What the oracle remembers of one process."""
+
+    def look(self) -> None:
+        """Judge what has changed since the last look."""
+        ...
+
+
+class Oracle:
+    """Watches the nodes of a world.
+
+    Args:
+        world: where they live; its machines have the nodes' logs.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.anomalies: list[OracleAnomaly] = []
+        self._told: set[tuple[str, tuple[str, ...]]] = set()
+        self.facts = Facts(self._report)
+
+    def attach(self, loop: SimLoop, machine: SimMachine, node: object) -> None:
+        """Watch a node, from before its first step; name servers have nothing to be watched."""
+        now_ns = lambda: self._world.scheduler.now_ns  # noqa: E731 - a clock
+        view: View
+        if isinstance(node, Broker):
+            view = BrokerView(self.facts, machine, loop, node, now_ns)
+        elif isinstance(node, Controller):
+            view = ControllerView(self.facts, machine.name, loop, node)
+        else:
+            return
+        loop.watch = view.look
+
+    def wiped(self, machine: str, path: str) -> None:
+        """An operator removed a file or folder: the store there, and its id, are no more."""
+        self.facts.wiped(machine, path)
+
+    def lost_power(self, machine: str) -> None:
+        """A machine lost what it had not synced."""
+        self.facts.lost_power(machine)
+
+    def broke(self, machine: str, why: str) -> None:
+        """A node has found itself broken, and ended."""
+        self._report(BROKE, [machine], why)
+
+    def _report(self, invariant: str, nodes: Sequence[str], detail: str) -> None:
+        """Keep a breach; of those of one kind and the same nodes only the first."""
+        concerned = tuple(dict.fromkeys(nodes))
+        key = invariant, tuple(sorted(concerned))
+        if key in self._told or len(self.anomalies) >= ANOMALIES_MAX:
+            return
+        self._told.add(key)
+        self.anomalies.append(
+            OracleAnomaly(
+                invariant=invariant,
+                time_ns=self._world.scheduler.now_ns,
+                nodes=concerned,
+                detail=detail,
+                trace=self._trace(concerned),
+            )
+        )
+
+    def _trace(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """The last lines of these nodes' logs, in order of time."""
+        lines = [
+            (at, f"{at / 1e9:.6f} {name} {trace} {_fields(fields)}".rstrip())
+            for name in nodes
+            for at, trace, fields in self._world.machines[name].log[-TRACE_LINES:]
+        ]
+        return tuple(text for _, text in sorted(lines, key=lambda line: line[0]))
+
+
+def _fields(fields: Mapping[str, object]) -> str:
+    return " ".join(f"{key}={value}" for key, value in fields.items())
