@@ -30,9 +30,9 @@ import click
 import msgspec
 
 from benchmarks.recording import Recorded, record, small
-from checkers.api import Ruling, Status
-from checkers.claims import CLAIMS
-from checkers.runner import Results
+from checkers.core.api import Ruling, Status
+from checkers.core.claims import CLAIMS
+from checkers.judgement.runner import Results
 from harness.experiments import worker_pool
 from harness.schedule.options import Options
 from histories.grounds import (

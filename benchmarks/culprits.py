@@ -16,7 +16,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from checkers.claims import CLAIMS
+from checkers.core.claims import CLAIMS
 from harness.experiments.explain import explain
 from harness.experiments.simulate import drawn, simulated
 from harness.run.replay import options_for

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers.runner import Results
+from checkers.judgement.runner import Results
 from harness.experiments.simulate import Silent
 from harness.run.execute import Around, run_in_world
 from harness.run.judging import judge

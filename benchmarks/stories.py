@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkers.api import Anomaly
+from checkers.core.api import Anomaly
 from harness.run.stored_run import Judged, run_test
 from harness.schedule.options import Options
 from reference import mutants

@@ -20,9 +20,9 @@ import click
 import msgspec
 
 from benchmarks.recording import record, small
-from checkers.api import Status
-from checkers.durability import CLAIMS as OF_LOG
-from checkers.runner import Results
+from checkers.core.api import Status
+from checkers.judgement.runner import Results
+from checkers.messages.durability import CLAIMS as OF_LOG
 from harness.cluster.queries import SetupFailed
 from harness.contracts.target import Profile
 from harness.experiments import worker_pool

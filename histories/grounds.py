@@ -2,9 +2,9 @@
 
 The first operation of a history is the invocation of ``run``, by the process of that name: its
 value lists the grounds of the run. Its completion is the last operation: the run ended. In between
-each ground is ticked off by an answer; which one is decided in ``checkers.grounds``. A history that
-was cut off, or in which such an answer is missing, is no ground for a verdict on the claims that
-rest on it.
+each ground is ticked off by an answer; which one is decided in ``checkers.judgement.grounds``. A
+history that was cut off, or in which such an answer is missing, is no ground for a verdict on the
+claims that rest on it.
 
 A ground is ``[kind, what …]``; `SAID` says what each kind is:
 

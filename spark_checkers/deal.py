@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from checkers.keyed import Dealt, Event
+from checkers.core.keyed import Dealt, Event
 from histories.op import HistoryError, Op
 from histories.tables import op_of_row
 from spark_checkers.rules import Rules

@@ -1,4 +1,5 @@
-"""Judges histories on Spark: the same verdicts as `checkers.runner.check_all`, of any size.
+"""Judges histories on Spark: the same verdicts as `checkers.judgement.runner.check_all`, of any
+size.
 
 Three jobs for any number of runs: one collects the small part of each, one deals every check's rows
 out and judges each key, one fetches the operations that anomalies tell of. A fourth is needed where
@@ -10,14 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from checkers.api import Checker, Context, Verdict
-from checkers.availability import Availability
-from checkers.during import Attempts, served_in
-from checkers.grounds import Ticks, standing
-from checkers.keyed import Keyed
-from checkers.recovery import Recoveries, Recovery, recovered
-from checkers.ruling import unreadable
-from checkers.runner import Results, judged_by
+from checkers.availability.availability import Availability
+from checkers.availability.recovery import Recoveries, Recovery, recovered
+from checkers.availability.write_availability import Attempts, served_in
+from checkers.core.api import Checker, Context, Verdict
+from checkers.core.keyed import Keyed
+from checkers.evidence.verdicts import unreadable
+from checkers.judgement.grounds import Ticks, standing
+from checkers.judgement.runner import Results, judged_by
 from histories.history import Breach, PartHistory
 from histories.op import HistoryError
 from spark_checkers.deal import Task, TaskId, deal

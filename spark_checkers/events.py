@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from checkers.keyed import BULK
-from checkers.replicas import keys_of
+from checkers.core.keyed import BULK
+from checkers.replication.replicas import keys_of
 from histories.history import PartHistory
 from histories.observed import REPLICA_LOG
 from histories.op import HistoryError, Op

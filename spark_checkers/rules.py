@@ -11,8 +11,8 @@ and one that is out of place cannot be.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from checkers.api import Context
-from checkers.keyed import Event
+from checkers.core.api import Context
+from checkers.core.keyed import Event
 from histories.history import Breach, History, OrderRules, ProcessRules, pair_up
 from histories.op import HistoryError, Op
 

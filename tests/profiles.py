@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from checkers.api import Context
+from checkers.core.api import Context
 from harness.contracts.target import Profile, Settings, Topology
 from harness.targets.reference import effective
 

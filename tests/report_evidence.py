@@ -3,8 +3,8 @@
 from random import Random
 from typing import Any
 
-from checkers.api import Anomaly, Ruling, Verdict
-from checkers.runner import Results
+from checkers.core.api import Anomaly, Ruling, Verdict
+from checkers.judgement.runner import Results
 from harness.report.evidence import Evidence
 from harness.schedule.options import Options
 from histories.history import Breach, History

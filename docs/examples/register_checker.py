@@ -6,9 +6,9 @@ have taken effect or not.
 
 from collections import defaultdict
 
-from checkers.api import Context, Verdict
-from checkers.ruling import Case, Found, rule
-from checkers.story import when
+from checkers.core.api import Context, Verdict
+from checkers.evidence.story import when
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.history import History
 from histories.op import Op, Process
 

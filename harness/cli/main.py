@@ -16,7 +16,7 @@ from typing import Any
 import click
 import msgspec
 
-from checkers.claims import CLAIMS
+from checkers.core.claims import CLAIMS
 from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs
 from harness.cli.param_types import (
     EXPLAIN_OPTION,

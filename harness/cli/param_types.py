@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from checkers.summary import FAIL_ON
+from checkers.judgement.summary import FAIL_ON
 from harness.contracts.nearest import nearest
 from harness.targets.rocketmq.releases import REFERENCE, parse
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from checkers import runner
+from checkers.judgement import runner
 from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
 from harness.cli.show import show, word
 from harness.cli.stored_runs import explained

@@ -8,13 +8,13 @@ from typing import Any, Protocol
 import click
 import msgspec
 
-from checkers import summary
-from checkers.api import Context, Ruling
-from checkers.faults import faults
-from checkers.harms import charged
-from checkers.harms import plain as plain_harms
-from checkers.recovery import Recovery
-from checkers.runner import Results
+from checkers.availability.recovery import Recovery
+from checkers.core.api import Context, Ruling
+from checkers.evidence.faults import faults
+from checkers.evidence.harms import charged
+from checkers.evidence.harms import plain as plain_harms
+from checkers.judgement import summary
+from checkers.judgement.runner import Results
 from harness.run.explained import Explained
 from histories.store import StoredRun
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from checkers.runner import check_all
+from checkers.judgement.runner import check_all
 from harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
 from harness.cli.show import described, show
 from harness.contracts.environment import EnvironmentUnavailable

@@ -17,11 +17,11 @@ from itertools import islice
 
 import msgspec
 
-from checkers.acts import Act as Past
-from checkers.acts import acts_of
-from checkers.api import Harm
-from checkers.sightings import listed
-from checkers.story import Storyteller
+from checkers.core.api import Harm
+from checkers.evidence.acts import Act as Past
+from checkers.evidence.acts import acts_of
+from checkers.evidence.observations import listed
+from checkers.evidence.story import Storyteller
 from harness.experiments.simulate import simulated
 from harness.experiments.worker_pool import processes
 from harness.run.explained import Explained

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from checkers.availability import Availability
-from checkers.claims import CLAIMS
-from checkers.service import Service
+from checkers.availability.availability import Availability
+from checkers.availability.service import Service
+from checkers.core.claims import CLAIMS
 from harness.experiments.journal import resumed
 from harness.experiments.simulate import Told, run_seed
 from harness.experiments.worker_pool import workers

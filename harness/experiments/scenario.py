@@ -19,8 +19,8 @@ from typing import Literal
 
 import msgspec
 
-from checkers.names import signatures as signatures_found
-from checkers.ruling import late_harness
+from checkers.evidence.verdicts import late_harness
+from checkers.judgement.names import signatures as signatures_found
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost
 from harness.experiments.journal import append, resumed

@@ -19,10 +19,10 @@ from typing import Literal
 
 import msgspec
 
-from checkers.api import Ruling
-from checkers.claims import unmade
-from checkers.recovery import Recovery
-from checkers.ruling import late_harness
+from checkers.availability.recovery import Recovery
+from checkers.core.api import Ruling
+from checkers.core.claims import unmade
+from checkers.evidence.verdicts import late_harness
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
 from harness.contracts.target import Profile, Settings, Topology

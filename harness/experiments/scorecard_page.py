@@ -8,7 +8,7 @@ there was no run. In parentheses: what the profile does not promise.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.claims import CLAIMS
+from checkers.core.claims import CLAIMS
 from harness.contracts.target import Profile
 from harness.experiments.scorecard import (
     LATENCY,

@@ -17,9 +17,9 @@ from typing import get_args
 
 import msgspec
 
-from checkers.api import Status
-from checkers.claims import CLAIMS
-from checkers.runner import Results
+from checkers.core.api import Status
+from checkers.core.claims import CLAIMS
+from checkers.judgement.runner import Results
 from harness.contracts.keyed_draws import Keyed
 from harness.experiments.journal import resumed
 from harness.experiments.worker_pool import scratch, workers

@@ -32,7 +32,7 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from checkers.api import Anomaly, Status
+    from checkers.core.api import Anomaly, Status
     from harness.run.stored_run import Judged
 
 TOLD_MAX = 2  # stories of one name
@@ -110,7 +110,7 @@ class Outcome:
     """
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
-        from checkers import summary
+        from checkers.judgement import summary
 
         results = judged.results
         self.allow_unknown = allow_unknown

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from checkers.summary import FAIL_ON
+from checkers.judgement.summary import FAIL_ON
 from harness.cli import main
 from harness.contracts.nearest import nearest
 from harness.run import stored_run

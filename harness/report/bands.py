@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from checkers.acts import Act, paired
-from checkers.faults import Fault, faults
+from checkers.evidence.acts import Act, paired
+from checkers.evidence.faults import Fault, faults
 from histories.history import History
 from nemeses.palette import band
 

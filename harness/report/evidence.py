@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from checkers.api import Anomaly, Context
-from checkers.runner import Results
+from checkers.core.api import Anomaly, Context
+from checkers.judgement.runner import Results
 from harness.schedule.options import Options
 from histories.history import History
 

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from checkers import summary as words
-from checkers.api import Harm, Ruling, Status, Valid
-from checkers.claims import BY_ID
+from checkers.core.api import Harm, Ruling, Status, Valid
+from checkers.core.claims import BY_ID
+from checkers.judgement import summary as words
 from harness.report.evidence import Evidence, Group, Told
 from harness.report.markup import Child, Html, clean, el, join, short
 from harness.report.timescale import TimeScale, seconds

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checkers.acts import kind_of
-from checkers.faults import HOLDS, Fault
-from checkers.harms import charged
-from checkers.recovery import recoveries
-from checkers.summary import lost_of
+from checkers.availability.recovery import recoveries
+from checkers.evidence.acts import kind_of
+from checkers.evidence.faults import HOLDS, Fault
+from checkers.evidence.harms import charged
+from checkers.judgement.summary import lost_of
 from harness.report.bands import Actions
 from harness.report.evidence import Evidence
 from harness.report.findings import plain, table

@@ -4,22 +4,22 @@ from collections.abc import Sequence
 
 import msgspec
 
-from checkers.api import Checker, Context
-from checkers.availability import Availability
-from checkers.broker_ids import BrokerIds
-from checkers.claims import CLAIMS
-from checkers.durability import Durability
-from checkers.epochs import Epochs
-from checkers.faults import FaultProof
-from checkers.idle_log import Idle
-from checkers.locks import Locks
-from checkers.offsets import Offsets
-from checkers.processes import Processes
-from checkers.replicas import Replicas
-from checkers.routes import Routes
-from checkers.runner import Results, check_all
-from checkers.service import Service
-from checkers.stats import Stats
+from checkers.availability.availability import Availability
+from checkers.availability.processes import Processes
+from checkers.availability.service import Service
+from checkers.core.api import Checker, Context
+from checkers.core.claims import CLAIMS
+from checkers.core.stats import Stats
+from checkers.evidence.faults import FaultProof
+from checkers.judgement.runner import Results, check_all
+from checkers.locks.locks import Locks
+from checkers.messages.consumer_offsets import Offsets
+from checkers.messages.durability import Durability
+from checkers.replication.broker_ids import BrokerIds
+from checkers.replication.epochs import Epochs
+from checkers.replication.idle_log_growth import Idle
+from checkers.replication.replicas import Replicas
+from checkers.routing.routes import Routes
 from harness.run.grounds import grounds_of, older
 from harness.schedule.options import Options
 from harness.targets.rocketmq.releases import REFERENCE, lacks_ids

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from checkers import summary
-from checkers.api import Checker, Context
-from checkers.recovery import Recovery, recoveries
-from checkers.runner import Results
-from checkers.stats import Stats
+from checkers.availability.recovery import Recovery, recoveries
+from checkers.core.api import Checker, Context
+from checkers.core.stats import Stats
+from checkers.judgement import summary
+from checkers.judgement.runner import Results
 from harness.run.explained import Explained
 from harness.run.judging import BY_WORKLOAD
 from histories.history import History

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.api import Checker, Context
+from checkers.core.api import Checker, Context
 from harness.run.judging import checkers_of
 from harness.run.stored_run import Judged, options_of
 from histories.history import History

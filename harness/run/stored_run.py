@@ -22,10 +22,10 @@ import msgspec
 from rich.console import Console
 from rich.status import Status
 
-from checkers import runner, summary
-from checkers.api import Context
-from checkers.recovery import Recovery, recoveries
-from checkers.runner import Results
+from checkers.availability.recovery import Recovery, recoveries
+from checkers.core.api import Context
+from checkers.judgement import runner, summary
+from checkers.judgement.runner import Results
 from harness.environments import doctor
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
@@ -55,7 +55,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     went wrong besides, of our own. `report` is where the report is;
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
-    is 1 (`checkers.summary.FAIL_ON`).
+    is 1 (`checkers.judgement.summary.FAIL_ON`).
     """
 
     stored: StoredRun

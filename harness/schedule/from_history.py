@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from checkers.acts import CUT, UNDONE_BY_ITSELF, paired
-from checkers.acts import Act as Past
-from checkers.addresses import MOVES
-from checkers.faults import Fault, faults
+from checkers.evidence.acts import CUT, UNDONE_BY_ITSELF, paired
+from checkers.evidence.acts import Act as Past
+from checkers.evidence.faults import Fault, faults
+from checkers.routing.master_addresses import MOVES
 from harness.schedule.format import (
     READ,
     SEND,

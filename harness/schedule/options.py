@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from checkers.api import Context
+from checkers.core.api import Context
 from harness.contracts.target import Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import READ, SEND
 from harness.targets.reference import effective

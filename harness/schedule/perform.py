@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.acts import heals
+from checkers.evidence.acts import heals
 from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
 from harness.schedule.format import (
     EVENTS,

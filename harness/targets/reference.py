@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.promises import weakest
+from checkers.core.promises import weakest
 from harness.contracts.environment import Machine, Role
 from harness.contracts.target import (
     BROKER_PORT,
@@ -70,8 +70,8 @@ def properties(
 
 
 def effective(settings: Settings) -> dict[str, str]:
-    """What a cluster's settings come to, by the keys of ``checkers.promises``: the weakest of all
-    its nodes. Spares do not count."""
+    """What a cluster's settings come to, by the keys of ``checkers.core.promises``: the weakest of
+    all its nodes. Spares do not count."""
     nodes = [n for n in plan(settings.topology) if not n.spare]
     addresses = {n.name: n.name for n in nodes}
     return weakest(

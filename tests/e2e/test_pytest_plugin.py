@@ -68,7 +68,7 @@ def test_unknown_is_a_failure_unless_it_is_allowed(pytester: pytest.Pytester) ->
     short = 'workload="queue", nemesis="none", time_limit="1ms", env="simulated"'
     pytester.makepyfile(f"""
         import pytest
-        from checkers.api import Verdict
+        from checkers.core.api import Verdict
         from harness import judging
 
         class Doubter:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.api import Context, Verdict
-from checkers.durability import ALLOWED, CLAIMS, Durability
+from checkers.core.api import Context, Verdict
+from checkers.messages.durability import ALLOWED, CLAIMS, Durability
 from histories.history import History, wellformed
 from histories.op import Op, OpType
 

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.api import Context
-from checkers.availability import Availability
-from checkers.broker_ids import BrokerIds
-from checkers.epochs import Epochs
-from checkers.locks import Locks
-from checkers.replicas import Replicas
+from checkers.availability.availability import Availability
+from checkers.core.api import Context
+from checkers.locks.locks import Locks
+from checkers.replication.broker_ids import BrokerIds
+from checkers.replication.epochs import Epochs
+from checkers.replication.replicas import Replicas
 from histories.history import History
 from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
 from histories.op import Op

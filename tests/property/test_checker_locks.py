@@ -5,10 +5,10 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.api import Context
-from checkers.lease_key import Grant, hold_ends, overlaps, too_soon
-from checkers.locks import REQUEST_NS, Locks
-from checkers.sightings import NEVER
+from checkers.core.api import Context
+from checkers.evidence.observations import NEVER
+from checkers.locks.lease_key import Grant, hold_ends, overlaps, too_soon
+from checkers.locks.locks import REQUEST_NS, Locks
 from histories.history import History
 from histories.op import Op
 

@@ -5,8 +5,8 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.replica_logs import first_other_span, partings, stores_of
-from checkers.sightings import Sighting
+from checkers.evidence.observations import Sighting
+from checkers.replication.replica_logs import first_other_span, partings, stores_of
 from histories.observed import DIGEST_BYTES, ReplicaLog
 
 RECORD = 24 * 1024  # bytes of a message: several in a block, and blocks end inside of them

@@ -21,7 +21,7 @@ from benchmarks.completeness import (
     without,
 )
 from benchmarks.recording import Recorded, record
-from checkers.api import Valid
+from checkers.core.api import Valid
 from histories.grounds import KINDS, declared
 from histories.history import wellformed
 

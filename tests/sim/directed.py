@@ -10,7 +10,7 @@ The two test modules that run them take every other mutant each, so that two wor
 from pathlib import Path
 from typing import NamedTuple
 
-from checkers.claims import CLAIMS
+from checkers.core.claims import CLAIMS
 from harness.run.execute import Around
 from harness.run.replay import options_for
 from harness.run.stored_run import run_test

@@ -8,8 +8,8 @@ from flap_fault import flap_fault
 from register_checker import LastWrite
 from register_workload import register_workload
 
-from checkers.api import Context
-from checkers.faults import faults
+from checkers.core.api import Context
+from checkers.evidence.faults import faults
 from harness.run import fault_selection as fault_table
 from harness.run import judging, run_plan
 from harness.run.stored_run import Judged, run_test

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from checkers.faults import faults
+from checkers.evidence.faults import faults
 from harness.experiments.simulate import simulated
 from harness.run.fault_selection import MAKERS
 from harness.run.replay import options_for

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.faults import faults
+from checkers.evidence.faults import faults
 from harness.cli.main import run_cli
 from harness.experiments.simulate import Simulated, simulated
 from harness.run.execute import Around

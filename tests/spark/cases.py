@@ -12,7 +12,7 @@ from engines import Case
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from checkers.api import Context
+from checkers.core.api import Context
 from harness.run.judging import every_checker
 from histories.history import History
 from histories.op import NEMESIS, HistoryError, Op

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.api import Context
-from checkers.runner import Results, check_all
+from checkers.core.api import Context
+from checkers.judgement.runner import Results, check_all
 from harness.run.judging import every_checker
 from histories.history import History
 from histories.tables import events_table

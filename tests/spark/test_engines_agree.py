@@ -9,7 +9,7 @@ from cases import cases_of_tests, random_cases
 from engines import LAYOUTS, Case, judged_locally, judged_on_spark
 from spark_fixture import spark
 
-from checkers.runner import Results
+from checkers.judgement.runner import Results
 from harness.run.stored_run import run_test
 from harness.schedule.options import Options
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from checkers.claims import CLAIMS
+from checkers.core.claims import CLAIMS
 from harness.schedule.format import read
 from reference import mutants
 

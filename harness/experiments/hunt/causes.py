@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.api import Anomaly
+from checkers.core.api import Anomaly
 from harness.experiments.hunt.detectors import ASKED, CHANGED, CUT, ENTRIES, RUNNING, STARTED
 from harness.experiments.hunt.harm import END, Clock, Harm, Scene
 from harness.experiments.hunt.marks import (

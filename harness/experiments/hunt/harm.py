@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from checkers.api import Anomaly
+from checkers.core.api import Anomaly
 from harness.experiments.hunt.run_artifacts import DAY_S, Event, seconds
 from histories.history import History
 from histories.observed import OBSERVE_REPLICA, ReplicaView, decoded

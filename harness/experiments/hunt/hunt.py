@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.api import Anomaly
-from checkers.ruling import late_harness
+from checkers.core.api import Anomaly
+from checkers.evidence.verdicts import late_harness
 from harness.contracts.target import Profile
 from harness.experiments.hunt import run_matrix
 from harness.experiments.hunt.causes import Traces

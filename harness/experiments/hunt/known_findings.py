@@ -8,7 +8,7 @@ fits nothing here is unclassified: somebody has to look. Whoever classifies one 
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from checkers.api import Anomaly
+from checkers.core.api import Anomaly
 from harness.experiments.hunt import detectors as d
 from harness.experiments.hunt import marks
 from harness.experiments.hunt.causes import Traces

@@ -5,8 +5,8 @@ import pytest
 from cluster_recorder import broker, set_view, table
 from test_routes import Told, judge
 
-from checkers.api import Verdict
-from checkers.claims import CLAIMS
+from checkers.core.api import Verdict
+from checkers.core.claims import CLAIMS
 from histories.observed import SetView
 
 MOVED_AT = 100

@@ -7,9 +7,9 @@ from cluster_recorder import Cluster, broker, set_view
 from history_recorder import SECOND_NS
 from profiles import under
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.availability import Availability
-from checkers.calm import calm_after
+from checkers.availability.availability import Availability
+from checkers.core.api import Anomaly, Context, Verdict
+from checkers.evidence.quiescence import calm_after
 from harness.contracts.target import Profile
 from histories.op import NEMESIS, Op
 

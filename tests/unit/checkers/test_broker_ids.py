@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from history_recorder import Recorder
 
-from checkers.api import Context, Verdict
-from checkers.broker_ids import BrokerIds
+from checkers.core.api import Context, Verdict
+from checkers.replication.broker_ids import BrokerIds
 from histories.observed import ControllerView, ReplicaView, SetView, encoded
 from histories.op import NEMESIS
 

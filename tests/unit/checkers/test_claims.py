@@ -6,24 +6,15 @@ from pathlib import Path
 import pytest
 from profiles import settings, under
 
-from checkers import (
-    availability,
-    broker_ids,
-    claims,
-    claims_page,
-    durability,
-    epochs,
-    idle_log,
-    locks,
-    offsets,
-    processes,
-    promises,
-    replicas,
-    routes,
-    service,
-)
-from checkers.api import Checker, Verdict
-from checkers.decisions import DECISIONS
+from checkers.availability import availability, processes, service
+from checkers.core import claims, promises
+from checkers.core.api import Checker, Verdict
+from checkers.core.claim_sources import DECISIONS
+from checkers.judgement import claims_page
+from checkers.locks import locks
+from checkers.messages import consumer_offsets, durability
+from checkers.replication import broker_ids, epochs, idle_log_growth, replicas
+from checkers.routing import routes
 from harness.contracts.target import Profile
 from histories.history import History
 
@@ -35,9 +26,9 @@ CHECKERS: tuple[Checker, ...] = (
     replicas.Replicas(),
     availability.Availability(),
     locks.Locks(),
-    offsets.Offsets(),
+    consumer_offsets.Offsets(),
     routes.Routes(),
-    idle_log.Idle(),
+    idle_log_growth.Idle(),
     service.Service(),
     processes.Processes(),
 )

@@ -4,12 +4,12 @@ from typing import Any
 
 from cluster_recorder import Cluster
 
-from checkers.acts import acts_of
-from checkers.api import Context
-from checkers.culprit import Blame, Chronicle, Lost
-from checkers.durability import Durability
-from checkers.harms import charged, findings, losses
-from checkers.story import Storyteller
+from checkers.core.api import Context
+from checkers.evidence.acts import acts_of
+from checkers.evidence.culprit import Blame, Chronicle, Lost
+from checkers.evidence.harms import charged, findings, losses
+from checkers.evidence.story import Storyteller
+from checkers.messages.durability import Durability
 from histories.observed import ControllerView, SetView, encoded
 from histories.op import NEMESIS
 

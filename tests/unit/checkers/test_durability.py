@@ -6,9 +6,9 @@ import pytest
 from history_recorder import Recorder
 from profiles import settings
 
-from checkers.api import Context, Valid, Verdict
-from checkers.durability import ALLOWED, CLAIMS, LISTED_MAX, NO_PROOF, Durability
-from checkers.story import Storyteller
+from checkers.core.api import Context, Valid, Verdict
+from checkers.evidence.story import Storyteller
+from checkers.messages.durability import ALLOWED, CLAIMS, LISTED_MAX, NO_PROOF, Durability
 from harness.contracts.target import Profile
 from histories.op import NEMESIS
 
@@ -456,6 +456,6 @@ def test_every_name_can_be_told() -> None:
     """Stories are made for what is rare; a missing template would be found too late."""
     teller = Storyteller(Recorder().history)
     assert teller.around(0) == "There was no fault."
-    from checkers import story
+    from checkers.evidence import story
 
     assert set(CLAIMS) == {*story._SAID, *story._ALREADY}

@@ -7,11 +7,11 @@ from cluster_recorder import Cluster, broker, set_view
 from history_recorder import SECOND_NS
 from profiles import under
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.availability import Availability
-from checkers.during import Attempts, windows
-from checkers.force import connected, lulls
-from checkers.keyed import Event
+from checkers.availability.availability import Availability
+from checkers.availability.write_availability import Attempts, windows
+from checkers.core.api import Anomaly, Context, Verdict
+from checkers.core.keyed import Event
+from checkers.evidence.active_faults import connected, lulls
 from harness.contracts.target import Profile
 from histories.op import NEMESIS, Op
 

@@ -6,8 +6,8 @@ import pytest
 from cluster_recorder import Cluster, broker, set_view, table
 from profiles import settings
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.epochs import Epochs
+from checkers.core.api import Anomaly, Context, Verdict
+from checkers.replication.epochs import Epochs
 
 
 def judge(r: Cluster, **context: Any) -> Verdict:

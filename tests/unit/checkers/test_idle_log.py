@@ -3,8 +3,8 @@
 import pytest
 from cluster_recorder import Cluster
 
-from checkers.api import Context, Verdict
-from checkers.idle_log import Idle
+from checkers.core.api import Context, Verdict
+from checkers.replication.idle_log_growth import Idle
 from histories.op import OpType
 
 GROWN = (("b0-0", True, 113), ("b0-0", True, 226))

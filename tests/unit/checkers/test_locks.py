@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.locks import Locks
+from checkers.core.api import Anomaly, Context, Verdict
+from checkers.locks.locks import Locks
 from histories.history import History
 from histories.op import NEMESIS, Op
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import checkers
-from checkers.claims import CLAIMS
-from checkers.durability import CLAIMS as OF_DURABILITY
-from checkers.excuses import ALWAYS, WHATEVER, WITHIN
-from checkers.names import ANOMALIES, signatures
+from checkers.core.claims import CLAIMS
+from checkers.judgement.names import ANOMALIES, signatures
+from checkers.messages.durability import CLAIMS as OF_DURABILITY
+from checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
 
-SOURCES = sorted(Path(checkers.__file__).parent.glob("*.py"))
+SOURCES = sorted(Path(checkers.__file__).parent.rglob("*.py"))
 PAGE = Path(__file__).parents[3] / "docs" / "anomalies.md"
 CLAIM, NAME = re.compile(r"[A-Z]\d+[a-z]?"), re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 

@@ -6,8 +6,8 @@ from cluster_recorder import set_view
 from history_recorder import SECOND_NS
 from test_availability import Timed
 
-from checkers.api import Anomaly, Context, Status, Verdict
-from checkers.offsets import Offsets
+from checkers.core.api import Anomaly, Context, Status, Verdict
+from checkers.messages.consumer_offsets import Offsets
 from histories.observed import SetView
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1")}, recovery_ns=20 * SECOND_NS)

@@ -6,8 +6,8 @@ import pytest
 from history_recorder import Recorder
 from profiles import settings
 
-from checkers.api import Context, Verdict
-from checkers.processes import Processes
+from checkers.availability.processes import Processes
+from checkers.core.api import Context, Verdict
 from histories.op import NEMESIS
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from checkers.claims import CLAIMS, unmade
-from checkers.promises import (
+from checkers.core.claims import CLAIMS, unmade
+from checkers.core.promises import (
     ALL_ACK,
     CLEAN,
     DEFAULTS,

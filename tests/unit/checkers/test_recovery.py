@@ -1,6 +1,6 @@
 """Times to recover: from the completed fault to the first send that was begun after it."""
 
-from checkers.recovery import recoveries
+from checkers.availability.recovery import recoveries
 from histories.history import History
 from histories.op import NEMESIS, Op
 

@@ -7,8 +7,8 @@ import pytest
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.replicas import Replicas
+from checkers.core.api import Anomaly, Context, Verdict
+from checkers.replication.replicas import Replicas
 from histories.observed import DIGEST_BYTES, ReplicaLog
 from histories.op import NEMESIS
 

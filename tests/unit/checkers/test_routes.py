@@ -6,8 +6,8 @@ import pytest
 from cluster_recorder import broker, set_view, table
 from history_recorder import SECOND_NS, Recorder
 
-from checkers.api import Context, Verdict
-from checkers.routes import Routes
+from checkers.core.api import Context, Verdict
+from checkers.routing.routes import Routes
 from histories.observed import RouteView, encoded
 from histories.op import NEMESIS, Op
 

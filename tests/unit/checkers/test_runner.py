@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from history_recorder import Recorder
 
-from checkers.api import Anomaly, Context, Ruling, Status, Valid, Verdict
-from checkers.faults import Fault, FaultProof, faults
-from checkers.runner import check_all, exit_code
-from checkers.stats import Stats
+from checkers.core.api import Anomaly, Context, Ruling, Status, Valid, Verdict
+from checkers.core.stats import Stats
+from checkers.evidence.faults import Fault, FaultProof, faults
+from checkers.judgement.runner import check_all, exit_code
 from histories.history import Breach, History
 from histories.op import NEMESIS, Op
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from history_recorder import SECOND_NS, Recorder
 
-from checkers.api import Context, Verdict
-from checkers.service import Service
+from checkers.availability.service import Service
+from checkers.core.api import Context, Verdict
 from histories.grounds import declaration
 from histories.op import NEMESIS, Op
 

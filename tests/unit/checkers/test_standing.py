@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from cluster_recorder import Cluster, broker, set_view, table
 
-from checkers.api import Context
-from checkers.claims import CLAIMS
-from checkers.grounds import AGAIN, standing_of
+from checkers.core.api import Context
+from checkers.core.claims import CLAIMS
+from checkers.judgement.grounds import AGAIN, standing_of
 from histories.grounds import (
     BROKER,
     CONTROLLER,

@@ -3,8 +3,8 @@
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.api import Verdict
-from checkers.epochs import Epochs
+from checkers.core.api import Verdict
+from checkers.replication.epochs import Epochs
 
 
 def judge(*lists: tuple[tuple[int, int, int], ...]) -> Verdict:

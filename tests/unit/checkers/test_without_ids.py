@@ -8,8 +8,8 @@ from cluster_recorder import Cluster, broker
 from history_recorder import SECOND_NS
 from profiles import under
 
-from checkers.api import Anomaly, Context, Verdict
-from checkers.availability import Availability
+from checkers.availability.availability import Availability
+from checkers.core.api import Anomaly, Context, Verdict
 from harness.contracts.target import Profile
 from harness.run.judging import judge as judge_run
 from harness.schedule.options import Options

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_evidence import evidence
 
-from checkers.claims import unmade
-from checkers.promises import ALL_ACK
+from checkers.core.claims import unmade
+from checkers.core.promises import ALL_ACK
 from harness.cli.main import SEED_MAX, cli
 from harness.cli.param_types import DURATION_NS_MAX
 from harness.contracts.target import plan

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.api import Anomaly
+from checkers.core.api import Anomaly
 from harness.experiments.hunt.causes import Traces
 from harness.experiments.hunt.harm import Clock, Scene
 from harness.experiments.hunt.known_findings import known_as, labels

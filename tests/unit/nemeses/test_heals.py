@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.acts import UNDONE_BY
+from checkers.evidence.acts import UNDONE_BY
 from harness.contracts.cluster import FaultPackage
 from harness.generators import EMPTY, any_of, limit, nemesis, once, time_limit
 from harness.generators.simulate import after, simulate

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster, invoke, values
 
-from checkers.claims import unmade
+from checkers.core.claims import unmade
 from harness.cluster.deployment import Deployment
 from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
 from harness.contracts.outcome import Ok

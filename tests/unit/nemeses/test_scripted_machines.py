@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.acts import UNDONE_BY, heals
+from checkers.evidence.acts import UNDONE_BY, heals
 from harness.cluster.deployment import Deployment
 from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
 from harness.contracts.outcome import Ok

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.api import Anomaly, Ruling, Status, Valid, Verdict
-from checkers.runner import Results
+from checkers.core.api import Anomaly, Ruling, Status, Valid, Verdict
+from checkers.judgement.runner import Results
 from harness.cli.param_types import Target
 from harness.experiments import scenario
 from harness.experiments.scenario import (

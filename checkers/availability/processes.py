@@ -1,0 +1,143 @@
+"""Processes: a node that is started runs.
+
+Three kinds of evidence, all recorded by the nemesis: a look at every node after the last heal, and
+one at the end, find a node that has ended by itself, or that runs and does not answer; a fault that
+strikes a node finds it ended already; a start ends with the node gone again.
+
+What the harness itself ended is no evidence. Nor is what happened to a node while its disk took
+nothing or its store had been removed, or at a start while its address was another or a cut parted
+it from others: such a node is judged once that is healed. In a run that lost power a broker that
+does not sync before it answers is promised nothing; where brokers sync, it is.
+
+Claim: S15.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from checkers.availability.service import Awaited, looks_of
+from checkers.core.api import Context, Verdict
+from checkers.evidence.active_faults import DOUBTED_BY, GONE_BY, NOBODY, InForce
+from checkers.evidence.acts import QUESTIONS
+from checkers.evidence.faults import Ended, Fault, by_itself, faults
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.history import History
+from histories.observed import WIPE
+from histories.op import HistoryError
+
+STARTS = frozenset(("start", "restart", "change-ip", "restore-ip"))
+ACTS = frozenset((*STARTS, *GONE_BY, WIPE))
+EXCUSED, AWAY = "excused", DOUBTED_BY["change-ip"]
+
+
+class Seen(NamedTuple):
+    """A node was found ended, or not to start, in an act."""
+
+    node: str
+    at: int
+    ended: Ended
+
+
+class Processes:
+    """The checker. See the module's text."""
+
+    name = "processes"
+    claims = ("S15",)
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            case = _judge(history)
+        except HistoryError as error:
+            return unreadable(self, error)
+        return rule(self, history, context, case)
+
+
+def _judge(history: History) -> Case:
+    acts = [a for a in faults(history) if a.f not in QUESTIONS]
+    starts = sum(len(a.nodes) for a in acts if a.f in STARTS)
+    case = Case(counts={"starts": starts})
+    looks = list(looks_of(history))
+    if not looks:
+        case.doubt("S15", "nobody looked at the processes after the last heal")
+        return case
+    case.judged["S15"] = starts + max(1, *(found.nodes for _, found in looks))
+    told: set[str] = set()
+    for at, found in looks:
+        for node, code in sorted(found.crashed.items()):
+            if node not in found.excused and node not in told:
+                told.add(node)
+                case.found.append(_ended(node, code, at, _strike_before(acts, node, at)))
+        for node in sorted(set(found.silent) - told):
+            told.add(node)
+            case.found.append(_silent(node, at, found, _strike_before(acts, node, at)))
+    for seen in _in_acts(acts):
+        if seen.node not in told:
+            told.add(seen.node)
+            case.found.append(_seen_ended(seen, _strike_before(acts, seen.node, seen.at)))
+    case.counts["ended-by-themselves"] = len(told)
+    return case
+
+
+def _strike_before(acts: Sequence[Fault], node: str, at: int) -> Fault | None:
+    """The last act on a node that was over before an index."""
+    mine = (a for a in acts if node in a.nodes and a.f in ACTS and a.ended is not None)
+    return max((a for a in mine if a.begun < at), key=lambda a: a.begun, default=None)
+
+
+def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
+    """Nodes that acts found ended, where nothing excuses it."""
+    force = InForce()
+    sick: set[str] = set()  # since their last good start
+    for act in acts:
+        cut = force.parted()
+        proofs = act.result if isinstance(act.result, dict) else {}
+        for node, proof in proofs.items():
+            ended = by_itself(act.f, proof)
+            if ended is None or proof.get(EXCUSED) or node == NOBODY or node in sick:
+                continue
+            if ended.starts and (node in cut or AWAY in force.doubts_of(str(node))):
+                continue  # judged once that is healed
+            yield Seen(str(node), act.begun if act.ended is None else act.ended, ended)
+        if act.f in ("start-disk-fault", WIPE):
+            sick |= set(act.nodes)
+        elif act.f in STARTS and act.holds:
+            sick -= set(act.nodes)
+        force.take(act)
+
+
+def _since(strike: Fault | None) -> str:
+    if strike is None:
+        return "Nothing had been done to it."
+    return f"The last act on it was the {strike.f} of op {strike.begun}."
+
+
+def _ops(at: int, strike: Fault | None) -> tuple[int, ...]:
+    return (at,) if strike is None or strike.ended is None else (min(strike.ended, at), at)
+
+
+def _detail(node: str, strike: Fault | None, **more: Any) -> dict[str, Any]:
+    return {"node": node, "after": None if strike is None else strike.f, **more}
+
+
+def _ended(node: str, code: object, at: int, strike: Fault | None) -> Found:
+    said = (
+        f"{node} should run and has ended by itself, with exit code {code}, when everything was "
+        f"healed (op {at}). {_since(strike)}"
+    )
+    return Found("S15", "node-ended", _ops(at, strike), said, _detail(node, strike, code=code))
+
+
+def _silent(node: str, at: int, found: Awaited, strike: Fault | None) -> Found:
+    said = (
+        f"{node} runs, but {found.after_ms / 1000:.1f} s after everything was healed nobody "
+        f"answers at its port (op {at}). {_since(strike)}"
+    )
+    return Found("S15", "node-does-not-answer", _ops(at, strike), said, _detail(node, strike))
+
+
+def _seen_ended(seen: Seen, strike: Fault | None) -> Found:
+    starts, code = seen.ended.starts, seen.ended.code
+    name = "node-does-not-start" if starts else "node-ended"
+    how = "was started and ended again" if starts else "had ended by itself"
+    said = f"{seen.node} {how}, with exit code {code} (op {seen.at}). {_since(strike)}"
+    return Found("S15", name, _ops(seen.at, strike), said, _detail(seen.node, strike, code=code))

@@ -1,0 +1,281 @@
+"""Service: once everything is healed, every queue takes messages and gives them back.
+
+After the last heal a probe sends to every queue, waits for the acknowledgement, and reads the
+message back, again and again until that has worked `PROBE_STREAK` times in a row, or until well
+beyond the bound for recovery. A cluster that agrees on a master and takes one message in seventy
+does not serve. A queue is served from the first send of such a streak on; the claim is broken if
+that is later than the bound after the probes began, or never although it was tried beyond it.
+
+Histories of versions without probes are judged by what the wait for recovery found: whether name
+servers knew a master of every set that answered.
+
+Claim: S13 (controller-ha 6.3).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from checkers.core.api import Context, Verdict
+from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.promises import copies
+from checkers.evidence.log import MalformedError
+from checkers.evidence.observations import listed, shaped
+from checkers.evidence.quiescence import Calm, calm_after
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.history import History
+from histories.observed import AWAIT_RECOVERY, LAST_LOOK, PROBE_READ, PROBE_STREAK, PROBED
+from histories.op import HistoryError, Op
+
+GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
+NAMED_MAX = 6  # tries that prove a broken promise
+
+
+class Awaited(msgspec.Struct):
+    """What the wait for recovery found. `crashed`: nodes that should run and have ended by
+    themselves, with their exit codes; `excused` why some of them may; `silent` run and do not
+    answer; `nodes` were looked at."""
+
+    holds: bool
+    after_ms: float = 0
+    crashed: dict[str, Any] = {}
+    excused: dict[str, str] = {}
+    silent: list[str] = []
+    nodes: int = 0
+
+
+class _OfCluster(msgspec.Struct):
+    cluster: Awaited
+
+
+def awaited_op(history: History) -> Op | None:
+    """The completion of the last wait for recovery; None if it is open."""
+    waits = [op for op in history.nemesis if op.f == AWAIT_RECOVERY]
+    begun = history.invocation(waits[-1]) if waits else None
+    return waits[-1] if begun is not None and begun.index < waits[-1].index else None
+
+
+def awaited(history: History) -> Awaited | None:
+    """What the last wait for recovery found.
+
+    Raises:
+        HistoryError: it has another shape.
+    """
+    done = awaited_op(history)
+    return None if done is None else shaped(done.value, _OfCluster, done.index).cluster
+
+
+def looks_of(history: History) -> Iterator[tuple[int, Awaited]]:
+    """Every look at all processes after the last heal: at its begin, and at the end of the run.
+
+    Raises:
+        HistoryError: one has another shape.
+    """
+    done = awaited_op(history)
+    if done is None:
+        return
+    yield done.index, shaped(done.value, _OfCluster, done.index).cluster
+    for op in history.nemesis:
+        begun = history.invocation(op)
+        if op.f == LAST_LOOK and begun is not None and done.index < begun.index < op.index:
+            yield op.index, shaped(op.value, _OfCluster, op.index).cluster
+
+
+class Try(NamedTuple):
+    """A send of a probe, or the reading back of what it sent."""
+
+    at: int
+    begun: int
+    at_ns: int
+    begun_ns: int
+    ok: bool
+    reads: bool
+    set: str | None  # of an ok send
+
+
+class Probed(NamedTuple):
+    """What the probe of one queue came to. `served_ns`: when the first send of its streak was
+    acknowledged; None: there was no streak."""
+
+    set: str | None
+    served_ns: int | None
+    tries: int
+    acknowledged: int
+    last_ns: int  # when the last try was begun
+    failed: tuple[int, ...]  # indices of tries that failed, the last ones
+
+
+class Service(Alone):
+    """The checker. See the module's text."""
+
+    name = "service"
+    claims = ("S13",)
+    reads = frozenset(("send", PROBE_READ))
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> None:
+        """Nothing."""
+
+    def rows(self, event: Event, known: None) -> Iterator[tuple[int, Try]]:
+        op, begun = event.op, event.begun
+        if op.type == "invoke" or begun is None:
+            return
+        reads = op.f == PROBE_READ
+        if reads or (op.ext or {}).get(PROBED):
+            ok = op.type == "ok"
+            name = str((op.ext or {}).get("node")) if ok and not reads else None
+            times = op.time, begun.time
+            yield _key(begun), Try(op.index, begun.index, *times, ok, reads, name)
+
+    def judge(self, key: int, rows: Sequence[Try], known: None, more: object = None) -> Probed:
+        streak, since_ns, served_ns = 0, -1, None
+        for row in sorted(rows, key=lambda row: row.begun):
+            if not row.ok:
+                streak = 0
+            elif row.reads:
+                streak += 1
+                if streak == PROBE_STREAK and served_ns is None:
+                    served_ns = since_ns
+            elif not streak:
+                since_ns = row.at_ns
+        sends = [row for row in rows if not row.reads]
+        sets = {row.set for row in sends if row.set is not None}
+        return Probed(
+            set=next(iter(sets)) if len(sets) == 1 else None,
+            served_ns=served_ns,
+            tries=len(sends),
+            acknowledged=sum(row.ok for row in sends),
+            last_ns=max(row.begun_ns for row in rows),
+            failed=tuple(row.at for row in rows if not row.ok)[-NAMED_MAX:],
+        )
+
+    def conclude(
+        self, history: History, context: Context, known: None, results: Mapping[int, Probed]
+    ) -> Verdict:
+        case = Case(judged={"S13": 0})
+        done = awaited_op(history)
+        if done is None:
+            case.doubt("S13", "nobody waited for the recovery, or not to the end")
+        else:
+            begun = history.invocation(done)
+            until = done.index if begun is None else begun.index
+            calm = calm_after(history.filter(lambda op: op.index < until))
+            if begun is not None:  # nobody asked before
+                calm = calm._replace(ns=max(calm.ns, begun.time))
+            found = shaped(done.value, _OfCluster, done.index).cluster
+            case.counts["recovery-ms"] = round(found.after_ms)
+            if results:
+                _by_probes(case, context, calm, results)
+            elif history.run[0] is None:
+                _by_wait(case, context, calm, found, done)
+            else:
+                case.doubt("S13", "no queue was probed after the last heal")
+        return rule(self, history, context, case, timed=self.claims)
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+def _key(begun: Op) -> int:
+    match begun.value:
+        case {"key": int(key)}:
+            return key
+        case [[_, int(key), *_]] | ((_, int(key), *_),):
+            return key
+    raise MalformedError(f"W9: value of {begun.index} is no probe's: {begun.value!r:.100}")
+
+
+def _by_probes(case: Case, context: Context, calm: Calm, results: Mapping[int, Probed]) -> None:
+    due_ns = calm.ns + context.recovery_ns
+    late: dict[str, list[tuple[int, Probed]]] = defaultdict(list)
+    after = [p.served_ns - calm.ns for p in results.values() if p.served_ns is not None]
+    case.counts["queues-probed"] = len(results)
+    case.counts["queues-served"] = len(after)
+    case.counts["probes"] = sum(p.tries for p in results.values())
+    case.counts["probes-acknowledged"] = sum(p.acknowledged for p in results.values())
+    if after:
+        case.counts["served-after-ms"] = max(after) // 1_000_000
+    needed = copies(context.settings or {})
+    refusing = {name for name, nodes in context.broker_sets.items() if len(nodes) < needed}
+    for key, p in sorted(results.items()):
+        if context.broker_sets and refusing.issuperset(context.broker_sets):
+            continue  # by their settings brokers refuse every message
+        if p.served_ns is not None and p.served_ns <= due_ns + GRACE_NS:
+            case.judged["S13"] += 1
+        elif calm.doubt:
+            case.doubt("S13", calm.doubt)
+        elif p.served_ns is None and p.last_ns <= due_ns:
+            for_s = max(0, p.last_ns - calm.ns)
+            case.doubt("S13", f"queue {key} was probed for {_s(for_s)} only, "
+                       f"{_s(context.recovery_ns)} needed")  # fmt: skip
+        else:
+            late[p.set or ""].append((key, p))
+    for name, probes in sorted(late.items()):
+        case.found.append(_not_served(name, probes, calm, context))
+
+
+def _not_served(
+    name: str, probes: Sequence[tuple[int, Probed]], calm: Calm, context: Context
+) -> Found:
+    keys = [key for key, _ in probes]
+    tries = sum(p.tries for _, p in probes)
+    taken = sum(p.acknowledged for _, p in probes)
+    last_ns = max(p.last_ns for _, p in probes)
+    served = [p.served_ns for _, p in probes if p.served_ns is not None]
+    of = f" of broker set {name}" if name else ""
+    what = "queue" if len(keys) == 1 else "queues"
+    if len(served) == len(probes):
+        after_ns = max(served) - calm.ns
+        how = (
+            f"only {_s(after_ns)} later {PROBE_STREAK} messages in a row were taken and given back"
+        )
+    else:
+        after_ns = last_ns - calm.ns
+        how = f"of {tries} messages that a probe sent within {_s(after_ns)} {taken} were taken"
+        how += f", and never {PROBE_STREAK} in a row were taken and given back"
+    said = (
+        f"Everything was healed by {_s(calm.ns)}, and {_s(context.recovery_ns)} later {what} "
+        f"{listed(keys)}{of} {'was' if len(keys) == 1 else 'were'} not served: {how}."
+    )
+    detail: dict[str, Any] = {
+        "set": name,
+        "queues": keys,
+        "tries": tries,
+        "acknowledged": taken,
+        "after-ms": after_ns // 1_000_000,
+        "bound-ms": context.recovery_ns // 1_000_000,
+    }
+    failed = [at for _, p in probes for at in p.failed][-NAMED_MAX:]
+    ops = (*((calm.at,) if calm.at >= 0 else ()), *failed)
+    return Found("S13", "not-writable", ops, said, detail)
+
+
+def _by_wait(case: Case, context: Context, calm: Calm, found: Awaited, done: Op) -> None:
+    """Of a history without probes: whether all name servers knew a master that answers."""
+    after_ns = round(found.after_ms * 1_000_000)
+    late = after_ns > context.recovery_ns + GRACE_NS
+    case.judged["S13"] = 1
+    if (found.holds or found.crashed) and not late:
+        return
+    if calm.doubt:
+        case.doubt("S13", calm.doubt)
+    elif after_ns < context.recovery_ns:
+        case.doubt("S13", f"waited for {_s(after_ns)} only, {_s(context.recovery_ns)} needed")
+    else:
+        said = (
+            f"Everything was healed at {_s(calm.ns)}, but {_s(context.recovery_ns)} were not "
+            f"enough: after {found.after_ms / 1000:.1f} s of waiting (op {done.index}) there "
+            f"{'was only then' if found.holds else 'was not yet'} a master of each broker set that "
+            "answers."
+        )
+        detail = {"after-ms": found.after_ms, "bound-ms": context.recovery_ns // 1_000_000}
+        ops = (done.index,) if calm.at < 0 else (calm.at, done.index)
+        case.found.append(Found("S13", "not-writable", ops, said, detail))
+
+
+def _s(ns: int) -> str:
+    return f"{ns / 1e9:.1f} s"

@@ -1,0 +1,205 @@
+"""What a checker is: a pure function from a history to a verdict.
+
+A checker sees the history and its context and nothing else; it cannot ask a cluster anything. Of
+each claim that it decides it says one of five things (`Status`), and *kept* only with evidence. A
+crash of a checker leaves its claims not judged, with its traceback.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from histories.grounds import Ground
+from histories.history import History
+
+Valid = bool | Literal["unknown"]
+Status = Literal["kept", "broken", "not promised", "no occasion", "not judged"]
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """One broken promise, provable from the history alone.
+
+    `name` is the field's term (`lost-write`). `signature` is equal for equal findings across runs
+    of one bug, so it holds no index, time or value of one run. `ops` are the indices of the
+    operations that prove it; `acts` are the indices at which the faults began that it is blamed
+    on, where one can be named; `story` is one paragraph that a person understands; `detail` holds
+    the fields listed for `name` in ``docs/anomalies.md``.
+    """
+
+    claim: str
+    name: str
+    signature: str
+    ops: tuple[int, ...]
+    story: str
+    detail: dict[str, Any] = msgspec.field(default_factory=dict)
+    acts: tuple[int, ...] = ()
+
+
+class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one claim in a run.
+
+    `why` says which need is not fulfilled, what could not be seen, or which ground is missing;
+    `advice` what to change so that the claim can be judged. `occasions` is how often it could have
+    been broken and was looked at; `found` counts its anomalies by name, also of a claim that is
+    not promised.
+    """
+
+    claim: str
+    status: Status
+    why: str = ""
+    advice: str = ""
+    occasions: int = 0
+    found: dict[str, int] = {}
+
+    @property
+    def measured(self) -> bool:
+        """Whether something was found of a claim that is not promised."""
+        return self.status == "not promised" and bool(self.found)
+
+
+class Harm(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding: anomalies that are the same harm, counted once.
+
+    `kind` is ``loss``, or the name of its anomalies. A loss says how many acknowledged messages are
+    `lost`, which `node` of which `set` had acknowledged them in which `epoch`, and in which epoch
+    whoever was `elected` lacked them; `acts` are the indices at which the blamed faults began, the
+    one that made the loss certain last. `ops` are operations that prove it, a loss's sends, and
+    `values` the messages that these sent.
+    `symptoms` counts its anomalies by claim and name, `at_least` names those of which more may be
+    its, as not all were told; `claims` are those that it breaks, or, where
+    it is not `broken`, that are not promised. Times are ns of the history, of the first and last
+    message.
+    """
+
+    kind: str
+    title: str
+    story: str
+    claims: tuple[str, ...] = ()
+    broken: bool = False
+    symptoms: dict[str, int] = {}
+    at_least: tuple[str, ...] = ()
+    set: str = ""
+    node: str = ""
+    epoch: int | None = None
+    elected: int | None = None
+    lost: int = 0
+    acts: tuple[int, ...] = ()
+    ops: tuple[int, ...] = ()
+    values: tuple[Any, ...] = ()
+    first_ns: int = -1
+    last_ns: int = -1
+
+    @property
+    def seen_as(self) -> tuple[tuple[str, str], ...]:
+        """Its symptoms, each with how many, in words."""
+        return tuple(
+            (name, f"at least {n:,}" if name in self.at_least else f"{n:,}")
+            for name, n in self.symptoms.items()
+        )
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checker found. `counts` are plain numbers. `gate`: why the run proves nothing whatever
+    its claims came to; empty where it does. `harms` are the losses that it tells as one each."""
+
+    checker: str
+    rulings: tuple[Ruling, ...] = ()
+    anomalies: tuple[Anomaly, ...] = ()
+    harms: tuple[Harm, ...] = ()
+    counts: dict[str, int] = msgspec.field(default_factory=dict)
+    gate: str = ""
+
+    def of(self, *statuses: Status) -> tuple[str, ...]:
+        """The claims that came to one of these."""
+        return tuple(r.claim for r in self.rulings if r.status in statuses)
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The claims that were judged."""
+        return self.of("kept", "broken")
+
+    @property
+    def valid(self) -> Valid:
+        """This checker's word by itself: false if a claim is broken, else unknown if one is not
+        judged or none was kept, else true."""
+        if self.of("broken"):
+            return False
+        if self.gate or self.of("not judged"):
+            return "unknown"
+        return True if self.of("kept") or not self.rulings else "unknown"
+
+    @property
+    def reason(self) -> str:
+        """Why claims are not judged; else what was measured of those that are not promised."""
+        whys = dict.fromkeys(r.why for r in self.rulings if r.status == "not judged")
+        if self.gate or whys:
+            return "; ".join(w for w in (self.gate, *whys) if w)
+        return ", ".join(
+            f"{name} {n}" for r in self.rulings if r.measured for name, n in r.found.items()
+        )
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checker may know beside the history: how the run was set up.
+
+    `settings` are the run's effective ones, by the keys of ``checkers.core.promises``; None where
+    nobody knows, and then every claim counts as promised. `profile` is what the settings are
+    called, for people; `by_hand` are the keys that were set one by one. `ok_ops_min` is how many
+    `ok` operations a kind (`send`) needs before its silence means anything; it follows from the
+    load that the run's own schedule asked for. `broker_sets` maps each broker set that the run's
+    faults struck to the names of its replicas. `lock_lease_ns` is how long a broker keeps a lock
+    for a client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns`
+    bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
+    replica may stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are told apart by
+    their addresses; `absent` are the claims that the target cannot show. `purpose` are the claims
+    that the run is there for. `grounds` are those of a history that declares none itself, and
+    `ended` whether it is whole: None where nobody knows.
+    """
+
+    settings: dict[str, str] | None = None
+    profile: str = ""
+    by_hand: tuple[str, ...] = ()
+    timing: str = "fast"
+    target: str = "reference"
+    ok_ops_min: dict[str, int] = msgspec.field(default_factory=dict)
+    broker_sets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    lock_lease_ns: int = 10_000_000_000
+    client_lease_ns: int = 5_000_000_000
+    recovery_ns: int = 20_000_000_000
+    shrink_ns: int = 8_000_000_000
+    has_ids: bool = True
+    absent: tuple[str, ...] = ()
+    purpose: tuple[str, ...] = ()
+    grounds: tuple[Ground, ...] = ()
+    ended: bool | None = None
+
+
+class Checker(Protocol):
+    """Judges one history."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def claims(self) -> tuple[str, ...]: ...
+
+    def check(self, history: History, context: Context) -> Verdict:
+        """Judge. Pure; may raise, which the runner turns into claims that are not judged."""
+        ...
+
+
+def unjudged(checker: Checker, why: str) -> Verdict:
+    """The verdict of a checker that could not judge at all; one without claims spoils the run."""
+    if not checker.claims:
+        return Verdict(checker=checker.name, gate=why)
+    rulings = (Ruling(claim=c, status="not judged", why=why) for c in checker.claims)
+    return Verdict(checker=checker.name, rulings=tuple(rulings))
+
+
+RANK: dict[Valid, int] = {True: 0, "unknown": 1, False: 2}
+
+
+def worst(valids: Sequence[Valid]) -> Valid:
+    """Compose: invalid beats unknown beats valid; no verdict at all is unknown."""
+    return max(valids, key=RANK.__getitem__, default="unknown")

@@ -1,0 +1,164 @@
+"""Who decides what was promised, where RocketMQ's documents, its code and our claims can differ.
+
+A claim is what RocketMQ's documents promise under settings that they name. Where documents are
+silent, its code decides; where code breaks what a document promises, the document decides, and the
+run is invalid: that is a bug of the release. What we demand beyond both is marked as ours. The list
+is part of `docs/claims.md` (`checkers.core.claims`); what was seen is in `docs/track-record.md`.
+
+Documents, of apache/rocketmq: deploy.md, design.md and persistent_unique_broker_id.md below
+``docs/en/controller``. Numbers with # are its issues and pull requests. What is said of code was
+read in 5.1 to 5.5 (controller-ha 6.2 to 6.4, container-acting-master 8, releases) or run.
+"""
+
+import msgspec
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """`source`: what decides. `truth`: what RocketMQ does in truth, and what we make of it."""
+
+    source: str
+    truth: str
+
+    def __str__(self) -> str:
+        return f"decided by {self.source}. {self.truth}"
+
+
+DOCUMENT, CODE, OURS = "the document", "the code", "us"
+
+
+DECISIONS: dict[str, Decision] = {
+    "S1": Decision(
+        f"{DOCUMENT}, persistent_unique_broker_id.md",
+        "RocketMQ gives an id out again once the last member of a set was cleaned away, and with "
+        "DLedger may answer two applicants alike after an append that timed out (it checks before "
+        "the append, not when it applies): the first is excepted, the second breaks the claim.",
+    ),
+    "S2": Decision(
+        f"{DOCUMENT}, persistent_unique_broker_id.md",
+        "5.1.1 to 5.5.0 write `brokerIdentity` without a sync, and a broker that finds it empty "
+        "after a loss of power takes a new id, which breaks the claim. Before 5.1.1 the address is "
+        "the identity: the claim is not judged.",
+    ),
+    "S2b": Decision(
+        f"{DOCUMENT}, persistent_unique_broker_id.md",
+        "RocketMQ's brokers look for their address when they start, so one that is to move is "
+        "started again; nothing is asked of a live one.",
+    ),
+    "S3": Decision(
+        f"{DOCUMENT}, design.md",
+        "Its controllers count up for an attempt that finds nobody to elect, too: numbers may be "
+        "left out, not come back. Nothing is promised once controllers lost their data.",
+    ),
+    "S5": Decision(
+        f"{CODE}: no document says how many masters there may be at a time",
+        "An isolated master goes on serving, as it has no lease, until a controller or a name "
+        "server tells it; only the number of masters of one epoch is judged.",
+    ),
+    "S6": Decision(
+        f"{DOCUMENT}, deploy.md: with allAckInSyncStateSet “the message is not lost”",
+        "5.4.0 and 5.5.0 shrink the set by which they acknowledge before the controller has "
+        "agreed (#9897) and lose messages, which breaks the claim. With ASYNC_FLUSH a loss of "
+        "power may take what a member holds, and with SYNC_FLUSH too, as a slave acknowledges "
+        "before its own sync: of power lost by all at once nothing is promised by RocketMQ, and "
+        "runs with that fault set SYNC_FLUSH and say so.",
+    ),
+    "S7": Decision(
+        f"{DOCUMENT}, deploy.md on enableElectUncleanMaster",
+        "RocketMQ keeps it but for the first election of a set, which takes whoever registered.",
+    ),
+    "S8": Decision(
+        f"{DOCUMENT}, design.md, truncation algorithm",
+        "RocketMQ cuts a log by moving positions only, so that bytes come back after a restart "
+        "(#10666, open against 5.5.0), and its list refuses an epoch that begins at the byte of "
+        "the last one, so that two masters may write under one number: both break the claim.",
+    ),
+    "S9": Decision(
+        f"{DOCUMENT}, deploy.md on allAckInSyncStateSet",
+        "As S6: the set of 5.4.0 and 5.5.0 may hold who lacks what was acknowledged without it. "
+        "Under P-NUM and P-DEFAULT an acknowledgement asks for a number of replicas and not for "
+        "members, so it is only measured there.",
+    ),
+    "S9b": Decision(
+        f"{DOCUMENT}, design.md: confirmOffset is the least that a member holds",
+        "RocketMQ's master leaves out a member that is connected and has not acknowledged yet, and "
+        "a set of one confirms everything: what it says it confirmed is held against it.",
+    ),
+    "S10": Decision(
+        f"{CODE}: no document promises it; since 5.1.1 readers are kept at confirmOffset",
+        "5.0.0 and 5.1.0 have no such limit, and with `allAckInSyncStateSet=false` or a set of one "
+        "no release has: what is read there may be lost by design.",
+    ),
+    "S10b": Decision(
+        f"{CODE}: a transfer carries the master's confirmOffset, and a slave reads no further",
+        "RocketMQ tells nobody its confirmOffset, so that this is judged of the reference, and of "
+        "brokers that tell it as `maxq.confirmOffset`.",
+    ),
+    "S11": Decision(
+        f"{CODE}: queues are built from the log, up to confirmOffset",
+        "5.1.1 to 5.1.4 give an offset out twice after a restart (#7689), and what S6 loses is "
+        "overwritten: both break the claim.",
+    ),
+    "S13": Decision(
+        f"{OURS}, as to the bound: documents promise a fail-over, not how soon",
+        "The bound is the sum of RocketMQ's periods. With jRaft up to 5.3.3 nobody looks for "
+        "silent brokers (#9717), and with DLedger from 5.4.0 a controller whose data were wiped "
+        "may lead and refuse everything, as its snapshot is empty: both break the claim. A broker "
+        "that does not start again after its power was lost breaks S15.",
+    ),
+    "S13b": Decision(
+        f"{OURS}, as to the bound",
+        "As S13: with jRaft up to 5.3.3 a paused master is never replaced. Up to 5.1.0 controllers "
+        "know brokers by their addresses, and so do S13b, S13d, S14 and S14b there.",
+    ),
+    "S13d": Decision(
+        f"{OURS}: no document says what goes on working during which fault",
+        "RocketMQ waits for the end of a connection or for a time-out of its own; a replica that "
+        "follows a deposed master keeps sends from being acknowledged meanwhile.",
+    ),
+    "S14": Decision(
+        f"{DOCUMENT}, design.md, that who catches up is added; {OURS} as to the bound",
+        "A slave of 5.5.0 that was given the deposed master's HA address stays connected to it "
+        "although it is told the new one, and is outside of the set for tens of seconds: that "
+        "breaks the claim.",
+    ),
+    "S14b": Decision(
+        f"{CODE}: removal after haMaxTimeSlaveNotCatchup, looked at each checkSyncStateSetPeriod",
+        "Where nobody writes RocketMQ takes a member for caught up, against design.md, hence the "
+        "20 s more. Judged with all-ack only: elsewhere no acknowledgement waits for the member.",
+    ),
+    "S16": Decision(
+        f"{OURS}: what no setting of RocketMQ speaks of, as it is no matter of replication",
+        "Seen broken once in 5.5.0: a broker that was restarted and elected again gave an offset "
+        "away a second time, and the acknowledged message at it cannot be read. #7689 is alike.",
+    ),
+    "N1": Decision(
+        f"{CODE}: no document describes the table",
+        "A name server answers 0 to a registration that it ignores; the table is judged, not the "
+        "answer.",
+    ),
+    "N5": Decision(
+        f"{CODE}: who ends is taken off at the end of its connection",
+        "A broker that is cut off and lives stays up to 120 s, the 5 s between looks added; so "
+        "does one whose host vanished. Cuts are excepted, and processes end with their sockets.",
+    ),
+    "N10": Decision(
+        f"{CODE}: a registration with a lower stateVersion is ignored",
+        "RocketMQ lets a newer master wait while the entry of an older one lives: the claim "
+        "begins after the bound for recovery.",
+    ),
+    "O1": Decision(
+        f"{CODE}: nothing is promised in writing, slaves copy places about every 10 s",
+        "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "
+        "a fail-over a group begins anew: that breaks the claim.",
+    ),
+    "L1": Decision(
+        f"{CODE}: documents promise order to a consumer, not exclusion over a fail-over",
+        "Locks are in memory: a member that restarts within a lease has forgotten its grant and "
+        "may grant again, which breaks the claim in every release.",
+    ),
+    "L2": Decision(
+        f"{CODE}, as L1",
+        "A client counts 30 s from the answer, a broker 60 s from the grant: overlaps need a "
+        "forgotten table or a clock that jumps by about half a minute.",
+    ),
+}

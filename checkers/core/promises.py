@@ -1,0 +1,127 @@
+"""Which claims a run's settings and faults make: data, and the functions that read it.
+
+A claim is made by settings, never by the name of a profile: each claim lists the `Need`s of its
+promise (``checkers.core.claims``), and a run's effective settings (the release's defaults, then the
+profile, then what was set by hand; where the brokers of a set differ, the weakest) fulfil them or
+do not. Some needs count only in a run that lost power.
+
+A claim that is not made is measured: what was found of it is reported, and breaks nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+POWER_LOSS = "power-loss"
+
+
+class Need(msgspec.Struct, frozen=True):
+    """One setting that a promise rests on: role and RocketMQ's name of it, and its value."""
+
+    key: str
+    value: str
+
+    def __str__(self) -> str:
+        return f"{self.key.partition(':')[2]}={self.value}"
+
+
+ALL_ACK = Need("broker:allAckInSyncStateSet", "true")
+CLEAN = Need("controller:enableElectUncleanMaster", "false")
+SYNCED = Need("broker:flushDiskType", "SYNC_FLUSH")
+STRICT = Need("broker:lockInStrictMode", "true")
+
+# What RocketMQ 5.0 to 5.5 ship (BrokerConfig, MessageStoreConfig, ControllerConfig), for every key
+# that a promise or a checker reads.
+MIN_IN_SYNC, IN_SYNC = "broker:minInSyncReplicas", "broker:inSyncReplicas"
+DEFAULTS: dict[str, str] = {
+    ALL_ACK.key: "false",
+    CLEAN.key: "false",
+    SYNCED.key: "ASYNC_FLUSH",
+    STRICT.key: "false",
+    MIN_IN_SYNC: "1",
+    IN_SYNC: "1",
+}
+# How promising each value is, where brokers of a set differ; numbers count as they are.
+_STRENGTH: dict[str, tuple[str, ...]] = {
+    ALL_ACK.key: ("false", "true"),
+    CLEAN.key: ("true", "false"),
+    SYNCED.key: ("ASYNC_FLUSH", "SYNC_FLUSH"),
+    STRICT.key: ("false", "true"),
+}
+# Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
+# claims follow those of them that lengthen what a cluster may take.
+NEUTRAL = frozenset(
+    (
+        "namesrv:scanNotActiveBrokerInterval",
+        "controller:scanNotActiveBrokerInterval",
+        "controller:scanInactiveMasterInterval",
+        "controller:jRaftElectionTimeoutMs",
+        "controller:mappedFileSize",
+        "broker:controllerHeartBeatTimeoutMills",
+        "broker:syncBrokerMetadataPeriod",
+        "broker:syncControllerMetadataPeriod",
+        "broker:checkSyncStateSetPeriod",
+        "broker:haMaxTimeSlaveNotCatchup",
+        "broker:slaveTimeout",
+        "broker:registerNameServerPeriod",
+        "broker:registerBrokerTimeoutMills",
+        "broker:mappedFileSizeCommitLog",
+        "broker:mappedFileSizeConsumeQueue",
+        "broker:timerWheelEnable",
+        "broker:autoCreateTopicEnable",
+        "broker:slaveReadEnable",
+    )
+)
+
+
+def strength(key: str, value: str) -> int:
+    """How much a value promises, for comparisons under one key; an unknown value promises
+    nothing."""
+    known = _STRENGTH.get(key)
+    if known is not None:
+        return known.index(value) if value in known else -1
+    return int(value) if value.isdecimal() else -1
+
+
+def weakest(of_nodes: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """The effective settings of a cluster, by the keys of `DEFAULTS`.
+
+    Args:
+        of_nodes: each node's settings, by role and key; what one does not name is at its default,
+            if the node's role has the key at all.
+    """
+    found: dict[str, str] = {}
+    for settings in of_nodes:
+        for key, value in settings.items():
+            if key in DEFAULTS:
+                before = found.setdefault(key, value)
+                if strength(key, value) < strength(key, before):
+                    found[key] = value
+    return {**DEFAULTS, **found}
+
+
+def unfulfilled(needs: Sequence[Need], settings: Mapping[str, str]) -> tuple[Need, ...]:
+    """The needs that settings do not fulfil."""
+    return tuple(n for n in needs if settings.get(n.key, DEFAULTS.get(n.key)) != n.value)
+
+
+def copies(settings: Mapping[str, str]) -> int:
+    """How many replicas, the master among them, must have a message before it is acknowledged."""
+    least = int(settings.get(MIN_IN_SYNC, DEFAULTS[MIN_IN_SYNC]))
+    if not unfulfilled((ALL_ACK,), settings):
+        return max(1, least)
+    return max(1, least, int(settings.get(IN_SYNC, DEFAULTS[IN_SYNC])))
+
+
+def unknown_keys(by_hand: Iterable[str]) -> tuple[str, ...]:
+    """Keys that were set by hand and of which this table does not know what they promise."""
+    return tuple(sorted(k for k in by_hand if k not in DEFAULTS and k not in NEUTRAL))
+
+
+def keys() -> list[tuple[str, str, str]]:
+    """Each key that a promise rests on: its name, its default, its values from the weakest on."""
+    numbers = "numbers, the smaller the weaker"
+    return [
+        (f"`{key}`", f"`{default}`", ", ".join(f"`{v}`" for v in _STRENGTH.get(key, ())) or numbers)
+        for key, default in DEFAULTS.items()
+    ]

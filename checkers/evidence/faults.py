@@ -1,0 +1,152 @@
+"""Did every fault really happen? A run whose faults were not felt proves nothing.
+
+Each action of the nemesis is a pair of `info` operations: begun, and completed once a probe saw it
+take effect (or, for a heal, end). The completion's value is a map from node to what was done there,
+with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
+does not hold on each, is a fault without proof, and a run with one is not valid.
+
+Source: design "Nemesis package", history-format 5.
+"""
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from checkers.core.api import Context, Verdict
+from histories.history import History
+from histories.observed import AWAIT_RECOVERY, LAST_LOOK
+from histories.op import Op
+
+HOLDS = "holds"
+NAMED_MAX = 5  # faults without proof that the reason names
+LOOKS = frozenset((AWAIT_RECOVERY, LAST_LOOK))
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One action of the nemesis, for reports. Indices and times (ns) of its two operations. `asked`
+    is what a schedule asked beside the request, which is then the act's id; empty otherwise."""
+
+    f: str
+    process: str
+    begun: int
+    ended: int | None
+    begun_ns: int
+    ended_ns: int | None
+    nodes: tuple[str, ...]
+    request: Any
+    result: Any
+    holds: bool
+    asked: dict[str, Any] = {}
+
+    @property
+    def done(self) -> bool:
+        """Whether the nemesis did what it had to: each node's proof holds, or the node had ended by
+        itself or ended again when it was started, which is the node's doing (S15)."""
+        proofs = self.result.values() if isinstance(self.result, dict) else ()
+        return bool(proofs) and all(_held(p) or by_itself(self.f, p) is not None for p in proofs)
+
+    @property
+    def of(self) -> str:
+        """The act whose fault this one heals, where a schedule names it."""
+        who = self.asked.get("who")
+        return str(who.get("of", "")) if isinstance(who, dict) else ""
+
+    @property
+    def args(self) -> dict[str, Any]:
+        """What a schedule gave the action; empty otherwise."""
+        args = self.asked.get("args")
+        return args if isinstance(args, dict) else {}
+
+
+def faults(history: History) -> list[Fault]:
+    """Every action of the nemesis, in order."""
+    found: list[Fault] = []
+    for op in history.nemesis:
+        done = history.completion(op)
+        if done is None or done.index > op.index:
+            found.append(_fault(op, done))
+    return found
+
+
+def _fault(begun: Op, done: Op | None) -> Fault:
+    result = None if done is None else done.value
+    nodes = tuple(sorted(map(str, result))) if isinstance(result, dict) else ()
+    return Fault(
+        f=begun.f,
+        process=str(begun.process),
+        begun=begun.index,
+        ended=None if done is None else done.index,
+        begun_ns=begun.time,
+        ended_ns=None if done is None else done.time,
+        nodes=nodes,
+        request=begun.value,
+        result=result,
+        holds=isinstance(result, dict) and bool(result) and all(map(_held, result.values())),
+        asked=begun.ext or {},
+    )
+
+
+def _held(done: Any) -> bool:
+    return isinstance(done, dict) and done.get(HOLDS) is True
+
+
+# Keys of a proof that tell the exit code of a node that had ended by itself; the second is of
+# histories of older versions, and so is the reason.
+ENDED = ("ended_by_itself", "had_ended_by_itself")
+BY_ITSELF = "it had ended by itself"
+
+
+class Ended(NamedTuple):
+    """A node had ended by itself, or, `starts`, was started and ended again."""
+
+    code: object
+    starts: bool
+
+
+def by_itself(f: str, proof: object) -> Ended | None:
+    """What an act's proof of one node says of an end that the act did not cause; None: nothing."""
+    if not isinstance(proof, dict):
+        return None
+    for key in ENDED:
+        if proof.get(key) is not None:
+            return Ended(proof[key], starts=False)
+    if proof.get("reason") == BY_ITSELF:
+        return Ended(proof.get("code"), starts=False)
+    if proof.get(HOLDS):
+        return None
+    started = proof.get("started", proof if f == "start" else None)
+    if isinstance(started, dict) and started.get("code") is not None:
+        return Ended(started["code"], starts=True)
+    return None
+
+
+class FaultProof:
+    """The checker. A run without a nemesis has nothing to prove."""
+
+    name = "faults"
+    claims: tuple[str, ...] = ()
+
+    def check(self, history: History, context: Context) -> Verdict:
+        # A cluster that does not recover is for those to judge who promise that it does.
+        found = [fault for fault in faults(history) if fault.f not in LOOKS]
+        unproved = [fault for fault in found if not fault.done]
+        counts = {"faults": len(found), "without-proof": len(unproved)}
+        if not unproved:
+            return Verdict(checker=self.name, counts=counts)
+        named = [f"{fault.f} at op {fault.begun}{_why(fault)}" for fault in unproved[:NAMED_MAX]]
+        more = f" and {len(unproved) - NAMED_MAX} more" if len(unproved) > NAMED_MAX else ""
+        gate = f"a fault without proof: {'; '.join(named)}{more}"
+        return Verdict(checker=self.name, counts=counts, gate=gate)
+
+
+def _why(fault: Fault) -> str:
+    if fault.ended is None:
+        return " never completed"
+    if not isinstance(fault.result, dict) or not fault.result:
+        return " names no node"
+    missing = sorted(
+        str(node)
+        for node, done in fault.result.items()
+        if not _held(done) and not by_itself(fault.f, done)
+    )
+    return f" does not hold on {', '.join(missing)}"

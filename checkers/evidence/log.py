@@ -1,0 +1,318 @@
+"""What a history says about a log: who sent what, who read what, in which run of reading.
+
+The first of three steps of the durability checker (this, `log_key`, `log_order`). An event becomes
+a `LogOp` for each key that it touches, and a key's `LogOp`s become its columns, so that the other
+two steps are pure functions of one key and can work on pieces of a history that is too big for one
+machine. Assignments are few, touch every key (those that they do not list are forgotten) and are
+known to all.
+
+A **reading run** is a stretch in which one process reads one key forward. It begins at the start of
+the log after an explicit seek (or always, in a plain history of sends and polls where nobody ever
+assigns), and somewhere in the middle otherwise. Only a run that began at or before a message can
+have passed it.
+
+Sources: history-format 13.1, 13.2.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from checkers.core.keyed import Event
+from checkers.evidence.observations import NEVER
+from checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
+from histories.history import History
+from histories.observed import CHANGE_LEADER, ELECT_MASTER, LAST_LOOK
+from histories.op import HistoryError, Op
+from histories.tables import Element, elements_of
+
+Value = int | str  # ours is an integer; anything else is a payload that nobody sent
+
+MESSAGES = frozenset(("send", "poll", "txn"))
+ASSIGNMENTS = frozenset(("assign", "subscribe"))
+SEEK = "seek-to-beginning?"
+ENDING = frozenset((ELECT_MASTER, CHANGE_LEADER, LAST_LOOK))  # of the nemesis, that disturb nobody
+
+
+class MalformedError(HistoryError):
+    """A value that breaks a rule of well-formedness of this workload: W9 or W10."""
+
+
+class LogOp(NamedTuple):
+    """A completion (or an open invocation, as `info`) with its messages taken apart.
+
+    Of an operation on several keys there is one for each: `shared` says so, and `places` are the
+    positions of the key's first message among all that were polled, and sent.
+    """
+
+    at: int  # index of the completion; of the invocation while open
+    begun: int  # index of the invocation
+    process: int
+    type: str  # ok, fail, info
+    sent: list[Element]
+    polled: list[Element]
+    open: bool = False
+    end: int | None = None  # the confirmed end of the log
+    rebalanced: frozenset[int] = frozenset()  # keys
+    shared: bool = False
+    places: tuple[int, int] = (0, 0)
+    node: str | None = None  # the broker set that answered, of an ok one; and which broker of it
+    broker: str | None = None
+
+
+class Assignment(NamedTuple):
+    """A process now reads these keys, and forgets what it knew of others."""
+
+    at: int
+    begun: int
+    process: int
+    ok: bool
+    keys: frozenset[int]
+    seeks: bool
+    open: bool = False  # only completions are assignments
+
+
+class Sent(NamedTuple):
+    """One attempt to append a message."""
+
+    value: Value
+    offset: int | None
+    op: int
+    type: str
+
+
+class Read(NamedTuple):
+    """One delivery of a message."""
+
+    value: Value
+    offset: int | None
+    op: int
+    ok: bool
+    run: int  # which of the key's reading runs
+
+
+class ReadingRun(NamedTuple):
+    """See the module's text."""
+
+    process: int
+    from_start: bool
+    seek: int  # index of the invocation of the seek; -1 if none
+
+
+class End(NamedTuple):
+    """The broker confirmed to a poll that it had reached the end of the log."""
+
+    end: int  # the broker's max offset: the next to be written
+    op: int
+    begun: int
+    run: int
+
+
+class KeyLog:
+    """Everything about one key. `elected`: when (index) a replica was made master at the end."""
+
+    def __init__(self, key: int, elected: tuple[int, ...] = ()) -> None:
+        self.key = key
+        self.elected = elected
+        self.sent: list[Sent] = []
+        self.read: list[Read] = []
+        self.runs: list[ReadingRun] = []
+        self.ends: list[End] = []
+
+
+class LogFacts(NamedTuple):
+    """What every key must know: the last operation of the nemesis, and all assignments.
+
+    In a `plain` history nobody ever assigns. `elected`: when replicas were made master in turn
+    after that, as indices of completions. `unrest`: when another master may have been elected.
+    """
+
+    healed: int
+    plain: bool
+    assignments: tuple[Assignment, ...]
+    elected: tuple[int, ...] = ()
+    unrest: Unrest = NO_UNREST
+
+    @property
+    def assigned(self) -> frozenset[int]:
+        """The keys that were ever assigned."""
+        return frozenset(key for a in self.assignments for key in a.keys)
+
+
+def log_facts(history: History) -> LogFacts:
+    """Take the assignments out of a history.
+
+    Raises:
+        MalformedError: the value of one is no list of keys.
+    """
+    # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
+    # the last fault was over speaks of the log that is left.
+    # Who is made master or leader after that disturbs nobody.
+    acts = (op.index for op in history.nemesis if op.f not in ENDING)
+    healed = max(acts, default=-1)
+    if history.open_faults:
+        healed = NEVER  # it never ended
+    asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
+    done = (op for op in asked if op.type in ("ok", "info"))
+    elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]
+    assignments = tuple(_assignment(history, op) for op in done)
+    return LogFacts(healed, not asked, assignments, elected, unrest_of(history))
+
+
+def _assignment(history: History, done: Op) -> Assignment:
+    begun = history.invocation(done)
+    at = done.index
+    keys = _assigned_keys(done)
+    seeks = (done.ext or {}).get(SEEK) is True
+    index = at if begun is None else begun.index
+    return Assignment(at, index, int(done.process), done.type == "ok", keys, seeks)
+
+
+def _assigned_keys(done: Op) -> frozenset[int]:
+    """The keys of an assignment; none where nobody knows, so that everything is forgotten."""
+    keys = done.value
+    if keys is None and done.type == "info":
+        return frozenset()
+    if type(keys) is not list and type(keys) is not tuple:
+        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
+    if not all(type(key) is int for key in keys):
+        raise MalformedError(f"W9: value of {done.index} is no list of keys: {keys!r:.100}")
+    return frozenset(keys)
+
+
+def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
+    """What a send, poll or transaction says of each key.
+
+    Raises:
+        MalformedError: its value has the wrong shape (W9).
+    """
+    done, begun = event.op, event.begun
+    if done.type == "invoke" and not event.open:
+        return ()
+    sent: list[Element] = []
+    polled: list[Element] = []
+    for e in elements_of(done, begun):
+        (sent if e.kind == "sent" else polled).append(e)
+    at = done.index
+    begun_at = at if begun is None else begun.index
+    ext = done.ext or {}
+    rebalanced = _rebalanced(ext) if "rebalance-log" in ext else _NO_KEYS
+    op_type = "info" if event.open else done.type
+    # By position, for there is one for each operation of a history.
+    op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced,
+               node=ext.get("node"), broker=ext.get("broker"))  # fmt: skip
+    confirmed = done.type == "ok" and "end" in ext and begun_at > healed
+    return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else _NO_ENDS)
+
+
+_NO_ENDS: Mapping[int, int] = {}
+_NO_KEYS: frozenset[int] = frozenset()
+
+
+def _by_key(op: LogOp, ends: Mapping[int, int]) -> Iterable[tuple[int, LogOp]]:
+    if len(op.sent) == 1 and not op.polled and not ends:  # most are
+        return ((op.sent[0].key, op),)
+    keys = {e.key for e in op.polled}
+    if op.sent or ends:
+        keys.update([e.key for e in op.sent], ends)
+    if len(keys) == 1:
+        (key,) = keys
+        return ((key, op._replace(end=ends[key]) if ends else op),)
+    polled, sent = _first_places(op.polled), _first_places(op.sent)
+    return [
+        (
+            key,
+            op._replace(
+                sent=[e for e in op.sent if e.key == key],
+                polled=[e for e in op.polled if e.key == key],
+                end=ends.get(key),
+                shared=True,
+                places=(polled.get(key, 0), sent.get(key, 0)),
+            ),
+        )
+        for key in sorted(keys)
+    ]
+
+
+def _first_places(elements: Sequence[Element]) -> dict[int, int]:
+    return {e.key: at for at, e in reversed(list(enumerate(elements)))}
+
+
+def _rebalanced(ext: dict[str, Any]) -> frozenset[int]:
+    log: Any = ext["rebalance-log"] or ()
+    return frozenset(key for entry in log for key in entry["keys"])
+
+
+def _ends(at: int, ends: Any) -> Iterator[tuple[int, int]]:
+    if not isinstance(ends, dict):
+        raise MalformedError(f"W9: end of {at} is no map: {ends!r:.100}")
+    for key, end in ends.items():
+        if type(key) is not int or type(end) is not int:
+            raise MalformedError(f"W9: end of {at} holds {key!r}: {end!r:.100}")
+        yield key, end
+
+
+Step = LogOp | Assignment
+_RANK = attrgetter("open", "at")  # what never completed comes last
+
+
+def steps_of(ops: Sequence[LogOp], facts: LogFacts) -> list[Step]:
+    """A key's operations and all assignments, in order of judgement."""
+    if not facts.assignments and not any(op.open for op in ops):
+        return list(ops)
+    steps: list[Step] = [*facts.assignments, *ops]
+    steps.sort(key=_RANK)
+    return steps
+
+
+def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:
+    """The columns of one key.
+
+    Raises:
+        MalformedError: a message was sent twice (W10).
+    """
+    log = KeyLog(key, facts.elected)
+    runs: dict[int, int] = {}  # process -> its reading run
+    writers: dict[Value, int] = {}
+
+    def begin(run: ReadingRun) -> int:
+        log.runs.append(run)
+        return len(log.runs) - 1
+
+    def run_of(process: int) -> int:
+        if process not in runs:
+            runs[process] = begin(ReadingRun(process, facts.plain, -1))
+        return runs[process]
+
+    for step in steps:
+        if isinstance(step, Assignment):
+            if key not in step.keys:
+                runs.pop(step.process, None)
+            elif step.process not in runs or step.seeks:
+                # An assignment that may or may not have happened: its seek proves nothing.
+                seek = step.begun if step.ok and step.seeks else -1
+                runs[step.process] = begin(ReadingRun(step.process, seek >= 0, seek))
+            continue
+        at, ok = step.at, step.type == "ok"
+        for e in step.sent:
+            other = writers.setdefault(e.value, at)
+            if other != at:
+                raise MalformedError(
+                    f"W10: value {e.value} of key {key} is sent by {other} and {at}"
+                )
+            log.sent.append(Sent(e.value, e.offset, at, step.type))
+        if step.polled or step.end is not None:
+            run = run_of(step.process)
+            log.read += [Read(e.value, e.offset, at, ok, run) for e in step.polled]
+            if step.end is not None:
+                log.ends.append(End(step.end, at, step.begun, run))
+    return log
+
+
+def proven_by(log: KeyLog) -> frozenset[int]:
+    """The `info` operations of which an ok poll of this key returned a message: they happened."""
+    unsure = [s for s in log.sent if s.type == "info"]
+    if not unsure:
+        return frozenset()
+    seen = {r.value for r in log.read if r.ok}
+    return frozenset(s.op for s in unsure if s.value in seen)

@@ -1,0 +1,87 @@
+"""When one and the same master led a broker set, as far as controllers told.
+
+What is lost, or given another message, while one master leads and no power is lost is lost by no
+fail-over, so no setting excuses it (S16). Between two answers that tell of different master epochs
+there was an election, at a moment that nobody knows; so it may have been before the first answer
+and after the last one. A set of which no controller told anything is never known to be at rest.
+Who answers as a deposed master, isolated or late, is not the one that leads: addresses tell.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import msgspec
+
+from checkers.core.promises import POWER_LOSS
+from checkers.evidence.observations import NEVER, SetSighting, set_sightings
+from histories.history import History
+from histories.op import HistoryError
+
+Window = tuple[int, int]  # indices, both ends included
+
+
+class Unrest(msgspec.Struct, frozen=True):
+    """By broker set: the windows in which it may have got another master, or lost power; and where
+    its masters were, each with the indices between which controllers told of it."""
+
+    windows: dict[str, tuple[Window, ...]] = {}
+    masters: dict[str, tuple[tuple[int, int, str], ...]] = {}
+
+    def led_by(self, broker_set: str, low: int, high: int) -> frozenset[str]:
+        """The addresses of the one master that surely led a set from one index to another; none
+        where there may have been two."""
+        windows = self.windows.get(broker_set, ((-1, NEVER),))
+        after = bisect_right(windows, (high, NEVER))
+        if any(end >= low for _, end in windows[:after]):
+            return frozenset()
+        masters = self.masters.get(broker_set, ())
+        return frozenset(a for first, last, a in masters if first <= high and last >= low)
+
+
+NO_UNREST = Unrest()
+
+
+def unrest_of(history: History) -> Unrest:
+    """The windows of a history; of no set where an observer's value cannot be read, which whoever
+    judges it will say."""
+    try:
+        told = set_sightings(history)
+    except HistoryError:
+        return NO_UNREST
+    dark = list(_losses_of_power(history))
+    windows = {name: tuple(sorted([*_elections(seen), *dark])) for name, seen in told.items()}
+    masters = {name: tuple(_addresses(seen)) for name, seen in told.items()}
+    return Unrest(windows, masters)
+
+
+def _elections(seen: Sequence[SetSighting]) -> Iterator[Window]:
+    by_end = sorted(seen, key=_end)
+    yield -1, by_end[0].begun
+    yield by_end[-1].at, NEVER
+    for before, after in pairwise(by_end):
+        if before.view.master_epoch != after.view.master_epoch:
+            yield min(before.begun, after.begun), after.at
+
+
+def _addresses(seen: Sequence[SetSighting]) -> Iterator[tuple[int, int, str]]:
+    """Each master's addresses: from the answer that told of one to the last that did, in a row."""
+    reigns: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for s in seen:
+        if s.view.master is not None:
+            reigns[s.view.master_epoch, s.view.master_address] += [s.begun, s.at]
+    for (_, address), indices in sorted(reigns.items()):
+        yield min(indices), max(indices), address
+
+
+def _end(s: SetSighting) -> int:
+    return s.at
+
+
+def _losses_of_power(history: History) -> Iterator[Window]:
+    for op in history.nemesis:
+        if op.f == POWER_LOSS:
+            other = history.completion(op)
+            if other is None or other.index > op.index:
+                yield op.index, NEVER if other is None else other.index

@@ -1,0 +1,186 @@
+"""From what a checker found to its verdict: the same rules for every claim.
+
+Of each claim, in this order: settings that do not make it leave it *not promised*, with what was
+found as a measurement; an anomaly makes it *broken*; a doubt leaves it *not judged*; without an
+occasion nothing could have broken it; else it was *kept*. Whether the grounds are whole on which a
+kept claim rests is looked at by ``checkers.judgement.runner``, once for all checkers.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from checkers.core.api import Anomaly, Checker, Context, Ruling, Status, Verdict, unjudged
+from checkers.core.claims import unmade
+from checkers.core.promises import DEFAULTS, POWER_LOSS
+from checkers.evidence.log import MalformedError
+from checkers.evidence.story import Storyteller
+from histories.history import History
+from histories.observed import AWAIT_RECOVERY, LATE_MS
+
+LATE_MS_MAX = 250
+LISTED_MAX = 100  # anomalies of one name that are told; all are counted
+EVERY = ""  # as a claim: all of a checker
+
+
+class Found(NamedTuple):
+    """An anomaly, told but for the faults around it."""
+
+    claim: str
+    name: str
+    ops: tuple[int, ...]
+    said: str
+    detail: dict[str, Any]
+
+
+class Doubt(NamedTuple):
+    """Why silence would prove nothing of a claim, and what to change so that it would."""
+
+    why: str
+    advice: str = ""
+
+
+class Case(msgspec.Struct, kw_only=True):
+    """What a checker found out about a history.
+
+    `judged` counts, by claim, how often the claim could have been broken and was looked at; 0 or
+    none is no occasion. A claim with `doubts` had an occasion, and there is a reason why silence
+    would prove nothing. `names` counts anomalies by claim and name where `found` holds only those
+    that are told.
+    """
+
+    found: list[Found] = []
+    names: Counter[tuple[str, str]] | None = None
+    counts: dict[str, int] = {}
+    judged: dict[str, int] = {}
+    doubts: dict[str, list[Doubt]] = {}
+
+    def doubt(self, claim: str, why: str, advice: str = "") -> None:
+        """Note a doubt about a claim, or about `EVERY` one."""
+        self.doubts.setdefault(claim, []).append(Doubt(why, advice))
+
+
+def rule(
+    checker: Checker,
+    history: History,
+    context: Context,
+    case: Case,
+    *,
+    timed: Collection[str] = (),
+) -> Verdict:
+    """Compose the verdict.
+
+    Args:
+        checker: who judges.
+        history: what was judged.
+        context: how the run was set up.
+        case: what was found out.
+        timed: claims that count time: a harness that was late itself cannot judge them.
+    """
+    names = case.names
+    if names is None:
+        names = Counter((f.claim, f.name) for f in case.found)
+    late = late_harness(history) if timed else ""
+    if late:
+        for claim in timed:
+            if case.judged.get(claim) or any(of == claim for of, _ in names):
+                case.doubt(claim, late, "run on a machine with less other load")
+    lost_power = power_lost(history)
+    rulings = []
+    for claim in (c for c in checker.claims if c not in context.absent):
+        found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
+        told = {} if late and claim in timed else found
+        rulings.append(_ruling(claim, context, case, told, power_lost=lost_power))
+    return Verdict(
+        checker=checker.name,
+        rulings=tuple(rulings),
+        anomalies=_anomalies(history, case.found),
+        counts={**case.counts, **_by_name(names)},
+    )
+
+
+def _by_name(names: Counter[tuple[str, str]]) -> dict[str, int]:
+    # One anomaly may break several claims; it is counted once.
+    counts: dict[str, int] = {}
+    for (_, name), count in sorted(names.items()):
+        counts[name] = max(count, counts.get(name, 0))
+    return counts
+
+
+def _ruling(
+    claim: str, context: Context, case: Case, found: dict[str, int], *, power_lost: bool
+) -> Ruling:
+    occasions = case.judged.get(claim, 0)
+    missing = unmade(claim, context.settings, power_lost=power_lost)
+    if missing:
+        settings = context.settings or {}
+        why = ", ".join(
+            f"{n} (it is {settings.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
+        )
+        return Ruling(claim=claim, status="not promised", why=f"it needs {why}",
+                      occasions=occasions, found=found)  # fmt: skip
+    if found:
+        return Ruling(claim=claim, status="broken", occasions=occasions, found=found)
+    doubts = [*case.doubts.get(EVERY, ()), *case.doubts.get(claim, ())]
+    if doubts:
+        return Ruling(
+            claim=claim,
+            status="not judged",
+            why="; ".join(dict.fromkeys(d.why for d in doubts)),
+            advice="; ".join(dict.fromkeys(d.advice for d in doubts if d.advice)),
+            occasions=occasions,
+        )
+    status: Status = "kept" if occasions else "no occasion"
+    return Ruling(claim=claim, status=status, occasions=occasions)
+
+
+def power_lost(history: History) -> bool:
+    """Whether a machine of the run lost its power."""
+    return any(op.f == POWER_LOSS for op in history.nemesis)
+
+
+def late_harness(history: History) -> str:
+    """Why this history's times say little; empty where they do."""
+    for op in reversed(history.of_f(AWAIT_RECOVERY)):
+        found = (op.ext or {}).get(LATE_MS)
+        if not isinstance(found, dict):
+            continue
+        p99 = found.get("p99")
+        if isinstance(p99, int | float) and p99 > LATE_MS_MAX:
+            return (
+                f"the harness itself was woken more than {LATE_MS_MAX} ms late in one of a hundred "
+                f"times ({p99:g} ms)"
+            )
+        return ""
+    return ""
+
+
+def unreadable(checker: Checker, error: ValueError) -> Verdict:
+    """The verdict on a history with a value of another shape than the documented one."""
+    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")
+
+
+def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
+    teller = Storyteller(history)
+    told: Counter[str] = Counter()
+    anomalies: list[Anomaly] = []
+    for f in found:
+        if told[f.name] >= LISTED_MAX:
+            continue
+        told[f.name] += 1
+        ops = tuple(sorted(set(f.ops)))
+        of = str(f.detail.get("set") or "")
+        anomalies.append(
+            Anomaly(
+                claim=f.claim,
+                name=f.name,
+                signature=f"{f.claim}/{f.name}",
+                ops=teller.evidence(f.claim, ops, of),
+                story=f"{f.said} {teller.around(min(ops, default=0), f.claim, of)}",
+                detail=f.detail,
+                acts=teller.blamed(f.claim, ops, of),
+            )
+        )
+    return tuple(anomalies)

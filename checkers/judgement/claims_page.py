@@ -1,0 +1,95 @@
+"""The list of all claims as a page: ``docs/claims.md``.
+
+python -m checkers.judgement.claims_page > docs/claims.md
+"""
+
+from checkers.core.claims import CLAIMS, Claim
+from checkers.core.promises import keys
+from histories.grounds import SAID
+
+_HEAD = """\
+# Claims
+
+What Max-Q decides. Written by `python -m checkers.judgement.claims_page`; edit
+`checkers/core/claims.py`.
+
+Of each run a claim is one of five:
+
+- **kept**: it could have been broken, and was not;
+- **broken**: the history proves an anomaly of it;
+- **not promised**: the run's settings do not make it; what was found is measured, and told with it;
+- **no occasion**: nothing could have broken it (nobody was elected, nobody was silent for long
+  enough);
+- **not judged**: it could have been broken, and nobody can say: an answer that it rests on is
+  missing, or what happened was not seen. The verdict says which, and what to change.
+
+What each checker finds when a claim is broken is in [anomalies.md](anomalies.md). A mutant is a
+reference that is wrong on purpose and must be caught by the claim's checker.
+
+| Claim | Promise | Made by | Rests on | Checker | Mutants | Source |
+|---|---|---|---|---|---|---|
+"""
+
+_MADE = """
+## Which settings make a claim
+
+Settings are the release's defaults, then the profile, then what `--set` says; where the brokers of
+a set differ, the weakest counts. The name of a profile decides nothing. What counts only in a run
+that lost power is marked ⚡. `minInSyncReplicas` (without `allAckInSyncStateSet` also
+`inSyncReplicas`) says how many copies an acknowledged message has; `inSyncReplicas` by itself
+promises nothing against loss, since who is elected need not be among those that acknowledged. A key
+that was set by hand and that this table does not know is named in the verdict.
+
+| Key | Default | Values, the weakest first |
+|---|---|---|
+"""
+
+_GROUNDS = """
+## What a verdict rests on
+
+Each run declares these answers when it begins (`histories/grounds.py`) and ticks them off. A claim
+is kept only if all grounds of its kinds are whole, and the run's last line says that it ended.
+A node that ended by itself (S15) cannot answer: that is recorded, and counts instead.
+
+| Kind | What |
+|---|---|
+"""
+
+
+_WHO_DECIDES = """
+## Who decides, where RocketMQ and we differ
+
+A claim is what RocketMQ's documents promise under settings that they name. Where they are silent,
+its code decides; where its code breaks what a document promises, the document decides and the run
+is invalid: a bug of that release, of which more is in [track-record.md](track-record.md). What we
+demand beyond both says so. Documents are those below `docs/en/controller` of apache/rocketmq, its
+issues and pull requests have a #; edit `checkers/core/claim_sources.py`.
+
+"""
+
+
+def page() -> str:
+    """The list as Markdown."""
+    table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
+    made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
+    grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
+    decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
+    return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided
+
+
+def _row(claim: Claim) -> tuple[str, ...]:
+    needs = [f"`{n}`" for n in claim.needs] + [f"⚡ `{n}`" for n in claim.after_power]
+    mutants = ", ".join(f"`{m}`" for m in claim.mutants) or "none yet"
+    return (
+        claim.id,
+        claim.promise,
+        ", ".join(needs) or "every run",
+        ", ".join(claim.grounds),
+        f"`{claim.checker}`",
+        mutants,
+        claim.source,
+    )
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,74 @@
+"""What checkers can find: each anomaly by name, and the claim that it breaks.
+
+A signature is ``CLAIM/name``. Headers of schedules, which list the signatures that a run is known
+to show, are checked against this table, so that a misspelt name is an error and not a clean run. A
+checker's new anomaly is added here and in ``docs/anomalies.md``; tests compare the table with that
+page and with the sources of the checkers.
+"""
+
+from collections.abc import Mapping
+
+from checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
+
+ANOMALIES: Mapping[str, str] = {
+    # What clients were told.
+    "lost-write": "S6",
+    "lost-tail": "S6",
+    "truncation": "S10",
+    "G1a": "S10",
+    "precommitted-read": "S10",
+    "phantom": "S11",
+    "inconsistent-offsets": "S11",
+    "duplicate": "S11",
+    "poll-skip": "S11",
+    "int-poll-skip": "S11",
+    "nonmonotonic-poll": "S11",
+    "int-nonmonotonic-poll": "S11",
+    "nonmonotonic-send": "S12",
+    "int-nonmonotonic-send": "S12",
+    "place-forgotten": "O1",
+    "granted-too-soon": "L1",
+    "lease-overlap": "L2",
+    # Ids and addresses.
+    "duplicate-id": "S1",
+    "id-changed": "S2",
+    "ghost-replica": "S2",
+    "known-elsewhere": "S2b",
+    # Elections.
+    "epoch-went-back": "S3",
+    "set-forgotten": "S3",
+    "sync-state-set-went-back": "S4",
+    "sync-state-set-forked": "S4",
+    "two-masters": "S5",
+    "master-outside-set": "S7",
+    # Logs.
+    "log-diverged": "S8",
+    "epochs-differ": "S8b",
+    "epoch-starts-differ": "S8c",
+    "missing-in-replica": "S9",
+    "member-behind-confirmed": "S9b",
+    "slave-ahead-of-master": "S10b",
+    "written-by-nobody": "S11b",
+    # Liveness.
+    "not-writable": "S13",
+    "dead-master-stays": "S13b",
+    "master-not-replaced": "S13b",
+    "not-writable-during-fault": "S13d",
+    "replica-not-in-set": "S14",
+    "silent-member-stays": "S14b",
+    "node-ended": "S15",
+    "node-does-not-start": "S15",
+    "node-does-not-answer": "S15",
+    # Routes.
+    "address-listed-twice": "N1",
+    "dead-broker-listed": "N5",
+    "living-broker-not-listed": "N6",
+    "master-not-listed": "N10",
+}
+
+
+def signatures() -> list[str]:
+    """Every signature that a checker can find. Where settings do not make a claim, what no setting
+    excuses is found under S16."""
+    found = [f"{claim}/{name}" for name, claim in ANOMALIES.items()]
+    return [*found, *(f"{WHATEVER}/{name}" for name in sorted(ALWAYS | WITHIN))]

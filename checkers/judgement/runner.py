@@ -1,0 +1,185 @@
+"""Runs checkers over a history and composes what they say.
+
+The history must be well-formed before anybody judges it: with repeated indices some checkers answer
+*kept* on a broken history. A checker that raises found nothing out: its claims are not judged, with
+its traceback. A claim whose grounds are not whole is not judged either, unless it is broken.
+
+A run is invalid if a claim is broken. It is valid if nothing is left not judged and every claim
+that the run is there for (`Context.purpose`) is kept, or is not promised and was measured. Else it
+is unknown, and says what to change. Exit codes are Jepsen's: 0 valid, 1 invalid, 2 unknown, 255
+for a harness that crashed; a real violation is never masked by a crash.
+"""
+
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from checkers.core.api import Anomaly, Checker, Context, Harm, Ruling, Valid, Verdict, unjudged
+from checkers.core.claims import BY_ID
+from checkers.evidence.harms import findings
+from checkers.evidence.harms import plain as plain_harms
+from checkers.judgement.grounds import Standing, standing_of
+from histories.history import Breach, History, wellformed
+
+BREACHES_MAX = 100
+EXIT_VALID, EXIT_INVALID, EXIT_UNKNOWN, EXIT_CRASH = 0, 1, 2, 255
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """All verdicts on one history. `breaches` are of well-formedness; most runs have none. `whys`
+    say why the run is unknown, and `advice` what to change; both are empty where it is not."""
+
+    valid: Valid
+    verdicts: tuple[Verdict, ...]
+    breaches: tuple[Breach, ...] = ()
+    whys: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        return exit_code([self.valid])
+
+    @property
+    def claims(self) -> dict[str, Ruling]:
+        """What became of each claim, in the order of the list of all claims."""
+        order = {claim: number for number, claim in enumerate(BY_ID)}
+        found = [r for v in self.verdicts for r in v.rulings]
+        return {r.claim: r for r in sorted(found, key=lambda r: order.get(r.claim, len(order)))}
+
+    def of(self, *statuses: str) -> tuple[str, ...]:
+        """The claims that came to one of these."""
+        return tuple(c for c, r in self.claims.items() if r.status in statuses)
+
+    @property
+    def broken(self) -> tuple[Anomaly, ...]:
+        """The anomalies of claims that are broken."""
+        return self._anomalies("broken")
+
+    @property
+    def findings(self) -> tuple[Harm, ...]:
+        """What was done to users, each harm once, losses first."""
+        return findings(self.verdicts, {c: r.status for c, r in self.claims.items()})
+
+    @property
+    def measured(self) -> tuple[Anomaly, ...]:
+        """The anomalies of claims that are not promised."""
+        return self._anomalies("not promised")
+
+    def _anomalies(self, status: str) -> tuple[Anomaly, ...]:
+        claims = self.of(status)
+        return tuple(a for v in self.verdicts for a in v.anomalies if a.claim in claims)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """What checkers counted, by ``checker:name``."""
+        return {f"{v.checker}:{name}": n for v in self.verdicts for name, n in v.counts.items()}
+
+    def to_json(self) -> dict[str, Any]:
+        """For ``results.json``: plain values, string keys."""
+        plain = msgspec.to_builtins(self, str_keys=True)
+        plain["findings"] = plain_harms(self.findings)
+        plain["claims"] = {claim: ruling.status for claim, ruling in self.claims.items()}
+        return dict(plain)
+
+
+def check_all(history: History, checkers: Sequence[Checker], context: Context) -> Results:
+    """Judge a history by every checker."""
+    return judged_by(
+        checkers,
+        context,
+        wellformed(history),
+        standing_of(history, context),
+        lambda checker: checker.check(history, context),
+    )
+
+
+def judged_by(
+    checkers: Sequence[Checker],
+    context: Context,
+    breaches: Sequence[Breach],
+    standing: Standing,
+    judge: Callable[[Checker], Verdict],
+) -> Results:
+    """What every checker says of a history with these breaches and grounds.
+
+    Args:
+        checkers: who judges.
+        context: how the run was set up.
+        breaches: of the rules of well-formedness; where one is broken nobody judges.
+        standing: which grounds are whole.
+        judge: asks one of them.
+    """
+    broken = [b for b in breaches if not b.warning]
+    if broken:
+        first = broken[0]
+        why = f"{first.rule} at op {first.index}: {first.text} ({len(broken)} breaches)"
+        verdicts = tuple(unjudged(c, why) for c in checkers)
+    else:
+        verdicts = tuple(_grounded(_asked(c, judge), standing) for c in checkers)
+    kept = (*broken, *(b for b in breaches if b.warning))[:BREACHES_MAX]
+    results = Results(valid=True, verdicts=verdicts, breaches=kept)
+    valid, whys, advice = _composed(results, context)
+    return msgspec.structs.replace(results, valid=valid, whys=whys, advice=advice)
+
+
+def _asked(checker: Checker, judge: Callable[[Checker], Verdict]) -> Verdict:
+    try:
+        return judge(checker)
+    except Exception:
+        return unjudged(checker, f"the checker crashed:\n{traceback.format_exc()}")
+
+
+def _grounded(verdict: Verdict, standing: Standing) -> Verdict:
+    """The same; what rests on grounds that are not whole is not judged."""
+    rulings = tuple(_resting(ruling, standing) for ruling in verdict.rulings)
+    return msgspec.structs.replace(verdict, rulings=rulings)
+
+
+def _resting(ruling: Ruling, standing: Standing) -> Ruling:
+    if ruling.status not in ("kept", "no occasion", "not judged"):
+        return ruling
+    known = BY_ID.get(ruling.claim)
+    missing = standing.missing(known.grounds if known is not None else ())
+    if not missing:
+        return ruling
+    before = (ruling.why,) if ruling.status == "not judged" and ruling.why else ()
+    whys = dict.fromkeys((*before, *(m.why for m in missing)))
+    advice = dict.fromkeys(a for a in (ruling.advice, *(m.advice for m in missing)) if a)
+    return msgspec.structs.replace(
+        ruling, status="not judged", why="; ".join(whys), advice="; ".join(advice)
+    )
+
+
+def _composed(results: Results, context: Context) -> tuple[Valid, tuple[str, ...], tuple[str, ...]]:
+    """The verdict on a run, why it is unknown, and what to change."""
+    claims = results.claims
+    if any(ruling.status == "broken" for ruling in claims.values()):
+        return False, (), ()
+    whys = [v.gate for v in results.verdicts if v.gate]
+    advice: list[str] = []
+    unjudged_claims: dict[tuple[str, str], list[str]] = {}
+    for claim, ruling in claims.items():
+        if ruling.status == "not judged":
+            unjudged_claims.setdefault((ruling.why, ruling.advice), []).append(claim)
+        elif claim in context.purpose and ruling.status == "no occasion":
+            why = "the run is there for it, and nothing could have broken it"
+            unjudged_claims.setdefault((why, "--time-limit: a longer run"), []).append(claim)
+    for (why, how), of in unjudged_claims.items():
+        whys.append(f"{', '.join(of)} not judged: {why}")
+        advice += [how] if how else []
+    missing = [c for c in context.purpose if c not in claims and c not in context.absent]
+    whys += [f"{claim} not judged: no checker looked at it" for claim in missing]
+    if not whys and not any(r.status in ("kept", "not promised") for r in claims.values()):
+        whys.append("nothing that could be judged")
+    return ("unknown" if whys else True), tuple(whys), tuple(dict.fromkeys(advice))
+
+
+def exit_code(verdicts: Sequence[Valid], *, crashed: bool = False) -> int:
+    """The exit code of a command that judged these runs; `crashed` if one of them died."""
+    if any(valid is False for valid in verdicts):
+        return EXIT_INVALID
+    if crashed:
+        return EXIT_CRASH
+    return EXIT_VALID if verdicts and all(v is True for v in verdicts) else EXIT_UNKNOWN

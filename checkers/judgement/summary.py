@@ -1,0 +1,157 @@
+"""A verdict in words: what a terminal, a page, a pytest section and a campaign say first.
+
+One place, so that all say the same. `headline` is one sentence or two that answer the operator's
+question: is something broken that was promised, and what was lost?
+"""
+
+from collections.abc import Mapping, Sequence
+
+from checkers.core.api import Context, Ruling
+from checkers.core.promises import DEFAULTS, unknown_keys
+from checkers.evidence.observations import listed
+from checkers.judgement.runner import Results
+
+LOST, ACKNOWLEDGED = "durability:lost", "durability:acknowledged"
+# What `--fail-on` counts, by the names of anomalies: what was lost, and what was shown and gone, or
+# shown twice or in another order.
+LOSS = frozenset(("lost-write", "lost-tail", "missing-in-replica", "member-behind-confirmed"))
+STALE = frozenset(
+    (
+        *("truncation", "slave-ahead-of-master", "inconsistent-offsets", "poll-skip"),
+        *("int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "place-forgotten"),
+    )
+)
+FAIL_ON = ("loss", "stale", "any")
+MAIN = frozenset(("S6", "S13"))  # a run in which one of these is not judged is no answer
+
+
+def lost_of(results: Results) -> tuple[int, int]:
+    """How many acknowledged messages were lost, and how many there were."""
+    counts = results.counts
+    return counts.get(LOST, 0), counts.get(ACKNOWLEDGED, 0)
+
+
+def loss(results: Results) -> str:
+    """``443 of 1,839 acknowledged messages (24 %) were lost``; empty where none were."""
+    lost, of = lost_of(results)
+    if not lost:
+        return ""
+    share = 100 * lost / of if of else 100.0
+    told = f"{share:.0f} %" if share >= 1 else "less than 1 %"
+    verb = "was" if lost == 1 else "were"
+    return f"{lost:,} of {of:,} acknowledged messages ({told}) {verb} lost"
+
+
+def word(results: Results) -> str:
+    """A verdict in one word."""
+    return {True: "valid", False: "INVALID", "unknown": "unknown"}[results.valid]
+
+
+def headline(results: Results, context: Context) -> str:
+    """The verdict in a sentence or two, its word first."""
+    if results.valid is False:
+        broken = results.of("broken")
+        verb = "is" if len(broken) == 1 else "are"
+        lost = f" {loss(results)[:1].upper()}{loss(results)[1:]}." if loss(results) else ""
+        return f"INVALID: {listed(broken)} {verb} broken.{lost}"
+    if results.valid is True:
+        return f"valid: {_kept(results, context)}"
+    kept = results.of("kept")
+    gone = set(context.purpose) & set(results.of("not judged", "no occasion"))
+    stands = not gone & MAIN and len(gone) < len(set(context.purpose) - {"S13"})
+    if kept and stands and not any(v.gate for v in results.verdicts):
+        said = _kept(results, context)
+        return f"valid; {'; '.join(results.whys)}. {said[:1].upper()}{said[1:]}"
+    return f"unknown: {'; '.join(results.whys)}. {_measured(results, context)}".rstrip()
+
+
+def _kept(results: Results, context: Context) -> str:
+    measured = _measured(results, context)
+    if measured:
+        return f"nothing that {_settings(context)} was broken. {measured}"
+    kept, spared = results.of("kept"), results.of("no occasion", "not promised")
+    each = f"each of the {len(kept)} claims that could have been broken was kept"
+    return f"{each}; {len(spared)} had no occasion or are not promised." if spared else f"{each}."
+
+
+def _settings(context: Context) -> str:
+    """Who promises: a profile by its name, or with what was set beside it."""
+    changed = [key for key in context.by_hand if key in DEFAULTS]
+    if not context.profile:
+        return "the run promises"
+    if changed:
+        return f"these settings promise ({context.profile} with {listed(changed)} set by hand)"
+    return f"{context.profile} promises"
+
+
+def _measured(results: Results, context: Context) -> str:
+    """What was found of claims that are not promised; a loss without what it shows itself by."""
+    found = measured_names(results.claims)
+    if not found:
+        return ""
+    lost = loss(results)
+    of_losses = {s.partition(" ")[2] for h in results.findings if h.lost for s in h.symptoms}
+    seen_as = (LOSS | of_losses) if lost else frozenset[str]()
+    others = {name: n for name, n in found.items() if name not in seen_as}
+    told = listed(f"{n:,} {name}" for name, n in others.items())
+    if lost and not {"lost-write", "lost-tail"} & found.keys():
+        lost = ""  # told as broken already
+    parts = []
+    if lost:
+        parts.append(f"{lost}, which it does not promise against.")
+    if told:
+        parts.append(f"{'Also measured' if lost else 'Measured, and not promised'}: {told}.")
+    return " ".join(parts)
+
+
+def measured_names(claims: Mapping[str, Ruling]) -> dict[str, int]:
+    """Anomalies of claims that are not promised, by name."""
+    return {
+        name: count
+        for ruling in claims.values()
+        if ruling.measured
+        for name, count in ruling.found.items()
+    }
+
+
+def fails_on(results: Results, which: str) -> dict[str, int]:
+    """The measured anomalies for which `--fail-on` fails; empty: none."""
+    names = {"loss": LOSS, "stale": STALE}.get(which)
+    found = measured_names(results.claims)
+    if which == "any" or names is None:
+        return found if which else {}
+    return {name: n for name, n in found.items() if name in names}
+
+
+def notes(results: Results, context: Context) -> Sequence[str]:
+    """What else a reader must know: keys of which nobody knows what they promise."""
+    strange = unknown_keys(_by_role(context.by_hand))
+    if not strange:
+        return ()
+    return (
+        f"set by hand, and not in the table of promises: {listed(strange)}; what they promise or "
+        "take away nobody has said",
+    )
+
+
+def _by_role(keys: Sequence[str]) -> list[str]:
+    """Keys that were set for one node, as those of its role."""
+    roles = {"n": "namesrv", "c": "controller", "b": "broker"}
+    found = []
+    for key in keys:
+        who, _, name = key.partition(":")
+        role = who if who in roles.values() else roles.get(who[:1], who)
+        found.append(f"{role}:{name}")
+    return found
+
+
+def table(results: Results) -> list[tuple[str, Ruling]]:
+    """Every claim, those to be read first first: broken, not judged, measured, then the others."""
+    order = {"broken": 0, "not judged": 1, "not promised": 2, "kept": 3, "no occasion": 4}
+    ranked = enumerate(results.claims.items())
+    return [
+        pair
+        for _, pair in sorted(
+            ranked, key=lambda e: (order[e[1][1].status], not e[1][1].measured, e[0])
+        )
+    ]

@@ -1,0 +1,194 @@
+"""Locks: two clients never hold one queue's lock at a time, counted by leases.
+
+Each key is a queue and judged alone (`lease_key`). A process is one client; after an `info` another
+number, and so another client, goes on in its place. An `info` release may have given the lock back,
+so it excuses; an `info` acquire may have been granted, and nobody relies on it.
+
+Claims: L1, L2 (container-acting-master 8.5), in strict mode. No fault excuses: a broker that loses
+its table in a restart must not vote until every lease that it may have given has run out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from checkers.core.api import Context, Verdict
+from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.evidence.observations import NEVER, begin
+from checkers.evidence.story import when
+from checkers.evidence.verdicts import EVERY, Case, Found, rule, unreadable
+from checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too_soon
+from histories.history import History
+from histories.observed import ACQUIRE, RELEASE, RENEW
+from histories.op import HistoryError, Op
+from histories.tables import node_of
+
+REQUEST_NS = 2_000_000_000  # a broker's wait for its quorum: grants may be closer by that
+ASKING = frozenset((ACQUIRE, RENEW))
+
+
+class Leases(NamedTuple):
+    """How long a broker keeps a lock, and how long a client relies on it; ns."""
+
+    apart_ns: int
+    client_ns: int
+
+
+class Asked(NamedTuple):
+    """One event of one lock; `inv_ns` is -1 where the invocation is missing."""
+
+    process: int
+    inv_ns: int
+    op: Op
+
+
+class LockJudgement(NamedTuple):
+    """What was found of one lock; `gap_ns` is None where nothing was handed over."""
+
+    found: list[Found]
+    processes: frozenset[int]
+    grants: int
+    untimed: int
+    gap_ns: int | None
+
+
+class Locks(Alone):
+    """The checker. See the module's text."""
+
+    name = "locks"
+    claims = ("L1", "L2")
+    reads = frozenset((*ASKING, RELEASE))
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> Leases:
+        return Leases(context.lock_lease_ns - REQUEST_NS, context.client_lease_ns)
+
+    def rows(self, event: Event, known: Leases) -> Iterator[tuple[int, Asked]]:
+        _, inv_ns = begin(event.op, event.begun)
+        yield _key(event), Asked(int(event.op.process), inv_ns, event.op)
+
+    def judge(
+        self, key: int, rows: Sequence[Asked], known: Leases, more: object = None
+    ) -> LockJudgement:
+        grants, untimed = grants_of(rows)
+        told = {row.op.index: row.op for row in rows}
+        found = [_soon(told, key, f, known.apart_ns) for f in too_soon(grants, known.apart_ns)]
+        both, gap = overlaps(grants, known.client_ns)
+        found += (_overlap(told, key, f) for f in both)
+        clients = frozenset(g.process for g in grants)
+        return LockJudgement(found, clients, len(grants), untimed, gap)
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: Leases,
+        results: Mapping[int, LockJudgement],
+    ) -> Verdict:
+        return rule(self, history, context, _case(results))
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+def grants_of(rows: Sequence[Asked]) -> tuple[list[Grant], int]:
+    """Every grant of one lock, in order of completion; and how many have no known time."""
+    grants: list[Grant] = []
+    released: dict[int, int] = {}  # process -> when it next asked to
+    lost: dict[int, int] = {}
+    untimed = 0
+    for process, inv_ns, op in reversed(rows):
+        if op.f == RELEASE and op.type == "invoke":
+            released[process] = op.time
+        elif op.f in ASKING and op.type == "fail":
+            lost[process] = op.time
+        elif op.f in ASKING and op.type == "ok":
+            if inv_ns < 0 or op.time < inv_ns:
+                untimed += 1
+                continue
+            until = (released.get(process, NEVER), lost.get(process, NEVER))
+            grants.append(Grant(process, inv_ns, op.time, op.index, *until))
+    return grants[::-1], untimed
+
+
+def _key(event: Event) -> int:
+    value = event.op.value
+    if value is None and event.begun is not None:
+        value = event.begun.value
+    if type(value) is not int:
+        raise HistoryError(f"value of {event.op.index} is no key: {value!r:.100}")
+    return value
+
+
+def _case(results: Mapping[int, LockJudgement]) -> Case:
+    keys = [j for j in results.values() if j.grants]
+    gaps = [j.gap_ns for j in keys if j.gap_ns is not None]
+    contended = sum(len(j.processes) > 1 for j in keys)
+    untimed = sum(j.untimed for j in results.values())
+    case = Case(found=[f for j in keys for f in j.found])
+    case.judged = {"L1": contended, "L2": len(gaps)}
+    case.counts = {
+        "keys": len(keys),
+        "keys-of-several-clients": contended,
+        "grants": sum(j.grants for j in keys),
+        "clients": len({process for j in keys for process in j.processes}),
+        "without-time": untimed,
+        "clock-margin-ns": 0,
+    }
+    if gaps:
+        case.counts["hand-over-gap-ns-min"] = min(gaps)
+    if not contended:
+        case.doubt(EVERY, "no lock was granted to two clients, one after the other",
+                   "--time-limit: a longer run")  # fmt: skip
+    if untimed:
+        case.doubt(EVERY, f"{untimed} grants whose time is not known")
+    return case
+
+
+Told = Mapping[int, Op]
+
+
+def _soon(told: Told, key: int, found: TooSoon, apart_ns: int) -> Found:
+    a, b = found.a, found.b
+    said = (
+        f"The lock of queue {key} was granted to process {a.process} ({_told(told, a)}) and to "
+        f"process {b.process} ({_told(told, b)}). The two grants are at most "
+        f"{_s(found.apart_ns_max)} apart, must be {_s(apart_ns)} apart, and no release was asked "
+        "for in between: a broker gave away a lock that it, or its quorum, had given already."
+    )
+    detail = {
+        "key": key,
+        "processes": [a.process, b.process],
+        "apart-ns-max": found.apart_ns_max,
+        "needed-ns": apart_ns,
+    }
+    return Found("L1", "granted-too-soon", (a.at, b.at), said, detail)
+
+
+def _overlap(told: Told, key: int, found: Overlap) -> Found:
+    a, b = found.a, found.b
+    said = (
+        f"Processes {a.process} and {b.process} held the lock of queue {key} both for "
+        f"{_s(found.for_ns)}: {a.process} relied on its grant ({_told(told, a)}), neither "
+        f"released nor run out, when {b.process} was granted it ({_told(told, b)}). Both "
+        "consume the queue, and its order is gone."
+    )
+    detail = {"key": key, "processes": [a.process, b.process], "for-ns": found.for_ns}
+    return Found("L2", "lease-overlap", (a.at, b.at), said, detail)
+
+
+def _told(told: Told, grant: Grant) -> str:
+    done = told[grant.at]
+    return f"op {grant.at}, {', '.join(_facts(done))}"
+
+
+def _facts(done: Op) -> Iterator[str]:
+    yield f"{done.f} answered {when(done)}"
+    node = node_of(done.ext or {})
+    if node is not None:
+        yield f"by {node}"
+
+
+def _s(ns: int) -> str:
+    return f"{ns / 1e9:.3f} s"

@@ -1,0 +1,294 @@
+"""Consumer groups keep their place: a fail-over does not send them back to what they read long ago.
+
+A place is copied from the master by every other replica, every ten seconds or so, beside the log;
+how much of it a fail-over takes away is therefore bounded by time. A place *counts* once it was
+committed and then, for `COPIED_NS`, nothing was done to any node, no cut was in force and nobody
+was elected; nor since it was committed, since who was elected before it was copied never had it.
+Whoever is asked for the place of its group later, and says less, has forgotten it.
+
+To be asked by the master that took the note shows nothing of a fail-over. An occasion is a question
+between which and that quiet time controllers told of another master of the group's broker set. So
+elections must be seen: before controllers first told of a set, and after they last did, there may
+have been any. Where brokers have no ids nobody tells, and nothing is judged.
+
+A key is a group of one process, whose commits grow and are each over before the next, so that none
+can undo a later one. A store that is removed, on purpose, takes its copies with it: nothing is
+judged after that. Claim: O1.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from checkers.core.api import Context, Verdict
+from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.evidence.active_faults import HARMLESS, calms
+from checkers.evidence.acts import QUESTIONS
+from checkers.evidence.faults import Fault, faults
+from checkers.evidence.observations import NEVER, SetSighting, set_sightings
+from checkers.evidence.story import when
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.history import History
+from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE, WIPE
+from histories.op import HistoryError, Op
+
+ORDERS = frozenset(("order-election", "elect-master"))
+
+
+class Quiet(NamedTuple):
+    """From index `at`, and `since_ns`, until another one."""
+
+    at: int
+    since_ns: int
+    until: int
+    until_ns: int
+
+    def without(self, other: "Quiet") -> Iterator["Quiet"]:
+        """What is left of it before and after another time."""
+        if other.until <= self.at or other.at >= self.until:
+            yield self
+            return
+        if self.at < other.at:
+            yield Quiet(self.at, self.since_ns, other.at, other.since_ns)
+        if other.until < self.until:
+            yield Quiet(other.until, other.until_ns, self.until, self.until_ns)
+
+
+class FailOver(NamedTuple):
+    """Between two indices a broker set got another master."""
+
+    set: str
+    at: int
+    until: int
+
+
+class Calmness(NamedTuple):
+    """When nothing happened; when somebody may have been elected; which sets got another master;
+    who has which address; and until which operation anything is judged."""
+
+    spans: tuple[Quiet, ...]
+    elections: tuple[Quiet, ...]
+    fail_overs: tuple[FailOver, ...]
+    sets: dict[str, str]  # by address of a broker
+    until: int
+
+    def copied(self, commit: "Moved") -> "Copied | None":
+        """When a place was copied everywhere; None: nobody can say that it was."""
+        for span in self.spans:
+            at_ns = max(span.since_ns, commit.op.time) + COPIED_NS
+            if at_ns < span.until_ns and not self._elected(commit.begun, span.at):
+                return Copied(commit, at_ns, span.until)
+        return None
+
+    def _elected(self, since: int, until: int) -> bool:
+        """Whether anybody may have been elected between two indices."""
+        return any(e.at < until and e.until > since for e in self.elections)
+
+    def failed_over(self, commit: "Moved", since: int, until: int) -> bool:
+        """Whether the set that took a note surely got another master between two indices."""
+        return any(since <= f.at and f.until < until for f in self._of(commit))
+
+    def may_have_moved(self, commit: "Moved", fetch: "Moved") -> bool:
+        """Whether who is asked for a place may be another one than who took the note."""
+        brokers = {(row.op.ext or {}).get("broker") for row in (commit, fetch)}
+        met = (f.at < fetch.op.index and f.until > commit.begun for f in self._of(commit))
+        return len(brokers) > 1 or any(met)
+
+    def _of(self, commit: "Moved") -> Iterator[FailOver]:
+        """The fail-overs of the set that took a note."""
+        known = self.sets.get(str((commit.op.ext or {}).get("broker")))
+        names = {*self.sets.values()} if known is None else {known}
+        return (f for f in self.fail_overs if names == {f.set})
+
+
+class Moved(NamedTuple):
+    """A completed operation on a place; `begun` is the index of its invocation."""
+
+    begun: int
+    begun_ns: int
+    op: Op
+
+
+class Copied(NamedTuple):
+    """A place that every replica had by a time (ns); nothing happened until an index."""
+
+    commit: Moved
+    at_ns: int
+    until: int
+
+
+class Kept(NamedTuple):
+    """What was found of one key: broken, how many answers could have been, and how many may have
+    come from another master than the one that was told, whenever that was."""
+
+    found: list[Found]
+    judged: int
+    moved: int
+
+
+class Offsets(Alone):
+    """The checker. See the module's text."""
+
+    name = "offsets"
+    claims = ("O1",)
+    reads = frozenset((COMMIT_PLACE, FETCH_PLACE))
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> Calmness:
+        wipes = [op.index for op in history.ops if op.f == WIPE]
+        told = set_sightings(history) if context.has_ids else {}
+        elections = (*_ordered(history), *_elections(told))
+        return Calmness(
+            spans=tuple(_quiet(history, context, elections)),
+            elections=elections,
+            fail_overs=tuple(_fail_overs(told)),
+            sets=_sets(told),
+            until=min(wipes, default=NEVER),
+        )
+
+    def rows(self, event: Event, known: Calmness) -> Iterator[tuple[int, Moved]]:
+        op, begun = event.op, event.begun
+        if op.type == "ok" and begun is not None and op.index < known.until:
+            yield _value(op)[0], Moved(begun.index, begun.time, op)
+
+    def judge(self, key: int, rows: Sequence[Moved], known: Calmness, more: object = None) -> Kept:
+        commits = [row for row in rows if row.op.f == COMMIT_PLACE]
+        copied = [c for c in map(known.copied, commits) if c is not None]
+        found: list[Found] = []
+        judged = moved = 0
+        for row in (row for row in rows if row.op.f == FETCH_PLACE):
+            before = [c for c in commits if c.op.index < row.begun]
+            moved += any(known.may_have_moved(c, row) for c in before[-1:])
+            counted = [
+                c for c in copied if c.at_ns < row.begun_ns and c.commit.op.index < row.begun
+            ]
+            if not counted:
+                continue
+            last = max(counted, key=lambda c: _value(c.commit.op)[1]).commit
+            judged += any(known.failed_over(c.commit, c.until, row.begun) for c in counted)
+            if _value(row.op)[1] < _value(last.op)[1]:
+                found.append(_forgotten(key, last, row))
+        return Kept(found, judged, moved)
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: Calmness,
+        results: Mapping[int, Kept],
+    ) -> Verdict:
+        judged = sum(kept.judged for kept in results.values())
+        case = Case(
+            found=[f for kept in results.values() for f in kept.found],
+            counts={"groups": len(results), "places-judged": judged},
+            judged={"O1": judged},
+        )
+        if not judged and any(kept.moved for kept in results.values()):
+            why = (
+                "no offset was asked for after a fail-over before which it had been left "
+                "undisturbed for 30 s"
+            )
+            case.doubt("O1", why, "--time-limit 90s --lull 35s: a longer run with quiet periods")
+        return rule(self, history, context, case)
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+def _value(op: Op) -> tuple[int, int]:
+    value = op.value
+    if not (isinstance(value, list | tuple) and len(value) == 2
+            and all(isinstance(v, int) for v in value)):  # fmt: skip
+        raise HistoryError(f"op {op.index}: {op.f} needs [key, place], not {value!r}")
+    return value[0], value[1]
+
+
+def _quiet(history: History, context: Context, elections: Sequence[Quiet]) -> Iterator[Quiet]:
+    """The times in which nothing was done to anybody and nobody was elected."""
+    acts = faults(history)
+    nodes = {n for names in context.broker_sets.values() for n in names}
+    nodes |= {n for act in acts if act.f not in HARMLESS for n in act.nodes}
+    begun_ns = {act.begun: act.begun_ns for act in acts}
+    for span in calms([a for a in acts if a.f not in QUESTIONS], nodes):
+        left = [Quiet(span.at, span.since_ns, span.until, begun_ns.get(span.until, NEVER))]
+        for election in elections:
+            left = [part for whole in left for part in whole.without(election)]
+        yield from left
+
+
+def _ordered(history: History) -> Iterator[Quiet]:
+    """When an election was ordered."""
+    return (_span(act) for act in faults(history) if act.f in ORDERS)
+
+
+def _span(act: Fault) -> Quiet:
+    ended, ended_ns = act.ended, act.ended_ns
+    return Quiet(
+        act.begun,
+        act.begun_ns,
+        NEVER if ended is None else ended,
+        NEVER if ended_ns is None else ended_ns,
+    )
+
+
+Told = Mapping[str, Sequence[SetSighting]]
+
+
+def _elections(told: Told) -> Iterator[Quiet]:
+    """When somebody may have been elected: between two answers of controllers that tell of
+    different master epochs, and where none is before or after."""
+    if not told:
+        yield Quiet(-1, -1, NEVER, NEVER)
+    for answers in told.values():
+        first, last = answers[0], answers[-1]
+        yield Quiet(-1, -1, first.begun, first.begun_ns)
+        yield Quiet(last.at, last.at_ns, NEVER, NEVER)
+        for before, after in pairwise(answers):
+            if before.view.master_epoch != after.view.master_epoch:
+                yield Quiet(before.begun, before.begun_ns, after.at, after.at_ns)
+
+
+def _fail_overs(told: Told) -> Iterator[FailOver]:
+    """Between which two answers another broker became master. An answer from old state, which
+    tells of a lower epoch than one before it, says nothing."""
+    for name, answers in told.items():
+        led: SetSighting | None = None  # the last answer that names a master
+        older = newest = answers[0]  # the last one of an earlier epoch, and of the highest one
+        for s in answers:
+            if s.view.master_epoch < newest.view.master_epoch:
+                continue
+            if s.view.master_epoch > newest.view.master_epoch:
+                older = newest
+            newest = s
+            if s.view.master is None:
+                continue
+            if led is not None and s.view.master != led.view.master:
+                yield FailOver(name, older.begun, s.at)
+            led = s
+
+
+def _sets(told: Told) -> dict[str, str]:
+    """The broker set of each address that a controller ever told of."""
+    return {
+        address: name
+        for name, answers in told.items()
+        for s in answers
+        for address in (s.view.master_address, *s.view.replicas.values())
+        if address
+    }
+
+
+def _forgotten(key: int, last: Moved, row: Moved) -> Found:
+    place, was = _value(row.op)[1], _value(last.op)[1]
+    broker = (row.op.ext or {}).get("broker")
+    return Found(
+        "O1",
+        "place-forgotten",
+        (last.op.index, row.op.index),
+        f"Group {key} committed place {was} ({when(last.op)}), and was told {place} "
+        f"({when(row.op)}) by {broker}, although nothing was wrong for long enough in between for "
+        "every replica to copy it.",
+        {"key": key, "place": was, "told": place, "broker": broker},
+    )

@@ -1,0 +1,285 @@
+"""Durability: what was acknowledged stays, what was seen stays, an offset keeps its message.
+
+Judges the `queue` workload: a log of offsets per key, with sends and polls (history-format 13). The
+history is sorted by key (`log`), each key is judged alone (`log_key`), and each process's order on
+it by a fold (`log_order`); here findings are counted, told (`story`) and turned into a verdict.
+
+Claims: S6 acknowledged is never lost, S10 what a consumer saw stays, S11 an offset never changes
+its message, S12 one producer's messages keep their order (controller-ha 6.3). Settings that do not
+promise these may lose the end of the log in a fail-over. What happened while one master led, and
+what no fail-over can bring about, they do not excuse: S16 (`excuses`).
+
+Not here yet: cycles of dependencies between transactions (G0, G1c), and `order` per sharding key.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from checkers.core.api import Context, Verdict
+from checkers.core.claims import unmade
+from checkers.core.keyed import Event, check_keyed
+from checkers.evidence.harms import located, losses
+from checkers.evidence.log import (
+    MESSAGES,
+    LogFacts,
+    LogOp,
+    log_facts,
+    log_ops,
+    proven_by,
+    read_key,
+    steps_of,
+)
+from checkers.evidence.log_key import Finding, judge_key
+from checkers.evidence.story import Storyteller
+from checkers.evidence.verdicts import EVERY, Case, Found, power_lost, rule, unreadable
+from checkers.messages.excuses import WHATEVER, Excuses
+from checkers.messages.log_order import OrderFold, Placed
+from histories.history import History
+from histories.op import HistoryError
+
+LISTED_MAX = 100  # anomalies of one name that are told; all are counted
+
+CLAIMS: dict[str, str] = {
+    "lost-write": "S6",
+    "lost-tail": "S6",
+    "truncation": "S10",
+    "G1a": "S10",
+    "precommitted-read": "S10",
+    "inconsistent-offsets": "S11",
+    "duplicate": "S11",
+    "phantom": "S11",
+    "poll-skip": "S11",
+    "nonmonotonic-poll": "S11",
+    "int-poll-skip": "S11",
+    "int-nonmonotonic-poll": "S11",
+    "nonmonotonic-send": "S12",
+    "int-nonmonotonic-send": "S12",
+}
+ALLOWED = frozenset(("int-send-skip",))  # counted, never told
+LOST = frozenset(("lost-write", "lost-tail"))
+NO_PROOF = frozenset(("unseen", "hidden-loss"))  # these leave S6 not judged
+
+
+class KeyVerdict(NamedTuple):
+    """What one key's rows prove, small enough to travel: of each name only what can be told.
+
+    `unproven` are `info` operations with messages for several keys that no reader of this key has
+    seen; should another key's reader have, this key is judged again.
+    """
+
+    findings: list[Finding]
+    order: list[Placed]
+    names: Counter[tuple[str, bool]]  # and whether no setting excuses it
+    lost: dict[int, tuple[str, ...]]  # writers of lost messages, and by what that shows
+    unseen: int
+    sent: int
+    acknowledged: int
+    read: int
+    ok_read: bool
+    ends: int
+    proven: frozenset[int]
+    unproven: frozenset[int]
+
+
+class Durability:
+    """The checker. See the module's text."""
+
+    name = "durability"
+    claims = ("S6", "S10", "S11", "S12", "S16")
+    reads = MESSAGES
+    orders = True  # whether each process's order is judged too
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> LogFacts:
+        return log_facts(history)
+
+    def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, LogOp]]:
+        return log_ops(event, known.healed)
+
+    def judge(
+        self, key: int, rows: Sequence[LogOp], known: LogFacts, more: frozenset[int] | None = None
+    ) -> KeyVerdict:
+        steps = steps_of(rows, known)
+        log = read_key(key, steps, known)
+        mine = proven_by(log)
+        proven = mine | (more or frozenset())
+        judged = judge_key(log, proven)
+        fold = OrderFold(key, judged.order)
+        placed = [found for step in steps for found in fold.step(step)] if self.orders else []
+        shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
+        excuses = Excuses(key, steps, judged.order, known.unrest)
+        findings = [excuses.marked(f) for f in judged.findings]
+        placed = [p._replace(finding=excuses.marked(p.finding)) for p in placed]
+        found = [*findings, *(p.finding for p in placed)]
+        return KeyVerdict(
+            findings=_tellable(findings, lambda f: f),
+            order=_tellable(placed, lambda p: p.finding),
+            names=Counter((f.name, f.inexcusable) for f in found),
+            lost=_shown_by(findings),
+            unseen=judged.unseen,
+            sent=len(log.sent),
+            acknowledged=sum(s.type == "ok" for s in log.sent),
+            read=len(log.read),
+            ok_read=any(r.ok for r in log.read),
+            ends=len(log.ends),
+            proven=mine,
+            unproven=frozenset(shared) - proven,
+        )
+
+    def again(self, results: Mapping[int, KeyVerdict]) -> Mapping[int, frozenset[int]]:
+        proven = _proven(results)
+        return {key: proven for key, v in results.items() if v.unproven & proven}
+
+    def evidence(self, results: Mapping[int, KeyVerdict]) -> Iterator[int]:
+        yield from located(at for v in results.values() for at in v.lost)
+        for finding in _told(results):
+            yield from finding.ops
+            yield from (finding.detail[k] for k in ("writer",) if finding.detail.get(k) is not None)
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: LogFacts,
+        results: Mapping[int, KeyVerdict],
+    ) -> Verdict:
+        promised = _promised(history, context)
+        names = sum((v.names for v in results.values()), Counter[tuple[str, bool]]())
+        counts = _totals(results, known)
+        case = Case(names=_by_claim(names, promised))
+        case.found = list(_found(history, _told(results), promised))
+        case.judged = {
+            **dict.fromkeys(("S6", "S12"), counts["acknowledged"]),
+            **dict.fromkeys(("S10", "S11"), counts["read"]),
+            WHATEVER: counts["acknowledged"] + counts["read"],
+        }
+        unclaimed = {
+            n: sum(names[n, mark] for mark in (False, True)) for n in (*NO_PROOF, *ALLOWED)
+        }
+        case.counts = counts | {name: n for name, n in sorted(unclaimed.items()) if n}
+        _doubt(case, history, results, context, hidden=unclaimed["hidden-loss"])
+        verdict = rule(self, history, context, case)
+        lost = {at: [f"{CLAIMS[n]} {n}" for n in names]
+                for v in results.values() for at, names in v.lost.items()}  # fmt: skip
+        return msgspec.structs.replace(verdict, harms=losses(history, lost))
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+FoundT = TypeVar("FoundT")
+
+
+def _tellable(found: Iterable[FoundT], finding: Callable[[FoundT], Finding]) -> list[FoundT]:
+    """The first of each name: more are never told. Of those that no setting excuses as many."""
+    told: Counter[Hashable] = Counter()
+    kept = []
+    for f in found:
+        name = finding(f).name
+        told[name, finding(f).inexcusable] += 1
+        if name in CLAIMS and told[name, finding(f).inexcusable] <= LISTED_MAX:
+            kept.append(f)
+    return kept
+
+
+def _told(results: Mapping[int, KeyVerdict]) -> list[Finding]:
+    """Everything that is told: keys first, then each process's order along the history."""
+    findings = [f for v in results.values() for f in v.findings]
+    placed = sorted((p for v in results.values() for p in v.order), key=lambda p: p.place)
+    return _tellable([*findings, *(p.finding for p in placed)], lambda f: f)
+
+
+def _proven(results: Mapping[int, KeyVerdict]) -> frozenset[int]:
+    return frozenset[int]().union(*(v.proven for v in results.values()))
+
+
+def _shown_by(findings: Sequence[Finding]) -> dict[int, tuple[str, ...]]:
+    """The writers of lost messages, each with the names of the anomalies that cite it."""
+    lost = [f.detail for f in findings if f.name in LOST]
+    names: dict[int, list[str]] = {d["writer"]: [] for d in lost}
+    by_value = {d["value"]: d["writer"] for d in lost}
+    for f in findings:
+        shown = by_value.get(f.detail.get("value"))
+        cited = {*f.ops, f.detail.get("writer"), shown}
+        for writer in names.keys() & cited if f.name in CLAIMS else ():
+            names[writer].append(f.name)
+    return {writer: tuple(dict.fromkeys(cites)) for writer, cites in names.items()}
+
+
+def _promised(history: History, context: Context) -> frozenset[str]:
+    """The claims that the run's settings make."""
+    dark = power_lost(history)
+    claims = {*CLAIMS.values()}
+    return frozenset(c for c in claims if not unmade(c, context.settings, power_lost=dark))
+
+
+def _by_claim(
+    names: Counter[tuple[str, bool]], promised: frozenset[str]
+) -> Counter[tuple[str, str]]:
+    """How many anomalies break which claim. What no setting excuses breaks S16, whatever else."""
+    found: Counter[tuple[str, str]] = Counter()
+    for (name, inexcusable), count in names.items():
+        claim = CLAIMS.get(name)
+        if claim is None:
+            continue
+        if claim in promised or not inexcusable:
+            found[claim, name] += count
+        if inexcusable:
+            found[WHATEVER, name] += count
+    return found
+
+
+def _doubt(
+    case: Case,
+    history: History,
+    results: Mapping[int, KeyVerdict],
+    context: Context,
+    *,
+    hidden: int,
+) -> None:
+    """Note why silence would prove nothing."""
+    ok = history.totals
+    keys = results.values()
+    for f, least in sorted(context.ok_ops_min.items()):
+        if f in MESSAGES and ok[f, "ok"] < least:
+            case.doubt(EVERY, f"only {ok[f, 'ok']} ok {f}, {least} needed", LONGER)
+    if not any(v.acknowledged or v.proven for v in keys):
+        case.doubt(EVERY, "no send that is known to have happened", LONGER)
+    if not ok["poll", "ok"] and not any(v.ok_read for v in keys):
+        case.doubt(EVERY, "no ok poll", LONGER)
+    if unseen := sum(v.unseen for v in keys):
+        case.doubt("S6", f"unseen: {unseen} acknowledged messages were never polled, and no reader "
+                   "was at the confirmed end of their log after the last fault")  # fmt: skip
+    if hidden:
+        case.doubt("S6", f"hidden-loss: {hidden} messages could only be delivered by a later copy")
+
+
+LONGER = "--time-limit: a longer run; or fewer faults at a time"
+
+
+def _found(
+    history: History, findings: Sequence[Finding], promised: frozenset[str]
+) -> Iterator[Found]:
+    teller = Storyteller(history)
+    for f in findings:
+        claim = CLAIMS[f.name]
+        of = WHATEVER if f.inexcusable and claim not in promised else claim
+        yield Found(of, f.name, f.ops, teller.say(f), f.detail)
+
+
+def _totals(results: Mapping[int, KeyVerdict], known: LogFacts) -> dict[str, int]:
+    keys = results.values()
+    return {
+        "keys": len(known.assigned | set(results)),
+        "sent": sum(v.sent for v in keys),
+        "acknowledged": sum(v.acknowledged for v in keys),
+        "lost": sum(len(v.lost) for v in keys),
+        "proven": len(_proven(results)),
+        "read": sum(v.read for v in keys),
+        "ends-confirmed": sum(v.ends for v in keys),
+    }

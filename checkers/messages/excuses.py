@@ -1,0 +1,114 @@
+"""What no setting excuses: anomalies that no fail-over and no loss of power can have brought about.
+
+Without all-ack an election may take the end of a log away, and then an offset gets another message,
+readers skip, and producers' messages change their order. It cannot while one master leads, and it
+cannot put a message into a log twice, nor one that nobody sent. Claim: S16.
+
+A reader that went on past a message proves its loss. Where it had gone past that place under an
+earlier master, it read what stood there before, and the message came when it was gone already:
+that it never saw the message says nothing. So the poll that first went past a place counts too.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+
+from checkers.evidence.log import LogOp, Step
+from checkers.evidence.log_key import Finding, Order
+from checkers.evidence.reigns import Unrest
+
+WHATEVER = "S16"  # the claim that every setting makes
+# Wrong at any time.
+ALWAYS = frozenset(("phantom", "duplicate", "precommitted-read", "G1a", "int-nonmonotonic-poll"))
+# Wrong while one master leads.
+WITHIN = frozenset(
+    (
+        *("lost-write", "lost-tail", "inconsistent-offsets", "poll-skip", "int-poll-skip"),
+        *("nonmonotonic-poll", "nonmonotonic-send", "int-nonmonotonic-send"),
+    )
+)
+READER = {"lost-write": "max-read", "lost-tail": "reader"}  # the field that names who went past
+NOBODY = -1  # as an operation: one of which nothing is known
+
+
+class Passage:
+    """How far a run of reading had come, by operation; places are dense indices of the log."""
+
+    def __init__(self) -> None:
+        self._at: list[int] = []
+        self._furthest: list[int] = []
+
+    def read(self, at: int, place: int) -> None:
+        """Take the next poll."""
+        self._at.append(at)
+        self._furthest.append(max([place, *self._furthest[-1:]]))
+
+    def reached(self, place: int) -> Sequence[int]:
+        """The operation that first came to a place or beyond it, if one did."""
+        first = bisect_left(self._furthest, place)
+        return self._at[first : first + 1]
+
+
+class Excuses:
+    """Of one key.
+
+    Args:
+        key: its number.
+        steps: its operations, and all assignments, in order.
+        order: its log.
+        unrest: when there may have been another master.
+    """
+
+    def __init__(self, key: int, steps: Sequence[Step], order: Order, unrest: Unrest) -> None:
+        self._ops = {step.at: step for step in steps if isinstance(step, LogOp)}
+        self._passages = dict(_passages(key, steps, order))
+        self._order = order
+        self._unrest = unrest
+
+    def marked(self, finding: Finding) -> Finding:
+        """The same, with whether no setting excuses it."""
+        name = finding.name
+        sure = name in ALWAYS or (name in WITHIN and self._of_one_reign(finding))
+        return finding._replace(inexcusable=True) if sure else finding
+
+    def _of_one_reign(self, finding: Finding) -> bool:
+        """Whether everything that a finding rests on was answered by one master that led all the
+        while."""
+        rows = [self._ops.get(at) for at in {*finding.ops, *self._showed(finding)}]
+        answers = [(r.begun, r.at, r.node, r.broker) for r in rows if r is not None]
+        homes = {node for _, _, node, _ in answers}
+        home = next(iter(homes)) if len(homes) == 1 else None
+        if len(answers) < len(rows) or home is None:
+            return False
+        low, high = min(a[0] for a in answers), max(a[1] for a in answers)
+        masters = self._unrest.led_by(home, low, high)
+        return all(broker in masters for _, _, _, broker in answers)
+
+    def _showed(self, finding: Finding) -> Iterable[int]:
+        """The operations by which the order is known of what a finding compares, or by which a
+        reader went past what is lost."""
+        if finding.name in READER:
+            place = finding.detail.get("index")
+            passage = self._passages.get(finding.detail[READER[finding.name]])
+            return (NOBODY,) if place is None or passage is None else passage.reached(place)
+        values = finding.detail.get("values")
+        if finding.name == "inconsistent-offsets" or not isinstance(values, list):
+            return ()
+        places = [self._order.place[v] for v in values if v in self._order.place]
+        if len(places) < len(values):
+            return ()
+        return self._order.shown[min(places) : max(places) + 1]
+
+
+def _passages(key: int, steps: Sequence[Step], order: Order) -> Iterator[tuple[int, Passage]]:
+    """Of each poll that was answered the run of reading that it belongs to."""
+    runs: dict[int, Passage] = {}
+    for step in steps:
+        if not isinstance(step, LogOp):
+            if step.seeks or key not in step.keys:
+                runs.pop(step.process, None)
+        elif step.type == "ok" and (step.polled or step.end is not None):
+            passage = runs.setdefault(step.process, Passage())
+            places = [order.first[e.value] for e in step.polled if e.value in order.first]
+            if places:
+                passage.read(step.at, max(places))
+            yield step.at, passage

@@ -1,0 +1,107 @@
+"""Whether each process saw, and sent, messages in the order of the log: a fold over operations.
+
+One key is judged by itself: the state is the last value that each process read of it, and sent; it
+is all that a seam between two pieces of a history needs. Only ok operations move the memory of
+reads, but every completion that read something is compared with it. An assignment forgets the keys
+that it does not list; a seek to the beginning also forgets the reads of those it lists (vector K11:
+ours, since the seek was asked for).
+
+Source: history-format 13.3, "details that decide verdicts".
+"""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from checkers.evidence.log import Assignment, LogOp, Step, Value
+from checkers.evidence.log_key import Finding, Order
+
+Memory = dict[int, tuple[Value, int]]  # process -> last value, and the operation that it came with
+
+
+class Placed(NamedTuple):
+    """A finding and its place among those of all keys: by operation, polls first, by position."""
+
+    place: tuple[bool, int, bool, int]
+    finding: Finding
+
+
+class OrderFold:
+    """Feed it a key's operations and all assignments in order."""
+
+    def __init__(self, key: int, order: Order) -> None:
+        self._key = key
+        self._order = order
+        self._read: Memory = {}
+        self._sent: Memory = {}
+
+    def step(self, step: Step) -> Iterator[Placed]:
+        """Take one operation; yield what is wrong with it."""
+        if isinstance(step, Assignment):
+            self._assign(step)
+            return
+        polled, sent = step.places
+        if step.polled:
+            for found in self._polls(step):
+                yield Placed((step.open, step.at, False, polled), found)
+        if step.sent and step.type != "fail":
+            for found in self._sends(step):
+                yield Placed((step.open, step.at, True, sent), found)
+
+    def _assign(self, assigned: Assignment) -> None:
+        listed = self._key in assigned.keys
+        if not listed or assigned.seeks:
+            self._read.pop(assigned.process, None)
+        if not listed:
+            self._sent.pop(assigned.process, None)
+
+    def _polls(self, op: LogOp) -> Iterator[Finding]:
+        key, order = self._key, self._order
+        values = [e.value for e in op.polled]
+        before = self._read.get(op.process)
+        if before is not None:
+            yield from _external("poll", op, key, order, before, values[0])
+        for a, b in pairwise(values):
+            yield from _internal("poll", op, key, order, (a, b), skip=key not in op.rebalanced)
+        if op.type == "ok":
+            self._read[op.process] = (values[-1], op.at)
+
+    def _sends(self, op: LogOp) -> Iterator[Finding]:
+        key, order = self._key, self._order
+        values = [e.value for e in op.sent]
+        before = self._sent.get(op.process)
+        if before is not None:
+            found = _external("send", op, key, order, before, values[0])
+            yield from (f for f in found if f.name == "nonmonotonic-send")
+        for a, b in pairwise(values):
+            # A gap between two sends of a transaction is somebody else's message: allowed.
+            yield from _internal("send", op, key, order, (a, b), skip=True)
+        self._sent[op.process] = (values[-1], op.at)
+
+
+def _external(
+    kind: str, op: LogOp, key: int, order: Order, before: tuple[Value, int], value: Value
+) -> Iterator[Finding]:
+    old, old_op = before
+    delta = order.delta(old, value)
+    if delta == 1:
+        return
+    detail: dict[str, Any] = {"key": key, "values": [old, value], "delta": delta}
+    detail["ops"] = [old_op, op.at]
+    if delta > 1:
+        detail["skipped"] = order.between(old, value)
+    name = f"{kind}-skip" if delta > 1 else f"nonmonotonic-{kind}"
+    yield Finding(name, key, (old_op, op.at), detail)
+
+
+def _internal(
+    kind: str, op: LogOp, key: int, order: Order, pair: tuple[Value, Value], *, skip: bool
+) -> Iterator[Finding]:
+    delta = order.delta(*pair)
+    if delta == 1 or (delta > 1 and not skip):
+        return
+    detail: dict[str, Any] = {"key": key, "values": list(pair), "delta": delta, "op": op.at}
+    if delta > 1:
+        detail["skipped"] = order.between(*pair)
+    name = f"int-{kind}-skip" if delta > 1 else f"int-nonmonotonic-{kind}"
+    yield Finding(name, key, (op.at,), detail)

@@ -1,0 +1,398 @@
+"""Broker ids: nobody else holds mine, mine stays, and the controllers know no id of nobody.
+
+Owners of an id are **incarnations** (a node between two removals of its store) and applicants (a
+register code of its own). A node says its id itself (`observe-replica`, `join`); an applicant is
+told one (`apply-id`). An id that was given out stays given out, also after its owner's store is
+gone, so two owners of one id break S1 whenever they held it. A sighting that overlaps a removal
+could be of either incarnation, and one after a removal whose outcome nobody knows too: those break
+S1 only against other nodes, and S2 never.
+
+An id that controllers know and nobody ever held is a ghost, where there are more of them than
+owners who were never asked.
+
+Not judged: two ids at one address. A wiped broker comes back under a new id at its old address, and
+its old id stays registered there; the same is seen while a broker that moved has not yet told its
+new address. Counted as ``addresses-shared``. That an id survives a change of address is S2.
+
+Each set is judged alone (`judge_set`), from rows that say who held which id.
+
+Claims: S1, S2 (controller-ha 6.3). Hazards: H10, H11; a torn identity file.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from checkers.core.api import Context, Verdict
+from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.evidence.observations import (
+    NEVER,
+    SetSighting,
+    begin,
+    listed,
+    of_sets,
+    registered,
+    shaped,
+    sighting,
+)
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.history import History
+from histories.observed import (
+    APPLY_ID,
+    JOIN,
+    LAST_LOOK,
+    OBSERVE_CONTROLLER,
+    OBSERVE_REPLICA,
+    WIPE,
+    ControllerView,
+    ReplicaView,
+    decoded,
+)
+from histories.op import HistoryError, Op
+
+ANYBODY = ""  # a removal whose victim is not known
+POWER_LOSS = "power-loss"
+
+
+class Held(NamedTuple):
+    """An owner said, or was told, that it holds an id.
+
+    `low` and `high` bound how often the owner's store had been removed at that moment.
+    """
+
+    owner: str  # as people are told: "node b0-1", "applicant x"
+    low: int
+    high: int
+    id: int
+    at: int  # index of the operation
+
+
+class _Applied(msgspec.Struct):
+    set: str
+    code: str | int
+    id: int
+
+
+class _Applying(msgspec.Struct):
+    set: str
+
+
+class _Joined(msgspec.Struct):
+    node: str
+    set: str
+    id: int
+
+
+class _OfNode(msgspec.Struct):
+    node: str
+
+
+class Known(NamedTuple):
+    """What is not of one set: removals of stores, and the last operation of the nemesis."""
+
+    wipes: "Wipes"
+    healed: int
+
+
+class Row(NamedTuple):
+    """A node of a set, an id that was held in it, or what a controller said of it."""
+
+    node: str | None = None
+    held: Held | None = None
+    view: SetSighting | None = None
+
+
+class SetIds(NamedTuple):
+    """What was found in one set. `last` is the last answer of a controller, `healed` the last one
+    that was asked for after everything was healed."""
+
+    found: list[Found]
+    owners: frozenset[tuple[str, int, int]]
+    sightings: int
+    again: int  # sightings of owners that had been seen before
+    ids: frozenset[int]
+    nodes: frozenset[str]
+    last: SetSighting | None
+    healed: SetSighting | None
+
+
+class BrokerIds(Alone):
+    """The checker. See the module's text."""
+
+    name = "broker-ids"
+    claims = ("S1", "S2")
+    reads = frozenset((OBSERVE_REPLICA, OBSERVE_CONTROLLER, APPLY_ID, JOIN))
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> Known:
+        acts = (op.index for op in history.nemesis if op.f != LAST_LOOK)
+        return Known(Wipes(history), max(acts, default=-1))
+
+    def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
+        op = event.op
+        if op.type != "ok":
+            return
+        begun, _ = begin(op, event.begun)
+        if op.f == OBSERVE_CONTROLLER:
+            for name, seen in of_sets(sighting(op, event.begun, ControllerView)):
+                yield name, Row(view=seen)
+        elif op.f == OBSERVE_REPLICA:
+            view = decoded(op, ReplicaView)
+            yield view.set, Row(view.node, known.wipes.held(view.node, view.id, begun, op.index))
+        elif op.f == JOIN:
+            joined = shaped(op.value, _Joined, op.index)
+            held = known.wipes.held(joined.node, joined.id, begun, op.index)
+            yield joined.set, Row(joined.node, held)
+        else:
+            told = shaped(op.value, _Applied, op.index)
+            yield told.set, Row(None, Held(f"applicant {told.code}", 0, 0, told.id, op.index))
+
+    def judge(self, key: str, rows: Sequence[Row], known: Known, more: object = None) -> SetIds:
+        held = [row.held for row in rows if row.held is not None]
+        views = [row.view for row in rows if row.view is not None]
+        return SetIds(
+            found=list(judge_set(key, held)),
+            owners=frozenset((h.owner, h.low, h.high) for h in held),
+            sightings=len(held),
+            again=len(held) - len({(h.owner, h.low) for h in held}),
+            ids=frozenset(h.id for h in held),
+            nodes=frozenset(row.node for row in rows if row.node is not None),
+            last=views[-1] if views else None,
+            healed=_last(views, known.healed),
+        )
+
+    def conclude(
+        self, history: History, context: Context, known: Known, results: Mapping[str, SetIds]
+    ) -> Verdict:
+        return rule(self, history, context, _case(history, context, known, results))
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+def judge_set(name: str, held: Sequence[Held]) -> Iterator[Found]:
+    """Find what is wrong with the owners of one set's ids."""
+    yield from _changed(name, held)
+    yield from _duplicates(name, held)
+
+
+def _changed(name: str, held: Sequence[Held]) -> Iterator[Found]:
+    """S2: one incarnation with two ids; one finding for each further id."""
+    ids: dict[tuple[str, int], dict[int, Held]] = defaultdict(dict)
+    for h in held:
+        if h.low != h.high:
+            continue
+        before = ids[h.owner, h.low]
+        if before and h.id not in before:
+            first = next(iter(before.values()))
+            said = (
+                f"Broker set {name}: {h.owner} held id {first.id} in op {first.at} and id {h.id} "
+                f"in op {h.at}, and its store was not removed between. It is now somebody else to "
+                "the controllers, and the SyncStateSet may keep counting on a replica that is gone."
+            )
+            detail = {"set": name, "owner": h.owner, "ids": [first.id, h.id]}
+            yield Found("S2", "id-changed", (first.at, h.at), said, detail)
+        before.setdefault(h.id, h)
+
+
+def _duplicates(name: str, held: Sequence[Held]) -> Iterator[Found]:
+    """S1: one id with two owners; one finding for each further owner."""
+    by_id: dict[int, dict[str, Held]] = defaultdict(dict)
+    reborn: dict[tuple[int, str], Held] = {}  # the holder whose incarnation ends first
+    told: set[tuple[int, str]] = set()
+    for h in held:
+        owners = by_id[h.id]
+        if owners and h.owner not in owners:
+            yield _duplicate(name, next(iter(owners.values())), h)
+        owners.setdefault(h.owner, h)
+        key = (h.id, h.owner)
+        first = reborn.setdefault(key, h)
+        if h.high < first.high:
+            first = reborn[key] = h
+        if first.high < h.low and key not in told:
+            told.add(key)
+            yield _duplicate(name, first, h)
+
+
+def _duplicate(name: str, a: Held, b: Held) -> Found:
+    again = ", whose store had been removed in between," if a.owner == b.owner else ""
+    said = (
+        f"Broker set {name}: id {a.id} belongs to {a.owner} (op {a.at}) and to {b.owner} "
+        f"(op {b.at}){again} although an id is given out once. Controllers cannot tell the two "
+        "apart: what one acknowledges counts for the other."
+    )
+    detail = {"set": name, "id": a.id, "owners": [a.owner, b.owner]}
+    return Found("S1", "duplicate-id", (a.at, b.at), said, detail)
+
+
+# All sets together.
+
+
+def _case(history: History, context: Context, known: Known, results: Mapping[str, SetIds]) -> Case:
+    case = Case(found=[f for of_set in results.values() for f in of_set.found])
+    ghosts = _Ghosts(history, context, known.wipes, results)
+    judged = 0
+    for name in sorted(context.broker_sets):
+        of_set = results.get(name)
+        excused = None if of_set is None else ghosts.excused(name, of_set)
+        if of_set is not None and of_set.healed is not None and excused is not None:
+            found = [*_strangers(name, of_set.healed, of_set.ids, excused)]
+            judged += bool(found) or not excused
+            case.found += found
+    again = sum(of_set.again for of_set in results.values())
+    owners = [len(of_set.owners) for of_set in results.values() if of_set.owners]
+    last = (of_set.last for of_set in results.values())
+    case.judged = {"S1": sum(n for n in owners if n > 1), "S2": again + judged}
+    case.counts = {
+        "sets": len(owners),
+        "owners": sum(owners),
+        "sightings": sum(of_set.sightings for of_set in results.values()),
+        "wipes": known.wipes.count,
+        "sets-without-ghosts-proved": judged,
+        "addresses-shared": sum(_shared(seen) for seen in last if seen is not None),
+    }
+    least, ok = context.ok_ops_min.get(APPLY_ID, 0), history.totals[APPLY_ID, "ok"]
+    if ok < least:
+        case.doubt("S1", f"only {ok} ok {APPLY_ID}, {least} needed", "--time-limit: a longer run")
+    if not owners:
+        case.doubt("S1", "nobody was seen with an id")
+    if not again:
+        case.doubt("S2", "no owner of an id was seen twice", "--time-limit: a longer run")
+    return case
+
+
+class Wipes:
+    """When each node's store was removed, or may have been."""
+
+    def __init__(self, history: History) -> None:
+        self._begins: dict[str, list[int]] = defaultdict(list)
+        self._ends: dict[str, list[int]] = defaultdict(list)
+        self._unsure: set[str] = set()
+        self.count = 0
+        for op in history.of_f(WIPE):
+            done = history.completion(op)
+            if op.type == "fail" or (done is not None and done.index < op.index):
+                continue  # a completion: taken with its invocation
+            if op.is_client and op.type != "invoke":
+                continue
+            self._add(op, done)
+        for ends in (*self._begins.values(), *self._ends.values()):
+            ends.sort()
+
+    def _add(self, begun: Op, done: Op | None) -> None:
+        if done is not None and done.type == "fail":
+            return
+        self.count += 1
+        for node, sure in _victims(begun, done):
+            self._begins[node].append(begun.index)
+            self._ends[node].append(done.index if sure and done is not None else NEVER)
+            if not sure:
+                self._unsure.add(node)
+
+    def between(self, node: str, begun: int, at: int) -> tuple[int, int]:
+        """How often a node's store had been removed at an instant between two indices."""
+        low = bisect_left(self._ends.get(node, []), begun)
+        high = sum(bisect_right(self._begins.get(n, []), at) for n in {node, ANYBODY})
+        return low, high
+
+    def held(self, node: str, broker_id: int | None, begun: int, at: int) -> Held | None:
+        """What a node's answer says, which is true at an instant between two indices."""
+        if broker_id is None:
+            return None
+        return Held(f"node {node}", *self.between(node, begun, at), broker_id, at)
+
+    def most(self, node: str) -> int | None:
+        """How often its store was removed in the whole history, at most; None: nobody knows."""
+        return None if ANYBODY in self._unsure else len(self._begins.get(node, []))
+
+
+def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
+    """The nodes of a removal, and whether it surely happened."""
+    if begun.is_client:
+        yield shaped(begun.value, _OfNode, begun.index).node, done is not None and done.type == "ok"
+    elif done is None or not isinstance(done.value, dict):
+        yield ANYBODY, False
+    else:
+        for node, proof in done.value.items():
+            yield str(node), isinstance(proof, dict) and proof.get("holds") is True
+
+
+# Ids of nobody.
+
+
+class _Ghosts:
+    """How much of the controllers' table can be compared with everybody who ever had an id."""
+
+    def __init__(
+        self, history: History, context: Context, wipes: Wipes, sets: Mapping[str, SetIds]
+    ) -> None:
+        self._context = context
+        self._wipes = wipes
+        # Before its identity is durable a broker may forget that it applied for an id.
+        self._powerless = any(op.f == POWER_LOSS for op in history.nemesis)
+        known = {n for of_set in sets.values() for n in of_set.nodes}
+        known |= {n for names in context.broker_sets.values() for n in names}
+        self._strays = {n for n in _joining(history) if n not in known}
+        self._applying = Counter(_applying(history))
+
+    def excused(self, name: str, of_set: SetIds) -> int | None:
+        """How many ids of a set somebody may own whose id nobody was told of: an incarnation of a
+        node, or an applicant. None: nobody can say."""
+        if self._powerless:
+            return None
+        seen = {(owner, low) for owner, low, high in of_set.owners if low == high}
+        count = self._applying[name]
+        for node in {*self._context.broker_sets[name], *of_set.nodes, *self._strays}:
+            wiped = self._wipes.most(node)
+            if wiped is None:
+                return None
+            count += sum((f"node {node}", n) not in seen for n in range(wiped + 1))
+        return count
+
+
+def _joining(history: History) -> Iterator[str]:
+    """Nodes that came up, or may have."""
+    for op in history.of_f(JOIN):
+        if op.is_client and op.type == "invoke":
+            yield shaped(op.value, _OfNode, op.index).node
+
+
+def _applying(history: History) -> Iterator[str]:
+    """Sets in which an applicant may have an id that nobody was told of."""
+    for op in history.of_f(APPLY_ID):
+        if op.is_client and op.type == "invoke":
+            done = history.completion(op)
+            if done is None or done.type == "info":
+                yield shaped(op.value, _Applying, op.index).set
+
+
+def _last(seen: Sequence[SetSighting], healed: int) -> SetSighting | None:
+    return max((s for s in seen if s.begun > healed), key=lambda s: s.at, default=None)
+
+
+def _strangers(name: str, last: SetSighting, ids: frozenset[int], excused: int) -> Iterator[Found]:
+    """Ids that nobody held, if they are more than those may have who were never asked."""
+    table = registered(last.view, last.at)
+    strange = sorted(set(table) - ids)
+    if len(strange) <= excused:
+        return
+    others = f", and {excused} more may have one of {listed(strange)}" if excused else ""
+    for broker_id in strange:
+        said = (
+            f"Broker set {name}: {last.node} has id {broker_id} registered at "
+            f"{table[broker_id]} (op {last.at}), and nobody of the whole history ever held it; "
+            f"held were {listed(sorted(ids))}{others}. Somebody was given an id and forgot it."
+        )
+        detail = {"set": name, "id": broker_id, "held": sorted(ids), "excused": excused}
+        yield Found("S2", "ghost-replica", (last.at,), said, detail)
+
+
+def _shared(seen: SetSighting) -> int:
+    """How many ids have an address that another id has too."""
+    addresses = list(seen.view.replicas.values())
+    return len(addresses) - len(set(addresses))

@@ -1,0 +1,107 @@
+"""Where nobody sends nothing is written.
+
+A new master begins its epoch with a record of its own (RocketMQ writes none, ours one), and from
+then on a log grows by what clients send. So while nobody sends, no epoch gets longer, in any
+replica, than its master first said. Two times are judged: before the first send was asked for, and
+after the last one was over; a send of which nobody knows the outcome may be written at any time
+after it. Ends are bytes of the commit log. Claim: S11b.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from checkers.core.api import Context, Verdict
+from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.evidence.observations import NEVER, Sighting, replica_sightings
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.history import History
+from histories.observed import ReplicaView
+from histories.op import HistoryError
+
+WRITES = frozenset(("send", "txn"))
+PIECE = 1 << 16  # indices whose sends are looked at together
+Epoch = tuple[str, int, int]  # set, epoch, start
+
+
+class Written(NamedTuple):
+    """Between which indices something may have been written."""
+
+    first: int
+    last: int
+
+
+class Idle(Alone):
+    """The checker. See the module's text."""
+
+    name = "idle-log"
+    claims = ("S11b",)
+    reads = WRITES
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> None:
+        """Nothing."""
+
+    def rows(self, event: Event, known: None) -> Iterator[tuple[int, Written]]:
+        op, begun = event.op, event.begun
+        if op.type != "invoke" or event.open:
+            first = op.index if begun is None else begun.index
+            sure = op.type in ("ok", "fail")
+            yield first // PIECE, Written(first, op.index if sure else NEVER)
+
+    def judge(self, key: int, rows: Sequence[Written], known: None, more: object = None) -> Written:
+        return _from_to(rows)
+
+    def conclude(
+        self, history: History, context: Context, known: None, results: Mapping[int, Written]
+    ) -> Verdict:
+        written = _from_to(list(results.values()))
+        replicas = replica_sightings(history)
+        before = grown([s for s in replicas if s.at < written.first])
+        after = grown([s for s in replicas if s.begun > written.last]) if results else ([], 0)
+        case = Case(found=[*before[0], *after[0]], judged={"S11b": before[1] + after[1]})
+        case.counts = {"idle-epochs-before": before[1], "idle-epochs-after": after[1]}
+        return rule(self, history, context, case)
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+def _from_to(rows: Sequence[Written]) -> Written:
+    first = min((row.first for row in rows), default=NEVER)
+    return Written(first, max((row.last for row in rows), default=-1))
+
+
+def grown(replicas: Sequence[Sighting[ReplicaView]]) -> tuple[list[Found], int]:
+    """Epochs that grew, and how many could have been seen to.
+
+    Args:
+        replicas: what brokers said while nobody sent.
+    """
+    first: dict[Epoch, tuple[int, int]] = {}  # how long its master said first, and where
+    seen_again: set[Epoch] = set()
+    found: dict[Epoch, Found] = {}
+    for s in replicas:
+        for epoch, start, end in ((e.epoch, e.start, e.end) for e in s.view.epochs):
+            key, length = (s.view.set, epoch, start), end - start
+            if key not in first:
+                if s.view.leads and length:
+                    first[key] = length, s.at
+                continue
+            seen_again.add(key)
+            if length > first[key][0] and key not in found:
+                found[key] = _found(key, s.view.node, length, s.at, first[key])
+    return list(found.values()), len(seen_again)
+
+
+def _found(key: Epoch, node: str, length: int, at: int, first: tuple[int, int]) -> Found:
+    name, epoch, start = key
+    before, seen = first
+    said = (
+        f"Broker set {name}: nobody sent a message, but epoch {epoch} from {start} on, of "
+        f"which its master first said that it has {before} bytes (op {seen}), has {length} in "
+        f"{node} (op {at})."
+    )
+    detail = {"set": name, "epoch": epoch, "start": start, "node": node, "bytes": [before, length]}
+    return Found("S11b", "written-by-nobody", (seen, at), said, detail)

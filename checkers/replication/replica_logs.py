@@ -1,0 +1,163 @@
+"""The stores of one broker set: where two replicas' logs part, and what one of them lacks.
+
+Pure functions of one set's `ReplicaLog` values. Two replicas with an epoch of equal (number, start)
+took its bytes from one master, so one log is the beginning of the other. Digests stand for 64 KiB
+from the start of the epoch; the last one covers what is left, so it compares only if both end at
+one place. What is left of the shorter one else is compared by its records: each is in the longer
+one, and the longer one has no other before them (queue offsets of a key rise along the log).
+
+Offsets are bytes of the commit log, ends exclusive; queue offsets are said to be so.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+from checkers.evidence.observations import Sighting
+from histories.observed import DIGEST_BYTES, ReplicaLog
+from histories.op import HistoryError
+
+Piece = Sighting[ReplicaLog]  # one epoch of one replica, and who read it when
+Records = dict[tuple[int, int], Any]  # key, queue offset -> value
+
+
+class Parting(NamedTuple):
+    """Two logs of one epoch differ in the block that begins at `offset`, or in a record."""
+
+    a: Piece
+    b: Piece
+    offset: int
+    said: str
+
+
+class Store(NamedTuple):
+    """All epochs of one replica, in order."""
+
+    node: str
+    id: int | None
+    pieces: tuple[Piece, ...]
+
+    @property
+    def start(self) -> int:
+        return self.pieces[0].view.start
+
+    @property
+    def end(self) -> int:
+        return self.pieces[-1].view.end
+
+    @property
+    def read_at(self) -> int:
+        """Before which index the reading had not begun."""
+        return min(p.begun for p in self.pieces)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no epoch is missing: a reading may fail for one of them."""
+        views = [p.view for p in self.pieces]
+        joined = all(a.end == b.start for a, b in pairwise(views))
+        return joined and views[-1].last and not any(v.last for v in views[:-1])
+
+    def records(self) -> Records:
+        """Every message of the run's topics."""
+        return {(key, at): held for p in self.pieces for key, at, held in p.view.records}
+
+
+def stores_of(pieces: Iterable[Piece]) -> list[Store]:
+    """Sort pieces by replica; of an epoch read twice the later reading counts.
+
+    Raises:
+        HistoryError: a piece has a number of digests that its length does not allow.
+    """
+    latest: dict[str, dict[int, Piece]] = defaultdict(dict)
+    for p in sorted(pieces, key=lambda p: p.at):
+        v = p.view
+        if v.end < v.start or len(v.digests) != -(-(v.end - v.start) // DIGEST_BYTES):
+            raise HistoryError(f"value of {p.at} has {len(v.digests)} digests of {v.start}-{v.end}")
+        latest[v.node][v.epoch] = p
+    stores = []
+    for node, epochs in sorted(latest.items()):
+        ordered = tuple(epochs[e] for e in sorted(epochs))
+        stores.append(Store(node, ordered[-1].view.id, ordered))
+    return stores
+
+
+def partings(stores: Sequence[Store]) -> tuple[list[Parting], int]:
+    """Where logs of one epoch differ; and how many bytes were compared.
+
+    Each is compared with the longest. Those that end at one place also with one another: only they
+    have comparable last digests.
+    """
+    epochs: dict[tuple[int, int], list[Piece]] = defaultdict(list)
+    for store in stores:
+        for p in store.pieces:
+            epochs[p.view.epoch, p.view.start].append(p)
+    found: list[Parting] = []
+    compared = 0
+    for _, pieces in sorted(epochs.items()):
+        ranked = sorted(pieces, key=lambda p: (-p.view.end, p.view.node))
+        first_at: dict[int, Piece] = {}
+        for p in ranked:
+            others = [ranked[0], first_at.setdefault(p.view.end, p)]
+            if p is ranked[0]:
+                continue
+            compared += p.view.end - p.view.start
+            parting = _parting(others[0], p)
+            if parting is None and others[1] not in (p, others[0]):
+                parting = _parting(others[1], p)
+            found += [] if parting is None else [parting]
+    return found, compared
+
+
+def _parting(a: Piece, b: Piece) -> Parting | None:
+    """The first difference between a log and one that is not longer."""
+    whole = (b.view.end - b.view.start) // DIGEST_BYTES
+    same_end = a.view.end == b.view.end
+    blocks = len(b.view.digests) if same_end else whole
+    for i in range(blocks):
+        if a.view.digests[i] != b.view.digests[i]:
+            offset = b.view.start + i * DIGEST_BYTES
+            return Parting(a, b, offset, f"the block at byte {offset} differs")
+    said = None if same_end else _records_part(a.view, b.view)
+    return None if said is None else Parting(a, b, b.view.start + whole * DIGEST_BYTES, said)
+
+
+def _records_part(longer: ReplicaLog, shorter: ReplicaLog) -> str | None:
+    held = {(key, at): value for key, at, value in longer.records}
+    mine = {(key, at): value for key, at, value in shorter.records}
+    last: dict[int, int] = {}
+    for (key, at), value in mine.items():
+        last[key] = max(at, last.get(key, at))
+        where = f"queue {key} at offset {at}"
+        if (key, at) not in held:
+            return f"{where}: value {value} is only in the shorter log"
+        if held[key, at] != value:
+            return f"{where}: values {held[key, at]} and {value}"
+    for (key, at), value in held.items():
+        if at < last.get(key, -1) and (key, at) not in mine:
+            return f"queue {key} at offset {at}: value {value} is not in the shorter log"
+    return None
+
+
+Span = tuple[int, int, int]  # epoch, start, end
+
+
+def spans(store: Store, low: int, high: int) -> list[Span]:
+    """The epochs of a replica that have bytes in ``[low, high)``, cut to it."""
+    cut = ((p.view.epoch, max(p.view.start, low), min(p.view.end, high)) for p in store.pieces)
+    return [(epoch, start, end) for epoch, start, end in cut if start < end]
+
+
+def first_other_span(a: Store, b: Store) -> tuple[Span | None, Span | None] | None:
+    """The first epochs in which two replicas differ over the bytes that both hold."""
+    low, high = max(a.start, b.start), min(a.end, b.end)
+    mine, theirs = spans(a, low, high), spans(b, low, high)
+    for x, y in _paired(mine, theirs):
+        if x != y:
+            return x, y
+    return None
+
+
+def _paired(a: list[Span], b: list[Span]) -> Iterator[tuple[Span | None, Span | None]]:
+    for i in range(max(len(a), len(b))):
+        yield a[i] if i < len(a) else None, b[i] if i < len(b) else None

@@ -1,0 +1,314 @@
+"""Replicas: logs of one epoch agree byte for byte, and members of the set lack nothing.
+
+Judges what was read from the stores at rest (`replica-log`) against one another and against the
+acknowledged sends; `replica_logs` compares the stores of one set.
+
+- S8 binds any two replicas, whatever became of them.
+- S8b and S9 bind the members of the last SyncStateSet, as a controller told it after the last
+  disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
+
+Claims: S8, S8b, S9 (controller-ha 6.3).
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from checkers.core.api import Context, Verdict
+from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.evidence.observations import SetSighting, Sighting, listed, set_sightings, sighting
+from checkers.evidence.quiescence import calm_after, ending
+from checkers.evidence.story import when
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.replication.replica_logs import (
+    Parting,
+    Piece,
+    Records,
+    Store,
+    first_other_span,
+    partings,
+    stores_of,
+)
+from histories.history import History
+from histories.observed import REPLICA_LOG, ReplicaLog, decoded
+from histories.op import HistoryError, Op
+from histories.tables import elements_of, epoch_of, node_of
+
+NODES_MIN = 2  # replicas of a set that must have been read
+
+
+class Acked(NamedTuple):
+    """An acknowledged message; `node` is the broker set that answered, where it is known."""
+
+    key: int
+    offset: int
+    value: object
+    op: Op
+    node: str | None
+
+
+class Homes(NamedTuple):
+    """Whose stores were read, where a queue's messages were found, and who was a member."""
+
+    sets: frozenset[str]
+    of_key: dict[int, frozenset[str]]
+    members: dict[str, tuple[int, ...]]
+
+
+class Count(NamedTuple):
+    """What was looked at."""
+
+    replicas: int = 0
+    pairs: int = 0
+    bytes: int = 0
+    lists: int = 0
+    messages: int = 0
+    holders: int = 0
+
+
+class SetStores(NamedTuple):
+    """What was found in the stores of one set."""
+
+    found: list[Found]
+    looked: Count
+
+
+class Replicas(Alone):
+    """The checker. See the module's text."""
+
+    name = "replicas"
+    claims = ("S8", "S8b", "S9")
+    reads = frozenset((REPLICA_LOG, "send"))
+
+    def check(self, history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
+
+    def prepare(self, history: History, context: Context) -> Homes:
+        sets: set[str] = set()
+        of_key: dict[int, set[str]] = defaultdict(set)
+        for op in history.of_f(REPLICA_LOG):
+            if op.is_client and op.type == "ok":
+                name, keys = keys_of(op)
+                sets.add(name)
+                for key in keys:
+                    of_key[key].add(name)
+        homes = {key: frozenset(names) for key, names in of_key.items()}
+        return Homes(frozenset(sets), homes, _members(history))
+
+    def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
+        op = event.op
+        if op.type != "ok":
+            return
+        if op.f == REPLICA_LOG:
+            piece = sighting(op, event.begun, ReplicaLog)
+            yield piece.view.set, piece
+        elif known.sets:
+            yield from _acked(op, known)
+
+    def judge(
+        self, key: str, rows: Sequence[Piece | Acked], known: Homes, more: object = None
+    ) -> SetStores:
+        stores = stores_of(row for row in rows if isinstance(row, Sighting))
+        acked = [row for row in rows if isinstance(row, Acked)]
+        members = known.members.get(key, ())
+        still = [s for s in stores if s.id in members and s.complete]
+        whole = [(s, s.records()) for s in still if not s.start]
+        parted, compared = partings(stores)
+        missing, messages = _missing(key, whole, acked)
+        found = [_parted(key, parting) for parting in parted]
+        found += [*_lists_differ(key, still), *missing]
+        lists = max(len(still) - 1, 0)
+        return SetStores(
+            found, Count(len(stores), _pairs(stores), compared, lists, messages, len(whole))
+        )
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: Homes,
+        results: Mapping[str, SetStores],
+    ) -> Verdict:
+        return rule(self, history, context, _case(history, context, results))
+
+    def unreadable(self, error: HistoryError) -> Verdict:
+        return unreadable(self, error)
+
+
+def keys_of(op: Op) -> tuple[str, frozenset[int]]:
+    """The set of a `replica-log`, and the keys of which it holds messages.
+
+    Raises:
+        HistoryError: its value has another shape.
+    """
+    try:
+        return str(op.value["set"]), frozenset(record[0] for record in op.value.get("records", ()))
+    except (TypeError, KeyError, IndexError, AttributeError):
+        log = decoded(op, ReplicaLog)  # says what is wrong
+        return log.set, frozenset(key for key, _, _ in log.records)
+
+
+def _case(history: History, context: Context, results: Mapping[str, SetStores]) -> Case:
+    sets = results.values()
+    total = Count(*map(sum, zip(*(s.looked for s in sets), strict=True))) if sets else Count()
+    case = Case(found=[f for s in sets for f in s.found])
+    case.judged = {"S8": total.pairs, "S8b": total.lists, "S9": total.messages}
+    case.counts = {
+        "replicas": total.replicas,
+        "pairs-compared": total.pairs,
+        "bytes-compared": total.bytes,
+        "epoch-lists-compared": total.lists,
+        "messages-looked-up": total.messages,
+        "members-read": total.holders,
+    }
+    for name, read in _unread(results, context):
+        why = f"the stores of {read} replicas of {name} were read, {NODES_MIN} needed"
+        for claim in ("S8", "S8b", "S9"):
+            case.doubt(claim, why)
+    if history.totals["send", "ok"] and not total.messages:
+        case.doubt("S9", "no acknowledged message could be looked up in the whole log of a replica "
+                   "that was in its SyncStateSet after the last fault")  # fmt: skip
+    if not total.lists and not total.holders:
+        case.doubt("S8b", "no member of a SyncStateSet was read after the last fault")
+    return case
+
+
+def _unread(results: Mapping[str, SetStores], context: Context) -> Iterator[tuple[str, int]]:
+    """Broker sets of which too few stores were read, and how many were."""
+    for name, nodes in sorted(context.broker_sets.items()):
+        read = results[name].looked.replicas if name in results else 0
+        if len(nodes) >= NODES_MIN and read < NODES_MIN:
+            yield name, read
+
+
+def _members(history: History) -> dict[str, tuple[int, ...]]:
+    """The SyncStateSets that were told after the last disturbance."""
+    calm, until = calm_after(history), ending(history)
+    if calm.doubt:
+        return {}
+    last: dict[str, SetSighting] = {}
+    for name, seen in set_sightings(history).items():
+        late = [s for s in seen if s.begun > calm.at and s.at < until]
+        if late:
+            last[name] = max(late, key=_newest)
+    return {name: s.view.sync_state_set for name, s in last.items()}
+
+
+def _newest(s: SetSighting) -> tuple[int, int, int]:
+    return s.view.master_epoch, s.view.sync_state_set_epoch, s.at
+
+
+# S8.
+
+
+def _pairs(stores: Sequence[Store]) -> int:
+    """How many epochs of a replica had another replica's to be compared with."""
+    shared: dict[tuple[int, int], int] = defaultdict(int)
+    for store in stores:
+        for p in store.pieces:
+            shared[p.view.epoch, p.view.start] += p.view.end > p.view.start
+    return sum(max(n - 1, 0) for n in shared.values())
+
+
+def _parted(name: str, parting: Parting) -> Found:
+    a, b = parting.a.view, parting.b.view
+    said = (
+        f"Broker set {name}: the logs of {a.node} and {b.node} part in epoch {b.epoch}, which "
+        f"begins at byte {b.start} on both: {parting.said} ({a.node} holds it to byte {a.end}, op "
+        f"{parting.a.at}; {b.node} to byte {b.end}, op {parting.b.at}). Two brokers wrote under "
+        "one epoch, or bytes that had been cut off came back, and no truncation will find it."
+    )
+    detail = {
+        "set": name,
+        "epoch": b.epoch,
+        "start": b.start,
+        "nodes": [a.node, b.node],
+        "ends": [a.end, b.end],
+        "offset": parting.offset,
+    }
+    return Found("S8", "log-diverged", (parting.a.at, parting.b.at), said, detail)
+
+
+# S8b.
+
+
+def _lists_differ(name: str, still: Sequence[Store]) -> Iterator[Found]:
+    """Compare each member's epoch list with that of the longest log."""
+    ranked = sorted(still, key=lambda s: (-s.end, s.node))
+    for b in ranked[1:]:
+        a = ranked[0]
+        other = first_other_span(a, b)
+        if other is None:
+            continue
+        x, y = (f"epoch {s[0]} in bytes {s[1]}-{s[2]}" if s else "nothing more" for s in other)
+        said = (
+            f"Broker set {name}: {a.node} and {b.node}, both in the SyncStateSet and at rest, "
+            f"disagree on epochs of bytes that both hold: {a.node} has {x}, {b.node} {y}. The next "
+            "change of master will cut one of them at the wrong place."
+        )
+        detail = {
+            "set": name,
+            "nodes": [a.node, b.node],
+            "epochs": [None if s is None else list(s) for s in other],
+        }
+        yield Found("S8b", "epochs-differ", (a.pieces[-1].at, b.pieces[-1].at), said, detail)
+
+
+# S9.
+
+
+def _acked(op: Op, known: Homes) -> Iterator[tuple[str, Acked]]:
+    """Acknowledged messages with a known place, and the broker set that holds their queue."""
+    node = node_of(op.ext or {})
+    for e in elements_of(op):
+        home = {node} if node in known.sets else known.of_key.get(e.key, frozenset())
+        if e.offset is not None and len(home) == 1:
+            yield str(next(iter(home))), Acked(e.key, e.offset, e.value, op, node)
+
+
+def _missing(
+    name: str, whole: Sequence[tuple[Store, Records]], acked: Sequence[Acked]
+) -> tuple[list[Found], int]:
+    """One finding for each message that members lack; and how many messages were looked up."""
+    found = []
+    messages = 0
+    for m in acked:
+        lacking = []
+        instead = None
+        looked = False
+        for store, records in whole:
+            if m.op.index >= store.read_at:
+                continue
+            looked = True
+            there = records.get((m.key, m.offset))
+            if there != m.value:
+                lacking.append(store)
+                instead = there if instead is None else instead
+        messages += looked
+        if lacking:
+            found.append(_lost(name, m, lacking, instead))
+    return found, messages
+
+
+def _lost(name: str, m: Acked, lacking: Sequence[Store], instead: object) -> Found:
+    nodes = [s.node for s in lacking]
+    epoch = epoch_of(m.op.ext or {})
+    by = f"{m.node or 'a broker'}{'' if epoch is None else f' in epoch {epoch}'}"
+    other = "" if instead is None else f"; value {instead} stands there"
+    said = (
+        f"Broker set {name}: value {m.value} of queue {m.key} at offset {m.offset}, acknowledged "
+        f"by {by} {when(m.op)} (op {m.op.index}), is not in the log of {listed(nodes)}{other}, "
+        "although in the SyncStateSet: should it be elected, the message is lost."
+    )
+    detail = {
+        "set": name,
+        "key": m.key,
+        "offset": m.offset,
+        "value": m.value,
+        "writer": m.op.index,
+        "nodes": nodes,
+    }
+    if instead is not None:
+        detail["instead"] = instead
+    ops = (m.op.index, *(s.pieces[-1].at for s in lacking))
+    return Found("S9", "missing-in-replica", ops, said, detail)

@@ -1,0 +1,218 @@
+"""Controllers know where a broker is: who asks them for a master is sent to somebody who is there.
+
+Judged of a broker that answered before and after a controller did, at one address and under one id
+that the controller knows, or joined at it and was not touched by its owner since. It must be known
+at that address once, for the bound for recovery,
+
+1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
+   other, and no controller was half alive (`checkers.evidence.active_faults.calms`); to be moved is
+   over at once;
+2. a controller answered all the while, so that the broker had somebody to tell.
+
+Controllers may end and start meanwhile: an address that only the leader knew is forgotten then.
+
+Claim: S2b (controller-ha 6.3).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from checkers.evidence.active_faults import Span, calms
+from checkers.evidence.faults import Fault
+from checkers.evidence.observations import NEVER, SetSighting, Sighting, registered, shaped
+from checkers.evidence.quiescence import MEMBERSHIP
+from checkers.evidence.verdicts import Found
+from histories.history import History
+from histories.observed import JOIN, ReplicaView
+from histories.op import Op
+
+MOVES = frozenset(("change-ip", "restore-ip"))
+SILENT_NS = 5_000_000_000  # without an answer: nobody may have led
+
+Replicas = Sequence[Sighting[ReplicaView]]
+
+
+class Placed(NamedTuple):
+    """Where a broker is, from one operation to another; by index. -1: nobody knows of an end."""
+
+    node: str
+    set: str
+    id: int | None
+    address: str
+    at: int
+    then: int
+
+
+class Known(NamedTuple):
+    """What a controller said of a broker while it was at one place."""
+
+    broker: Placed
+    told: SetSighting
+    for_ns: int  # that it could have been told
+
+    @property
+    def address(self) -> str | None:
+        """Where the controller believes it to be; None where it knows of no such id."""
+        v, id_ = self.told.view, self.broker.id
+        known = None if id_ is None else registered(v, self.told.at).get(id_)
+        wrong = v.master == id_ and v.master_address not in ("", self.broker.address)
+        return v.master_address if wrong else known
+
+
+class Joined(msgspec.Struct):
+    """What a join came to. No address in histories of before 2026-11-23."""
+
+    node: str
+    set: str
+    id: int
+    address: str | None = None
+
+
+class Stay(NamedTuple):
+    """A broker that joined, and when it was touched next; indices, and ns of when it had joined."""
+
+    placed: Placed
+    joined_ns: int
+    until: int
+
+
+def known(
+    acts: Sequence[Fault],
+    replicas: Replicas,
+    sets: Mapping[str, Sequence[SetSighting]],
+    controllers: Sequence[str],
+    bound_ns: int,
+    joined: Sequence[Stay] = (),
+) -> list[Known]:
+    """The answers of controllers that must tell where a broker is.
+
+    Args:
+        acts: everything that the nemesis did, in order.
+        replicas: what brokers said of themselves.
+        sets: what controllers said, by broker set.
+        controllers: all that there are.
+        bound_ns: how long a broker may take to be known.
+        joined: brokers that come and go.
+    """
+    over = [msgspec.structs.replace(a, f="restart") if a.f in MOVES and a.holds else a
+            for a in acts]  # fmt: skip
+    lives: dict[str, list[Sighting[ReplicaView]]] = {}
+    for s in replicas:
+        lives.setdefault(s.view.node, []).append(s)
+    found: list[Known] = []
+    for node, seen in sorted(lives.items()):
+        told = sorted(sets.get(seen[0].view.set, ()), key=_end)
+        for calm in calms(over, [node], controllers):
+            found += _due(told, sorted(seen, key=_end), calm, bound_ns)
+    for stay in joined:
+        told = sorted(sets.get(stay.placed.set, ()), key=_end)
+        for calm in calms(over, [stay.placed.node], controllers):
+            found += _at_home(told, stay, calm, bound_ns)
+    return [one for one in found if one.address is not None]
+
+
+def stays(history: History) -> list[Stay]:
+    """Every broker that a client let join, until a client touched it again.
+
+    Raises:
+        HistoryError: what a join says has another shape (W9).
+    """
+    found: list[Stay] = []
+    touches = [op for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client]
+    for op in touches:
+        if op.f != JOIN or op.type != "ok":
+            continue
+        said = shaped(op.value, Joined, op.index)
+        if said.address is None:  # of histories that do not tell
+            continue
+        later = (o.index for o in touches if o.index > op.index and _of(o) in (said.node, ""))
+        placed = Placed(said.node, said.set, said.id, said.address, op.index, -1)
+        found.append(Stay(placed, op.time, min(later, default=NEVER)))
+    return found
+
+
+def _of(op: Op) -> str:
+    """Whom an operation on a broker is about; empty where it does not say."""
+    return str(op.value.get("node")) if isinstance(op.value, dict) else ""
+
+
+def _end(s: SetSighting | Sighting[ReplicaView]) -> int:
+    return s.at
+
+
+def _due(told: Sequence[SetSighting], seen: Replicas, calm: Span, bound_ns: int) -> Iterator[Known]:
+    ends = [s.at for s in seen]
+    for s, for_ns in _heard(told, calm):
+        if for_ns <= bound_ns:
+            continue
+        around = _around(s, seen, ends, calm)
+        if around is not None:
+            yield Known(around, s, for_ns)
+
+
+def _heard(told: Sequence[SetSighting], calm: Span) -> Iterator[tuple[SetSighting, int]]:
+    """Answers of a calm, each with how long (ns) controllers had answered without a pause."""
+    since_ns, last_ns = calm.since_ns, NEVER
+    for s in told:
+        if s.begun <= calm.at or s.at >= calm.until:
+            continue
+        if last_ns + SILENT_NS < s.begun_ns or last_ns == NEVER:
+            since_ns = max(calm.since_ns, s.at_ns)
+        last_ns = s.at_ns
+        yield s, s.begun_ns - since_ns
+
+
+def _at_home(told: Sequence[SetSighting], stay: Stay, calm: Span, bound_ns: int) -> Iterator[Known]:
+    span = Span(
+        max(calm.at, stay.placed.at),
+        max(calm.since_ns, stay.joined_ns),
+        min(calm.until, stay.until),
+    )
+    for s, for_ns in _heard(told, span):
+        if for_ns > bound_ns:
+            yield Known(stay.placed, s, for_ns)
+
+
+def _around(s: SetSighting, seen: Replicas, ends: Sequence[int], calm: Span) -> Placed | None:
+    """What a broker said before and after an answer, if both times it was the same one."""
+    at = bisect_left(ends, s.begun) - 1
+    then = bisect_right(ends, s.at)
+    after = next((b for b in seen[then : then + 4] if b.begun > s.at), None)
+    if at < 0 or after is None or not (calm.at < seen[at].begun and after.at < calm.until):
+        return None
+    before = seen[at]
+    same = (before.view.id, before.view.address) == (after.view.id, after.view.address)
+    v = before.view
+    return Placed(v.node, v.set, v.id, v.address, before.at, after.at) if same else None
+
+
+def elsewhere(answers: Sequence[Known]) -> Iterator[Found]:
+    """One finding for each broker and address where it is believed to be."""
+    told: set[tuple[str, str | None]] = set()
+    for one in answers:
+        broker, s = one.broker, one.told
+        if one.address == broker.address or (broker.node, one.address) in told:
+            continue
+        told.add((broker.node, one.address))
+        answered = f"answered at {broker.address} in op {broker.at} and in op {broker.then}"
+        joined = f"joined at {broker.address} in op {broker.at} and was left there"
+        said = (
+            f"Broker set {broker.set}: {broker.node} (broker {broker.id}) "
+            f"{joined if broker.then < 0 else answered}, and controller "
+            f"{s.node} has it at {one.address} (op {s.at}), although it could have been told for "
+            f"{one.for_ns / 1e9:.1f} s. Who asks for it is sent where nobody is."
+        )
+        detail = {
+            "set": broker.set,
+            "node": broker.node,
+            "id": broker.id,
+            "address": broker.address,
+            "told": one.address,
+            "controller": s.node,
+            "for-ms": one.for_ns // 1_000_000,
+        }
+        ops = (broker.at, s.at) if broker.then < 0 else (broker.at, s.at, broker.then)
+        yield Found("S2b", "known-elsewhere", ops, said, detail)

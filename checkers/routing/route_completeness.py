@@ -1,0 +1,267 @@
+"""Who lives is listed (N6), and who leads is listed as master (N10), by name servers left in peace.
+
+What is judged is an answer of a name server between two of the broker itself, both of one address.
+Claims and their exceptions: the text of `routes`.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from checkers.evidence.active_faults import GONE_BY, Span, calms
+from checkers.evidence.faults import Fault
+from checkers.evidence.observations import SetSighting, Sighting
+from checkers.evidence.verdicts import Found
+from checkers.routing.master_addresses import MOVES
+from histories.observed import ELECT_MASTER, ReplicaView, RouteView
+
+STARTS = frozenset(("start", "restart"))
+ENDS = frozenset(f for f, how in GONE_BY.items() if how == "down")
+MASTER = "0"  # the role id of a master in routes
+
+Answers = Sequence[Sighting[RouteView]]
+Replicas = Sequence[Sighting[ReplicaView]]
+
+
+def may_start(act: Fault, node: str) -> bool:
+    """Whether an act may have started a node. To change an address may be to start anew."""
+    named = act.ended is None or not isinstance(act.result, dict) or node in act.result
+    return named and act.f in (*STARTS, *MOVES)
+
+
+def within(s: Sighting[RouteView], due: Span) -> bool:
+    """Whether an answer is of a span, as a whole."""
+    return s.begun > due.at and s.begun_ns > due.since_ns and s.at < due.until
+
+
+def by_node(answers: Answers) -> dict[str, list[Sighting[RouteView]]]:
+    """The answers of each name server."""
+    told: dict[str, list[Sighting[RouteView]]] = {}
+    for s in answers:
+        told.setdefault(s.view.node, []).append(s)
+    return told
+
+
+# N6.
+
+
+class Living(NamedTuple):
+    """A broker that answered before and after a name server did; the time in which nothing was done
+    to either; whether the broker must be listed."""
+
+    broker: Sighting[ReplicaView]
+    after: Sighting[ReplicaView]
+    answer: Sighting[RouteView]
+    calm: Span
+    due: bool = False
+
+    def lists(self, role: str = "") -> bool:
+        """Whether it is listed, or listed as this."""
+        view = self.broker.view
+        listed = self.answer.view.sets.get(view.set, {})
+        return view.address in ([listed.get(role)] if role else listed.values())
+
+
+class Welcome:
+    """Who may be listed: a broker registers with name servers once controllers have given it its
+    role, and from then on without them. Who lost its power, or was cut off when it ended, is listed
+    on until its entry expires, also when it is back: to be listed is no sign of its present life.
+
+    Args:
+        answers: of name servers, in order.
+        acts: everything that the nemesis did.
+        controllers: all of them.
+        bound_ns: for recovery.
+    """
+
+    def __init__(
+        self,
+        answers: Answers,
+        acts: Sequence[Fault],
+        controllers: Collection[str],
+        bound_ns: int,
+    ) -> None:
+        self.bound_ns = bound_ns
+        self._acts, self._controllers = acts, controllers
+        self._appeared = _appeared(answers)
+        self._lives: dict[str, tuple[list[int], list[int]]] = {}  # by broker: its starts, its ends
+        self._due: dict[str, list[Span]] = {}  # by broker
+
+    def has(self, node: str, address: str, before: int, at: Sighting[RouteView]) -> bool:
+        """Whether a broker had registered in the life that it had before an operation: a name
+        server listed it that had not done so since its former life ended, or by the time of an
+        answer it had the bound for recovery in peace with the controllers."""
+        if node not in self._due:
+            peace = calms(self._acts, [node, *self._controllers])
+            self._due[node] = [p._replace(since_ns=p.since_ns + self.bound_ns) for p in peace]
+        ended, begun = self._life(node, before)
+        listed = self._appeared.get(address, ())
+        registered = any(absent >= ended and begun < seen < before for absent, seen in listed)
+        return registered or any(within(at, span) for span in self._due[node])
+
+    def _life(self, node: str, before: int) -> tuple[int, int]:
+        """When a broker's life before the one that it has then was over, and when this one began;
+        -1 in its first."""
+        if node not in self._lives:
+            starts = [_over(a) for a in self._acts if may_start(a, node)]
+            ends = [_over(a) for a in self._acts if a.f in ENDS and node in a.nodes]
+            self._lives[node] = starts, ends
+        starts, ends = self._lives[node]
+        *_, former, last = (-1, -1, *(at for at in starts if at < before))
+        # Who ended by itself may have done so at any time until it was started.
+        return max((at for at in ends if former < at < last), default=last), last
+
+
+def _appeared(answers: Answers) -> dict[str, list[tuple[int, int]]]:
+    """By address: since which operation a name server did not list it (-1: since its first answer),
+    and in which it did."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for told in by_node(answers).values():
+        here: set[str] = set()
+        absent = -1
+        for s in told:
+            now = {address for listed in s.view.sets.values() for address in listed.values()}
+            for address in sorted(now - here):
+                found.setdefault(address, []).append((absent, s.at))
+            here, absent = now, s.begun
+    return found
+
+
+def _over(act: Fault) -> int:
+    return act.begun if act.ended is None else act.ended
+
+
+def living_in_peace(
+    replicas: Replicas, answers: Answers, acts: Sequence[Fault], welcome: Welcome
+) -> Iterator[Living]:
+    """Each answer of a name server between two of a broker at one address, nothing being done to
+    either meanwhile; whether the broker must be listed."""
+    lives: dict[str, list[Sighting[ReplicaView]]] = {}
+    for s in replicas:
+        lives.setdefault(s.view.node, []).append(s)
+    for namesrv, told in by_node(answers).items():
+        for node, seen in sorted(lives.items()):
+            for calm in calms(acts, [namesrv, node]):
+                yield from _due(_between(told, seen, calm), welcome)
+
+
+def _between(
+    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Span
+) -> Iterator[Living]:
+    """The answers with an answer of the broker before and after, at one address."""
+    at = 0
+    for s in answers:
+        while at + 1 < len(seen) and seen[at + 1].at < s.begun:
+            at += 1
+        after = next((b for b in seen[at:] if b.begun > s.at and b.at < calm.until), None)
+        before = seen[at]
+        if after is None or not calm.at < before.at < s.begun:
+            continue
+        if (before.view.set, before.view.address) == (after.view.set, after.view.address):
+            yield Living(before, after, s, calm)
+
+
+def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
+    """The same; it must be listed once the bound is over and controllers have welcomed it, or if it
+    was before, and nothing was done to either yet."""
+    listed = False
+    for one in living:
+        view = one.broker.view
+        over = one.answer.begun_ns > one.calm.since_ns + welcome.bound_ns
+        over = over and welcome.has(view.node, view.address, one.answer.begun, one.answer)
+        yield one._replace(due=over or (listed and one.calm.at < 0))
+        listed = listed or one.lists()
+
+
+def following(living: Sequence[Living], acts: Sequence[Fault], bound_ns: int) -> Iterator[Living]:
+    """Those whose broker must be listed and has been no master for long. One that is made master in
+    its turn at the end may have led between two answers, and nobody saw it."""
+    led: dict[tuple[str, str], int] = {}
+    turns = [act for act in acts if act.f == ELECT_MASTER]
+    for one in living:
+        key = one.answer.view.node, one.broker.view.node
+        for act in turns:
+            if one.broker.view.node in act.nodes and act.begun < one.after.at:
+                led[key] = max(led.get(key, 0), act.ended_ns or act.begun_ns)
+        if one.broker.view.leads or one.after.view.leads:
+            led[key] = one.after.at_ns
+        elif one.due and (key not in led or one.answer.begun_ns > led[key] + bound_ns):
+            yield one
+
+
+def not_listed(living: Sequence[Living]) -> Iterator[Found]:
+    """One finding for each broker, name server and time in peace."""
+    told: set[tuple[str, str, Span]] = set()
+    for one in living:
+        broker, s = one.broker.view, one.answer
+        key = (s.view.node, broker.node, one.calm)
+        if key in told or one.lists():
+            continue
+        told.add(key)
+        said = (
+            f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op "
+            f"{one.broker.at} and in op {one.after.at}, and {s.view.node} does not list it (op "
+            f"{s.at}). Nothing had been done to either for "
+            f"{(s.begun_ns - one.calm.since_ns) / 1e9:.1f} s. Clients do not find it."
+        )
+        detail = {"set": broker.set, "node": broker.node, "namesrv": s.view.node}
+        yield Found("N6", "living-broker-not-listed", (one.broker.at, s.at), said, detail)
+
+
+# N10.
+
+Term = tuple[str, str, int]  # name server, broker, its master epoch
+
+
+def leading_in_peace(
+    living: Sequence[Living], sets: Mapping[str, Sequence[SetSighting]], bound_ns: int
+) -> Iterator[tuple[Living, int]]:
+    """Those whose broker must be listed as master, and the epoch in which it leads."""
+    begun: dict[Term, int] = {}  # when it was first seen leading
+    listed: set[Term] = set()
+    for one in living:
+        view, epoch = one.broker.view, _led(one.broker.view)
+        if epoch is None or epoch != _led(one.after.view):
+            continue
+        term = (one.answer.view.node, view.node, epoch)
+        since_ns = begun.setdefault(term, one.broker.at_ns)
+        ripe = term in listed or one.answer.begun_ns > since_ns + bound_ns
+        if one.due and ripe and _newest(epoch, one, sets.get(view.set, ())):
+            yield one, epoch
+        if one.lists(MASTER):
+            listed.add(term)
+
+
+def _led(view: ReplicaView) -> int | None:
+    """The epoch in which a broker leads by its own word."""
+    return view.epochs[-1].epoch if view.leads and view.epochs else None
+
+
+def _newest(epoch: int, one: Living, told: Sequence[SetSighting]) -> bool:
+    """Whether controllers, asked later, knew of no newer epoch."""
+    later = (s for s in told if s.begun > one.answer.at)
+    return next((s.view.master_epoch == epoch for s in later), False)
+
+
+def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:
+    """One finding for each term."""
+    told: set[Term] = set()
+    for one, epoch in leading:
+        broker, s = one.broker.view, one.answer
+        term = (s.view.node, broker.node, epoch)
+        if term in told or one.lists(MASTER):
+            continue
+        told.add(term)
+        listed = s.view.sets.get(broker.set, {}).get(MASTER)
+        said = (
+            f"Broker set {broker.set}: {broker.node} leads in epoch {epoch} (ops {one.broker.at} "
+            f"and {one.after.at}, and controllers know no newer one), and {s.view.node} lists "
+            f"{listed or 'nobody'} as master (op {s.at}). Clients write to whom it names."
+        )
+        detail = {
+            "set": broker.set,
+            "node": broker.node,
+            "namesrv": s.view.node,
+            "epoch": epoch,
+            "listed": listed,
+        }
+        yield Found("N10", "master-not-listed", (one.broker.at, s.at), said, detail)

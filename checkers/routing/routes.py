@@ -1,0 +1,211 @@
+"""Routes: what name servers tell clients of a broker set is possible, the dead leave it, and the
+living stay.
+
+Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
+done to the name server and no cut parts it from the broker
+(`checkers.evidence.active_faults.calms`; a cut holds the end of a connection back):
+
+- N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
+  routes once the bound for a silent member is over, until it is started again. Not who had not
+  registered since it was started: it may be listed from before, by a connection that ended unseen
+  when it lost its power.
+- N6: a broker to which nothing is done either, and that answers before and after, is listed once
+  the bound for recovery is over, whatever happens to others. Who was listed before anything was
+  done stays so. Not who leads, or did so within the bound, or was made master in its turn at the
+  end: a master that does not know of its successor yet is listed no more. Nor who was started and
+  has not been listed since: it registers once controllers have told it its id and its role, so they
+  must have been left in peace as well.
+- N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
+  listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
+
+An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
+well (S2b): see `addresses`.
+
+Claims: N1, N5, N6, N10 (container-acting-master 8.1), S2b (controller-ha 6.3).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from checkers.core.api import Context, Verdict
+from checkers.evidence.active_faults import Span, calms
+from checkers.evidence.faults import HOLDS, Fault, faults
+from checkers.evidence.observations import (
+    NEVER,
+    Sighting,
+    replica_sightings,
+    set_sightings,
+    sightings,
+)
+from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.routing.master_addresses import elsewhere, known, stays
+from checkers.routing.route_completeness import (
+    Answers,
+    Replicas,
+    Welcome,
+    by_node,
+    following,
+    leading_in_peace,
+    living_in_peace,
+    may_start,
+    not_listed,
+    not_master,
+    within,
+)
+from histories.history import History
+from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
+from histories.op import HistoryError
+
+KILLS = frozenset(("kill", "terminate"))
+TIMED = ("S2b", "N5", "N6", "N10")
+
+
+class Death(NamedTuple):
+    """A broker whose process is gone: since when (ns), in which operation, until which one."""
+
+    node: str
+    set: str
+    address: str
+    at: int
+    since_ns: int
+    until: int  # index of the first operation that may have brought it back
+
+
+class Routes:
+    """The checker. See the module's text."""
+
+    name = "routes"
+    claims = ("N1", "N5", "N6", "N10", "S2b")
+
+    def check(self, history: History, context: Context) -> Verdict:
+        try:
+            case = _judge(history, context)
+        except HistoryError as error:
+            return unreadable(self, error)
+        return rule(self, history, context, case, timed=TIMED)
+
+
+def _judge(history: History, context: Context) -> Case:
+    answers = sightings(history, OBSERVE_ROUTE, RouteView)
+    replicas, acts = replica_sightings(history), faults(history)
+    deaths = _deaths(acts, replicas)
+    controllers = _controllers(history)
+    welcome = Welcome(answers, acts, controllers, context.recovery_ns)
+    late = [*_late(deaths, answers, acts, welcome, context)]
+    living = [*living_in_peace(replicas, answers, acts, welcome)]
+    due = [*following(living, acts, context.recovery_ns)]
+    sets = set_sightings(history)
+    leading = [*leading_in_peace(living, sets, context.recovery_ns)]
+    found = known(acts, replicas, sets, controllers, context.recovery_ns, stays(history))
+    case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
+    case.judged["S2b"] = len(found)
+    case.found = [
+        *_twice(answers),
+        *_listed_dead(late),
+        *not_listed(due),
+        *not_master(leading),
+        *elsewhere(found),
+    ]
+    case.counts = {
+        "answers": len(answers),
+        "deaths": len(deaths),
+        "answers-on-the-dead": len(late),
+        "answers-on-the-living": len(due),
+        "answers-on-masters": len(leading),
+        "answers-on-addresses": len(found),
+    }
+    if not answers:
+        case.doubt("N1", "no name server told of routes")
+    return case
+
+
+def _controllers(history: History) -> list[str]:
+    """All controllers that observers asked."""
+    asked = (op.value for op in history.of_f(OBSERVE_CONTROLLER) if op.type == "invoke")
+    return sorted({str(v["node"]) for v in asked if isinstance(v, dict) and "node" in v})
+
+
+# N1.
+
+
+def _twice(answers: Answers) -> Iterator[Found]:
+    """One finding for each state of a set that a name server told."""
+    told: set[tuple[str, str, str]] = set()
+    for s in answers:
+        for name, listed in sorted(s.view.sets.items()):
+            ids: dict[str, str] = {}
+            for broker_id, address in sorted(listed.items()):
+                first = ids.setdefault(address, broker_id)
+                if first == broker_id or (s.view.node, name, address) in told:
+                    continue
+                told.add((s.view.node, name, address))
+                said = (
+                    f"Broker set {name}: {s.view.node} lists {address} under the ids {first} and "
+                    f"{broker_id} (op {s.at}). A broker is one of them, and clients take it for "
+                    "both: where one is 0, they write to a slave."
+                )
+                detail = {"set": name, "node": s.view.node, "address": address}
+                yield Found("N1", "address-listed-twice", (s.at,), said, detail)
+
+
+# N5.
+
+
+def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
+    """Brokers that were killed or stopped."""
+    found = []
+    for act in acts:
+        if act.f not in KILLS or act.ended is None or act.ended_ns is None:
+            continue
+        for node, done in sorted((act.result or {}).items()):
+            starts = (a.begun for a in acts if a.begun > act.begun and may_start(a, node))
+            until = min(starts, default=NEVER)
+            known = [s.view for s in replicas if s.view.node == node and s.at < act.begun]
+            if known and done.get(HOLDS) is True and act.ended < until:
+                last = known[-1]
+                found.append(Death(node, last.set, last.address, act.ended, act.ended_ns, until))
+    return found
+
+
+def _late(
+    deaths: Sequence[Death],
+    answers: Answers,
+    acts: Sequence[Fault],
+    welcome: Welcome,
+    context: Context,
+) -> Iterator[tuple[Death, Sighting[RouteView]]]:
+    """Answers from when a death must have been noticed: the name server was in peace, and so were
+    its connections, for the bound for recovery before it."""
+    for namesrv, told in by_node(answers).items():
+        for death in deaths:
+            before = next((s for s in reversed(told) if s.at < death.at), None)
+            if before is None or not welcome.has(death.node, death.address, death.at, before):
+                continue
+            for calm in calms(acts, [namesrv], [death.node]):
+                if calm.at <= death.at < calm.until and _settled(calm, death, context):
+                    due = Span(death.at, death.since_ns + context.shrink_ns, calm.until)
+                    inside = (s for s in told if within(s, due) and s.at < death.until)
+                    yield from ((death, s) for s in inside)
+
+
+def _settled(calm: Span, death: Death, context: Context) -> bool:
+    return calm.at < 0 or death.since_ns >= calm.since_ns + context.recovery_ns
+
+
+def _listed_dead(late: Sequence[tuple[Death, Sighting[RouteView]]]) -> Iterator[Found]:
+    """One finding for each name server and death."""
+    told: set[tuple[str, int, str]] = set()
+    for death, s in late:
+        key = (s.view.node, death.at, death.node)
+        if key in told or death.address not in s.view.sets.get(death.set, {}).values():
+            continue
+        told.add(key)
+        for_ns = s.begun_ns - death.since_ns
+        said = (
+            f"Broker set {death.set}: {death.node} at {death.address} is gone since op {death.at}, "
+            f"and {for_ns / 1e9:.1f} s later {s.view.node} still lists it (op {s.at}). Its "
+            "connection has ended; clients go on dialling it until the entry expires."
+        )
+        detail = {"set": death.set, "node": death.node, "namesrv": s.view.node,
+                  "for-ms": for_ns // 1_000_000}  # fmt: skip
+        yield Found("N5", "dead-broker-listed", (death.at, s.at), said, detail)
