@@ -11,25 +11,25 @@ import contextlib
 from collections.abc import Callable
 
 from reference import rpc
-from reference.broker.admin import BLACK_LIST, LIVE_KEYS, Admin
-from reference.broker.figures import SAMPLE_S
-from reference.broker.group_admin import GroupAdmin
-from reference.broker.ha_admin import HaAdmin
-from reference.broker.lock_quorum import Locks
-from reference.broker.lookup import Lookup
-from reference.broker.membership import Membership
-from reference.broker.metadata import Metadata
-from reference.broker.metadata_sync import TICK_S, MetadataSync
-from reference.broker.offset_reset import OffsetReset
-from reference.broker.offsets import Offsets
-from reference.broker.requests import Requests
-from reference.broker.schedule import TICK_S as DELIVERY_TICK_S
-from reference.broker.schedule import Schedule
-from reference.broker.send_back import SendBack
-from reference.broker.store import Store
-from reference.broker.topic_admin import TopicAdmin
-from reference.broker.topics import Tables
-from reference.broker.transactions import Transactions
+from reference.broker.admin.admin import BLACK_LIST, LIVE_KEYS, Admin
+from reference.broker.admin.group_admin import GroupAdmin
+from reference.broker.admin.ha_admin import HaAdmin
+from reference.broker.admin.topic_admin import TopicAdmin
+from reference.broker.client_calls.lookup import Lookup
+from reference.broker.client_calls.offset_reset import OffsetReset
+from reference.broker.client_calls.offsets import Offsets
+from reference.broker.client_calls.requests import Requests
+from reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_S
+from reference.broker.client_calls.schedule import Schedule
+from reference.broker.client_calls.send_back import SendBack
+from reference.broker.client_calls.transactions import Transactions
+from reference.broker.locks.lock_quorum import Locks
+from reference.broker.membership.membership import Membership
+from reference.broker.membership.metadata import Metadata
+from reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from reference.broker.store.metrics import SAMPLE_S
+from reference.broker.store.store import Store
+from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import dispatcher, every, now_ns

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from reference.broker.ha import HaServer
-from reference.broker.store import Store, Stored
+from reference.broker.replication.ha import HaServer
+from reference.broker.store.store import Store, Stored
 from reference.mutants import diverged, replaced
 from reference.records import MasterEpoch, PhyOffset, QueueOffset
 from reference.wire.message import Message, encoded_size

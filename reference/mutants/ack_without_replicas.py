@@ -9,7 +9,7 @@ Breaks S6.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.ha import HaServer
+from reference.broker.replication.ha import HaServer
 from reference.mutants import diverged, replaced
 from reference.records import MasterEpoch, PhyOffset
 

@@ -7,7 +7,7 @@ and may elect the member for whom nobody waits. Breaks S6, S9.
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
-from reference.broker.sync_state_set import SyncStateSet
+from reference.broker.replication.sync_state_set import SyncStateSet
 from reference.mutants import diverged, ran, replaced
 from reference.records import BrokerId, MasterEpoch
 

@@ -8,8 +8,8 @@ the call. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.identity import Claimed, IdentityFiles, New, Owned
-from reference.broker.membership import Membership, Refused
+from reference.broker.membership.identity import Claimed, IdentityFiles, New, Owned
+from reference.broker.membership.membership import Membership, Refused
 from reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"

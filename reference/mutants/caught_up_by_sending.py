@@ -7,7 +7,7 @@ all of the set any more. Breaks S14b.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.ha_master import HaMaster
+from reference.broker.replication.ha_master import HaMaster
 from reference.mutants import diverged, ran, replaced
 from reference.records import BrokerId
 

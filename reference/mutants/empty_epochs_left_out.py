@@ -8,9 +8,9 @@ point up to which lists agree lies behind where logs part, and nothing is cut. B
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker import epochs as policy
-from reference.broker.epochs import Epochs
-from reference.broker.membership import Membership
+from reference.broker.membership.membership import Membership
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import Epochs
 from reference.mutants import diverged, ran, replaced
 from reference.records import MasterEpoch, PhyOffset
 

@@ -7,8 +7,8 @@ with messages that nobody else had keeps them, below those of its successor. Bre
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker import epochs as policy
-from reference.broker.epochs import EpochFile, Epochs
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import EpochFile, Epochs
 from reference.mutants import diverged, ran, replaced
 from reference.records import PhyOffset
 

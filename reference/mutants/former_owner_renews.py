@@ -7,7 +7,7 @@ its lease, and has not noticed, goes on beside the new owner. Breaks L1, L2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks import LockTable
+from reference.broker.locks.locks import LockTable
 from reference.mutants import diverged, ran, replaced
 from reference.wire.bodies import MessageQueue
 

@@ -8,7 +8,7 @@ identity. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership import Membership
+from reference.broker.membership.membership import Membership
 from reference.host import read_file, replace_file
 from reference.mutants import diverged, ran, replaced
 

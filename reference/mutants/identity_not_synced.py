@@ -7,8 +7,8 @@ back as somebody new, while the SyncStateSet still counts on its old id. Breaks 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker import identity
-from reference.broker.identity import IdentityError, IdentityFiles, New, State
+from reference.broker.membership import identity
+from reference.broker.membership.identity import IdentityError, IdentityFiles, New, State
 from reference.host import Disk
 from reference.mutants import diverged, replaced
 

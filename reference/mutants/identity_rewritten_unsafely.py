@@ -9,8 +9,8 @@ this order. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.identity import IdentityFiles, Owned
-from reference.broker.membership import Membership
+from reference.broker.membership.identity import IdentityFiles, Owned
+from reference.broker.membership.membership import Membership
 from reference.mutants import diverged, replaced
 
 FAMILY = "registration"

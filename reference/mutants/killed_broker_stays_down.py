@@ -8,8 +8,8 @@ that nobody reads. Breaks S15, and with it S13.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.commit_log import CorruptLog
-from reference.broker.store import Store
+from reference.broker.store.commit_log import CorruptLog
+from reference.broker.store.store import Store
 from reference.mutants import diverged, ran, replaced
 
 FAMILY = "replication"

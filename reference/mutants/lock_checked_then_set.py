@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.lock_quorum import ATTEMPT, Locks, _granted, _who
+from reference.broker.locks.lock_quorum import ATTEMPT, Locks, _granted, _who
 from reference.mutants import diverged, ran, replaced
 from reference.node import now_ns
 from reference.rpc import Connection, Reply

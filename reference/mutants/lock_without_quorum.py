@@ -8,7 +8,7 @@ order. Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.lock_quorum import Locks, _granted
+from reference.broker.locks.lock_quorum import Locks, _granted
 from reference.mutants import diverged, replaced
 from reference.node import now_ns
 from reference.rpc import Reply

@@ -7,7 +7,7 @@ Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks import LockTable
+from reference.broker.locks.locks import LockTable
 from reference.mutants import diverged, ran, replaced
 from reference.wire.bodies import MessageQueue
 

@@ -8,7 +8,7 @@ Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.identity import IdentityFiles, New, State
+from reference.broker.membership.identity import IdentityFiles, New, State
 from reference.mutants import diverged, replaced
 
 FAMILY = "registration"

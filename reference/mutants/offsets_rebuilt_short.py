@@ -8,7 +8,7 @@ next messages get their offsets. Breaks S6, S11.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.store import Store
+from reference.broker.store.store import Store
 from reference.mutants import diverged, ran, replaced
 from reference.records import QueueOffset
 from reference.wire.message import Message

@@ -9,10 +9,10 @@ from asyncio import TaskGroup
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker import epochs as policy
-from reference.broker import ha_slave as slave
-from reference.broker.epochs import Epochs
-from reference.broker.ha import HaClient
+from reference.broker.replication import epochs as policy
+from reference.broker.replication import ha_slave as slave
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha import HaClient
 from reference.mutants import diverged, ran, replaced
 from reference.records import PhyOffset
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reference.broker import pull
-from reference.broker.pull import Found
+from reference.broker.messages import pull
+from reference.broker.messages.pull import Found
 from reference.mutants import diverged, ran, replaced
 from reference.wire.codes import ResponseCode
 

@@ -6,7 +6,7 @@ Cut off from the others it has two votes of three. Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker import lock_quorum
+from reference.broker.locks import lock_quorum
 from reference.mutants import diverged, ran, replaced
 from reference.wire.route import BrokerMemberGroup
 

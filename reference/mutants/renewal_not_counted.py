@@ -6,7 +6,7 @@ A client that has renewed in time is told so, and loses the queue all the same. 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks import LockTable
+from reference.broker.locks.locks import LockTable
 from reference.mutants import diverged, ran, replaced
 from reference.wire.bodies import MessageQueue
 

@@ -8,8 +8,8 @@ the difference. Breaks S8.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker import epochs as policy
-from reference.broker.epochs import Epochs
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import Epochs
 from reference.mutants import diverged, ran, replaced
 from reference.records import MasterEpoch, PhyOffset
 

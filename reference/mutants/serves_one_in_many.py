@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from reference.broker import send
-from reference.broker.refusal import Refusal
-from reference.broker.send import Accepted
+from reference.broker.messages import send
+from reference.broker.messages.refusal import Refusal
+from reference.broker.messages.send import Accepted
 from reference.mutants import diverged, ran, replaced
 from reference.wire.codes import ResponseCode
 

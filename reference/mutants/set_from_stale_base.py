@@ -8,7 +8,7 @@ cluster would come up. Breaks S14.
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
-from reference.broker.sync_state_set import Members, ProposeSyncStateSet, SyncStateSet
+from reference.broker.replication.sync_state_set import Members, ProposeSyncStateSet, SyncStateSet
 from reference.mutants import diverged, ran, replaced
 from reference.records import BrokerId, MasterEpoch
 

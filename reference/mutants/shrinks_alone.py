@@ -7,7 +7,7 @@ the controllers have long elected somebody else. Breaks S6.
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
-from reference.broker.sync_state_set import ProposeSyncStateSet, SyncStateSet
+from reference.broker.replication.sync_state_set import ProposeSyncStateSet, SyncStateSet
 from reference.mutants import diverged, ran, replaced
 from reference.records import BrokerId
 

@@ -7,7 +7,7 @@ two clients. Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks import Tally
+from reference.broker.locks.locks import Tally
 from reference.mutants import diverged, ran, replaced
 from reference.wire.bodies import MessageQueue
 

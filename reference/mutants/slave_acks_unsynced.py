@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reference.broker.replication import Replication
+from reference.broker.replication.replication import Replication
 from reference.mutants import diverged, ran, replaced
 
 FAMILY = "replication"

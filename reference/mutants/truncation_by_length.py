@@ -6,8 +6,8 @@ A deposed master keeps what nobody else ever had, and calls it the new master's.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker import epochs as policy
-from reference.broker.epochs import Epochs
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import Epochs
 from reference.mutants import diverged, ran, replaced
 from reference.records import PhyOffset
 

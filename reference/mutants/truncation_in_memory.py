@@ -7,7 +7,7 @@ ones, and takes them for the log's. Breaks S8.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.commit_log import CommitLog
+from reference.broker.store.commit_log import CommitLog
 from reference.mutants import diverged, replaced
 from reference.records import PhyOffset
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from reference.broker import epochs as policy
-from reference.broker import ha_master as master
-from reference.broker import ha_slave as slave
-from reference.broker.epochs import Epochs
-from reference.broker.ha_master import HaMaster, MasterSettings
-from reference.broker.ha_slave import HaSlave
-from reference.broker.sync_state_set import ProposeSyncStateSet
+from reference.broker.replication import epochs as policy
+from reference.broker.replication import ha_master as master
+from reference.broker.replication import ha_slave as slave
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha_master import HaMaster, MasterSettings
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.records import BrokerId, MasterEpoch, PhyOffset
 from reference.wire import ha as wire
 

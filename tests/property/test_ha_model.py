@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from ha_model import Model
 
-from reference.broker import epochs as policy
-from reference.broker import sync_state_set as sets
-from reference.broker.epochs import Epochs
-from reference.broker.sync_state_set import Outcome, SyncStateSet
+from reference.broker.replication import epochs as policy
+from reference.broker.replication import sync_state_set as sets
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.sync_state_set import Outcome, SyncStateSet
 from reference.records import BrokerId, MasterEpoch, PhyOffset
 from reference.wire.ha import EpochStart
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from machines import SETTINGS, finds
 
-from reference.broker import epochs as policy
-from reference.broker.epochs import Epochs
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import Epochs
 from reference.records import MasterEpoch, PhyOffset
 
 SIZE = 3

@@ -13,8 +13,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from machines import SETTINGS, finds
 
-from reference.broker import locks
-from reference.broker.locks import LockTable, Tally, quorum
+from reference.broker.locks import locks
+from reference.broker.locks.locks import LockTable, Tally, quorum
 from reference.wire.bodies import MessageQueue
 
 LEASE = 50

@@ -11,8 +11,13 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from machines import SETTINGS, finds
 
-from reference.broker import sync_state_set as sets
-from reference.broker.sync_state_set import JoinTiming, Outcome, ProposeSyncStateSet, SyncStateSet
+from reference.broker.replication import sync_state_set as sets
+from reference.broker.replication.sync_state_set import (
+    JoinTiming,
+    Outcome,
+    ProposeSyncStateSet,
+    SyncStateSet,
+)
 from reference.records import BrokerId, MasterEpoch
 
 ME = BrokerId(1)

@@ -7,9 +7,9 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 
 from harness.simulation.world import SimHost, World
-from reference.broker.commit_log import CorruptLog
-from reference.broker.pull import find
-from reference.broker.store import Store
+from reference.broker.messages.pull import find
+from reference.broker.store.commit_log import CorruptLog
+from reference.broker.store.store import Store
 from reference.controller import registry
 from reference.controller.election import Candidate, choose
 from reference.controller.registry import (

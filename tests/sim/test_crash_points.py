@@ -7,9 +7,9 @@ import pytest
 
 from harness.experiments.crash_points.flows import FLOWS, Flow, Outcome, perform, record
 from harness.simulation.crash_points import Crash, crashes
-from reference.broker import identity
-from reference.broker.commit_log import CommitLog
-from reference.broker.identity import Claimed, IdentityFiles
+from reference.broker.membership import identity
+from reference.broker.membership.identity import Claimed, IdentityFiles
+from reference.broker.store.commit_log import CommitLog
 from reference.host import Disk
 from reference.raft.message import Entry
 from reference.raft.storage import Storage

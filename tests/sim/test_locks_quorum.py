@@ -10,7 +10,7 @@ import pytest
 from reference_world import ALONE, BROKER, BROKER_CONF, NAMESRV, NAMESRV_CONF, Cluster, Process
 
 from reference import rpc
-from reference.broker.lock_quorum import ATTEMPT
+from reference.broker.locks.lock_quorum import ATTEMPT
 from reference.rpc import Connection, Pool
 from reference.wire.bodies import LockRequest, LockResponse, MessageQueue
 from reference.wire.codes import RequestCode

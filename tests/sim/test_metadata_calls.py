@@ -13,8 +13,8 @@ import pytest
 from reference_world import BROKER, Cluster, broker_up, create_topic, ext
 
 from reference import rpc
-from reference.broker.metadata_sync import MetadataSync, sync_once
-from reference.broker.topics import Tables
+from reference.broker.membership.metadata_sync import MetadataSync, sync_once
+from reference.broker.store.topics import Tables
 from reference.host import Host
 from reference.rpc import Connection, Pool
 from reference.wire import headers, lenient_json

@@ -18,11 +18,11 @@ from harness.schedule.options import Options
 from harness.simulation.oracle.log import CHUNK, LogDigest
 from harness.simulation.oracle.oracle import Oracle, OracleAnomaly
 from histories.store import ORACLE
-from reference.broker import epochs
-from reference.broker.epochs import Epochs
-from reference.broker.ha import HaClient
-from reference.broker.ha_slave import Settle
-from reference.broker.store import Store
+from reference.broker.replication import epochs
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha import HaClient
+from reference.broker.replication.ha_slave import Settle
+from reference.broker.store.store import Store
 from reference.controller import election, registry
 from reference.controller.registry import (
     AlterSyncStateSet,

@@ -13,11 +13,11 @@ from harness.contracts.draws import Draws
 from harness.replicas import differences
 from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
 from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.commit_log import CorruptLog
-from reference.broker.ha import HaClient
-from reference.broker.ha_slave import Append, HaSlave, SlaveTiming
-from reference.broker.store import Store
-from reference.broker.watermark import CorruptWatermark, Watermark
+from reference.broker.replication.ha import HaClient
+from reference.broker.replication.ha_slave import Append, HaSlave, SlaveTiming
+from reference.broker.store.commit_log import CorruptLog
+from reference.broker.store.store import Store
+from reference.broker.store.watermark import CorruptWatermark, Watermark
 from reference.host import read_file, replace_file
 from reference.raft.message import Entry
 from reference.raft.storage import Storage

@@ -25,7 +25,7 @@ from reference_world import (
 )
 
 from reference import mutants
-from reference.broker.store import Store
+from reference.broker.store.store import Store
 from reference.rpc import Pool
 from reference.wire import headers
 from reference.wire import property as props

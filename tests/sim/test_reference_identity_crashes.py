@@ -18,7 +18,7 @@ from reference_world import (
 from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
 from harness.simulation.world import SimHost
-from reference.broker.identity import Claimed, Owned, State, state_of
+from reference.broker.membership.identity import Claimed, Owned, State, state_of
 from reference.broker.server import Broker
 from reference.controller.registry import Machine, Registry
 from reference.raft.storage import Storage

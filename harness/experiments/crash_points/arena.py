@@ -20,12 +20,12 @@ from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import World
 from harness.targets.reference import ReferenceTarget
 from reference.__main__ import describe, make_node
-from reference.broker.commit_log import CorruptLog
-from reference.broker.epochs import CorruptEpochs
-from reference.broker.identity import IdentityError
+from reference.broker.membership.identity import IdentityError
+from reference.broker.replication.epochs import CorruptEpochs
 from reference.broker.server import Broker
-from reference.broker.topics import CorruptTable
-from reference.broker.watermark import CorruptWatermark
+from reference.broker.store.commit_log import CorruptLog
+from reference.broker.store.topics import CorruptTable
+from reference.broker.store.watermark import CorruptWatermark
 from reference.config import ROLES, parse_config
 from reference.controller.server import Controller
 from reference.raft.storage import CorruptRaftLog

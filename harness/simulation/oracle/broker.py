@@ -14,12 +14,12 @@ from harness.simulation.oracle.facts import Facts
 from harness.simulation.oracle.locks import watch_locks
 from harness.simulation.oracle.log import LogDigest
 from harness.simulation.world import SimMachine
-from reference.broker.commit_log import CommitLog, file_name
-from reference.broker.epochs import Epochs, is_ascending
-from reference.broker.ha_master import HaMaster
-from reference.broker.membership import Membership
-from reference.broker.replication import Replication
+from reference.broker.membership.membership import Membership
+from reference.broker.replication.epochs import Epochs, is_ascending
+from reference.broker.replication.ha_master import HaMaster
+from reference.broker.replication.replication import Replication
 from reference.broker.server import Broker
+from reference.broker.store.commit_log import CommitLog, file_name
 from reference.records import MasterEpoch, PhyOffset, RemoteProtocolError
 from reference.wire.ha import EpochStart
 from reference.wire.message import BLANK_BYTES, peek

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from harness.simulation.oracle.facts import Facts, Grant
-from reference.broker.lock_quorum import Locks
-from reference.broker.locks import LockTable
+from reference.broker.locks.lock_quorum import Locks
+from reference.broker.locks.locks import LockTable
 from reference.rpc import Reply
 from reference.wire.bodies import LockResponse, MessageQueue
 from reference.wire.frame import Frame

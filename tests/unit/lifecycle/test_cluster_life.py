@@ -9,7 +9,7 @@ from run_in_world import Watched, with_cluster
 from harness.cluster.deployment import Deployment, SetupFailed
 from harness.contracts.environment import Role
 from harness.run.lifecycle import PAGE, cut
-from reference.broker.topic_admin import TopicAdmin
+from reference.broker.admin.topic_admin import TopicAdmin
 from reference.rpc import Reply
 from reference.wire.codes import ResponseCode
 from reference.wire.frame import Frame

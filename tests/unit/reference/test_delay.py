@@ -3,9 +3,10 @@
 import msgspec
 import pytest
 
-from reference.broker import delay, send
-from reference.broker.figures import Figures
-from reference.broker.locks import LockTable
+from reference.broker.locks.locks import LockTable
+from reference.broker.messages import send
+from reference.broker.store import delay
+from reference.broker.store.metrics import Figures
 from reference.config import BrokerConfig, ConfigError, parse_config
 from reference.wire import property as props
 from reference.wire.bodies import MessageQueue, SubscriptionGroupConfig

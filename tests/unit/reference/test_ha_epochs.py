@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.broker import epochs as policy
-from reference.broker.epochs import CorruptEpochs, EpochFile, Epochs
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import CorruptEpochs, EpochFile, Epochs
 from reference.records import MasterEpoch, PhyOffset
 from reference.wire.files import encode_epochs
 from reference.wire.ha import EpochStart

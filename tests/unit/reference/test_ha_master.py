@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference.broker import ha_master as core
-from reference.broker.epochs import Epochs
-from reference.broker.ha_master import Effect, HaMaster, MasterSettings
-from reference.broker.sync_state_set import ProposeSyncStateSet
+from reference.broker.replication import ha_master as core
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha_master import Effect, HaMaster, MasterSettings
+from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.records import BrokerId, InvariantViolation, MasterEpoch, PhyOffset
 from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake
 

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from reference.broker import ha_slave as core
-from reference.broker.epochs import Epochs
-from reference.broker.ha_slave import Effect, HaSlave
+from reference.broker.replication import ha_slave as core
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha_slave import Effect, HaSlave
 from reference.records import BrokerId, MasterEpoch, PhyOffset
 from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake, Transfer
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reference.broker.lock_quorum import others
-from reference.broker.locks import LEASES_MAX, LockTable, Tally, quorum
+from reference.broker.locks.lock_quorum import others
+from reference.broker.locks.locks import LEASES_MAX, LockTable, Tally, quorum
 from reference.wire.bodies import MessageQueue
 from reference.wire.route import BrokerMemberGroup
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reference.broker.clients import SILENCE_NS, Clients
-from reference.broker.metadata_sync import THROTTLE_NS, Throttle, fast_address
-from reference.broker.topics import is_system_topic
+from reference.broker.client_calls.clients import SILENCE_NS, Clients
+from reference.broker.membership.metadata_sync import THROTTLE_NS, Throttle, fast_address
+from reference.broker.store.topics import is_system_topic
 from reference.wire.bodies import ConsumerData, HeartbeatBody, ProducerData
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from reference.broker import admin
+from reference.broker.admin import admin
 from reference.config import BrokerConfig, NamesrvConfig
 from reference.namesrv import questions
 from reference.settings import Settings, UpdateRefused

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reference.broker.identity import (
+from reference.broker.membership.identity import (
     Claimed,
     IdentityError,
     IdentityFiles,

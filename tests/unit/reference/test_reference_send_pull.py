@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference.broker import pull, send
-from reference.broker.refusal import Refusal
-from reference.broker.topics import name_fault
+from reference.broker.messages import pull, send
+from reference.broker.messages.refusal import Refusal
+from reference.broker.store.topics import name_fault
 from reference.records import PhyOffset, QueueOffset
 from reference.wire import property as props
 from reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig

@@ -12,8 +12,8 @@ import pytest
 
 from harness.simulation.disk import SimDisk, SimFile
 from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.commit_log import CommitLog, CorruptLog
-from reference.broker.store import Store
+from reference.broker.store.commit_log import CommitLog, CorruptLog
+from reference.broker.store.store import Store
 from reference.config import BrokerConfig
 from reference.records import PhyOffset, QueueOffset
 from reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, peek

@@ -5,10 +5,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reference.broker import transaction
-from reference.broker.half_queue import HalfQueue
-from reference.broker.topics import HALF_TOPIC, OP_TOPIC
-from reference.broker.transaction import Half
+from reference.broker.messages import transaction
+from reference.broker.messages.half_queue import HalfQueue
+from reference.broker.messages.transaction import Half
+from reference.broker.store.topics import HALF_TOPIC, OP_TOPIC
 from reference.records import PhyOffset, QueueOffset
 from reference.wire import frame
 from reference.wire import property as props

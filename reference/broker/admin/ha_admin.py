@@ -1,0 +1,106 @@
+"""What controllers and operators ask of a broker about replication: 907, 1007, 1008.
+
+Transfer rates are not measured, and shown as 0.
+"""
+
+from reference.broker.membership.membership import Membership
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.store.store import Store
+from reference.config import BrokerConfig
+from reference.host import Host
+from reference.node import now_ns
+from reference.rpc import Connection, Handler, Reply
+from reference.wire.bodies import (
+    OFFSET_MAX,
+    EpochEntry,
+    EpochEntryCache,
+    HaClientInfo,
+    HaConnectionInfo,
+    HaRuntimeInfo,
+)
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+
+
+class HaAdmin:
+    """Handlers of requests about replication."""
+
+    def __init__(
+        self, config: BrokerConfig, host: Host, store: Store, membership: Membership
+    ) -> None:
+        self._config = config
+        self._host = host
+        self._store = store
+        self._membership = membership
+
+    def handlers(self) -> dict[int, Handler]:
+        return {
+            RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._role_changed,
+            RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
+            RequestCode.GET_BROKER_HA_STATUS: self._status,
+        }
+
+    async def _role_changed(self, request: Frame, connection: Connection) -> Reply:
+        """The controller says that there is a new master. It is asked rather than believed: its
+        word may be older than what it would say now."""
+        await self._membership.poll_master()
+        return request.answer(ResponseCode.SUCCESS)
+
+    def _epochs(self, request: Frame, connection: Connection) -> Reply:
+        replication = self._membership.replication
+        if replication is None:
+            why = "this broker is not in controller mode"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        starts = replication.epochs
+        ends = [*(e.start for e in starts[1:]), OFFSET_MAX]
+        body = EpochEntryCache(
+            broker_id=self._membership.role_id,
+            broker_name=self._config.broker_name,
+            cluster_name=self._config.broker_cluster_name,
+            epoch_list=tuple(
+                EpochEntry(end_offset=end, epoch=e.epoch, start_offset=e.start)
+                for e, end in zip(starts, ends, strict=False)
+            ),
+            max_offset=self._store.end,
+        )
+        return request.answer(ResponseCode.SUCCESS, body=body.to_json())
+
+    def _status(self, request: Frame, connection: Connection) -> Reply:
+        replication = self._membership.replication
+        if replication is None:
+            why = "this broker is not in controller mode"
+            return request.answer(ResponseCode.SYSTEM_ERROR, why)
+        core, end, leads = replication.server.core, self._store.end, replication.server.core.leading
+        slaves = tuple(
+            HaConnectionInfo(
+                addr=address,
+                diff=end - (link.acked or 0),
+                in_sync=link.slave in core.members,
+                slave_ack_offset=link.acked or 0,
+                transfer_from_where=link.next,
+            )
+            for address, link in replication.server.slaves()
+        )
+        body = HaRuntimeInfo(
+            master=leads,
+            master_commit_log_max_offset=end if leads else 0,
+            in_sync_slave_nums=sum(s.in_sync for s in slaves),
+            ha_connection_info=slaves,
+            ha_client_runtime_info=(
+                HaClientInfo() if leads else self._client_info(replication.client.core)
+            ),
+        )
+        return request.answer(ResponseCode.SUCCESS, body=body.to_json())
+
+    def _client_info(self, slave: HaSlave) -> HaClientInfo:
+        wall_ms, now = self._host.wall_ms(), now_ns()
+
+        def ms(at_ns: int) -> int:
+            return wall_ms - (now - at_ns) // 1_000_000 if at_ns else 0
+
+        return HaClientInfo(
+            master_addr=slave.address or None,
+            max_offset=self._store.end,
+            last_read_timestamp=ms(slave.heard_ns),
+            last_write_timestamp=ms(slave.wrote_ns),
+        )

@@ -1,0 +1,86 @@
+"""Messages by key (12): what operators look for when they do not know where it is.
+
+RocketMQ keeps an index in files; here the topic's queues are read from their ends back to the
+begin of the asked time, and no more than `LOOKED_MAX` records: whoever asks for more than that
+finds the newest. Times are ms of the broker's wall clock. Source: RocketMQ
+``QueryMessageProcessor``, ``IndexService``.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+from reference.broker.store.store import Store
+from reference.broker.store.topics import Tables
+from reference.records import QueueOffset
+from reference.rpc import Connection, Handler, Reply
+from reference.wire import property as props
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import QueryMessageRequest, QueryMessageResponse, from_ext, to_ext
+from reference.wire.message import Message, decode
+
+LOOKED_MAX = 100_000  # records that one question may read
+SLICE = 200  # records between two turns for others
+FOUND_MAX = 64  # messages, RocketMQ's maxMsgsNumBatch
+FOUND_BYTES_MAX = 8 << 20
+
+
+class Lookup:
+    """Handler of 12."""
+
+    def __init__(self, store: Store, tables: Tables) -> None:
+        self._store = store
+        self._tables = tables
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.QUERY_MESSAGE: self._query}
+
+    async def _query(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(QueryMessageRequest, request.ext)
+        found: list[tuple[int, bytes]] = []
+        for looked, (message, record) in enumerate(self._newest_first(h)):
+            if looked >= LOOKED_MAX:
+                break
+            if looked % SLICE == SLICE - 1:
+                await asyncio.sleep(0)
+            if message.store_timestamp <= h.end_timestamp and _has_key(message, h):
+                found.append((message.store_timestamp, record))
+        answer = QueryMessageResponse(
+            index_last_update_timestamp=0, index_last_update_phyoffset=self._store.confirm_offset
+        )
+        body = _newest(found, FOUND_MAX if h.unique_key_query else min(h.max_num, FOUND_MAX))
+        if not body:
+            why = "can not find message, maybe time range not correct"
+            return request.answer(ResponseCode.QUERY_NOT_FOUND, why, ext=to_ext(answer))
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer), body=body)
+
+    def _newest_first(self, h: QueryMessageRequest) -> Iterator[tuple[Message, bytes]]:
+        """Each queue's messages, from its end back to the begin of the asked time."""
+        topic = self._tables.topics.get(h.topic)
+        queues = max(topic.read_queue_nums, topic.write_queue_nums) if topic else 0
+        for queue_id in range(queues):
+            first, end = self._store.bounds(h.topic, queue_id)
+            for offset in range(end - 1, first - 1, -1):
+                _, unit = next(self._store.units(h.topic, queue_id, QueueOffset(offset)))
+                record = self._store.record(unit)
+                message, _ = decode(record)
+                if message.store_timestamp < h.begin_timestamp:
+                    break
+                yield message, record
+
+
+def _has_key(message: Message, h: QueryMessageRequest) -> bool:
+    properties = message.property_map()
+    if properties.get(props.UNIQ_KEY) == h.key:
+        return True
+    return not h.unique_key_query and h.key in properties.get(props.KEYS, "").split(" ")
+
+
+def _newest(found: list[tuple[int, bytes]], count: int) -> bytes:
+    """The newest records, as many as an answer may hold."""
+    body = b""
+    for _, record in sorted(found, key=lambda f: -f[0])[: max(count, 0)]:
+        if len(body) + len(record) > FOUND_BYTES_MAX:
+            break
+        body += record
+    return body

@@ -1,0 +1,33 @@
+"""What a look at single records tells: when one was stored, what is at a place of the log."""
+
+from reference.broker.store.store import Store
+from reference.records import PhyOffset, QueueOffset, RemoteProtocolError
+from reference.wire.message import QueueUnit, decode, peek
+
+_HEAD_BYTES = 8  # size and magic
+
+
+def stored_before(store: Store, topic: str, queue_id: int, offset: int) -> int | None:
+    """When the message before `offset` of a queue was stored, in ms; None if there is none."""
+    first, end = store.bounds(topic, queue_id)
+    if not first < offset <= end:
+        return None
+    _, unit = next(store.units(topic, queue_id, QueueOffset(offset - 1)))
+    return decode(store.record(unit))[0].store_timestamp
+
+
+def record_at(store: Store, offset: int, *, bytes_max: int) -> bytes | None:
+    """The record that begins at a place of the log; None if none does."""
+    start = PhyOffset(offset)
+    if not 0 <= start <= store.end - _HEAD_BYTES:
+        return None
+    try:
+        head = store.record(QueueUnit(physical_offset=start, size=_HEAD_BYTES, tags_code=0))
+        size, _ = peek(head)
+        if not _HEAD_BYTES < size <= min(bytes_max, store.end - start):
+            return None
+        record = store.record(QueueUnit(physical_offset=start, size=size, tags_code=0))
+        message, end = decode(record)
+    except (KeyError, RemoteProtocolError):  # of no file, or no record
+        return None
+    return record if end == size and message.physical_offset == start else None

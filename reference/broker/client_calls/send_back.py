@@ -1,0 +1,137 @@
+"""Consumers send back what they could not handle (36): it comes again later, or is given up.
+
+Java answers 0 once the copy is in its own log. The consumer then counts the original as consumed,
+so a fail-over in that moment loses the message. Here 0 means what it means for a send: disk and
+replicas have the copy, and there are as many replicas as ``minInSyncReplicas`` asks for. Otherwise
+the answer is 1 with RocketMQ's name of the reason, and the client tries again by a send of its
+own: the message may come twice.
+
+Source: RocketMQ ``AbstractSendMessageProcessor.consumerSendMsgBack``.
+"""
+
+from reference.broker.client_calls.acknowledgement import reached
+from reference.broker.client_calls.record_reads import record_at
+from reference.broker.client_calls.requests import Requests, host_of
+from reference.broker.membership.membership import Membership
+from reference.broker.messages import send
+from reference.broker.messages.refusal import Refusal
+from reference.broker.store import delay
+from reference.broker.store.store import Store
+from reference.broker.store.topics import DLQ_PREFIX, RETRY_PREFIX, Tables
+from reference.config import BrokerConfig
+from reference.host import Host
+from reference.rpc import Connection, Handler, Reply
+from reference.settings import Settings
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import SendBackRequest, from_ext
+from reference.wire.message import RECORD_BYTES_MAX, Message, decode
+from reference.wire.route import PERM_WRITE, TopicConfig
+
+
+class SendBack:
+    """Handler of 36.
+
+    Args:
+        settings: the broker's.
+        host: randomness.
+        store: where originals and copies are.
+        tables: groups and their topics.
+        membership: role and replicas.
+        requests: makes topics; says in what situation the broker is.
+    """
+
+    def __init__(
+        self,
+        settings: Settings[BrokerConfig],
+        host: Host,
+        store: Store,
+        tables: Tables,
+        membership: Membership,
+        requests: Requests,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._tables = tables
+        self._membership = membership
+        self._requests = requests
+        self._levels = settings.now.delay_levels()
+        self._host = host
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
+
+    async def _send_back(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(SendBackRequest, request.ext)
+        refusal = self._fault(h)
+        if refusal is not None:
+            return request.answer(refusal.code, refusal.remark)
+        group = self._tables.groups[h.group]
+        if group.retry_queue_nums <= 0:  # a group that wants no second tries
+            return request.answer(ResponseCode.SUCCESS)
+        original = self._original(h.offset)
+        if original is None:
+            return _failed(request, f"look message by offset failed, {h.offset}")
+        times_max = group.retry_max_times
+        if request.version >= delay.MAX_RECONSUME_VERSION and h.max_reconsume_times is not None:
+            times_max = h.max_reconsume_times
+        dead = delay.is_dead(original.reconsume_times, h.delay_level, times_max)
+        name = (DLQ_PREFIX if dead else RETRY_PREFIX) + h.group
+        topic = await self._requests.known_topic(name, queues=1 if dead else group.retry_queue_nums)
+        if not topic.perm & PERM_WRITE:
+            why = f"the topic[{name}] sending message is forbidden"
+            return request.answer(ResponseCode.NO_PERMISSION, why)
+        refusal = self._fault(h)  # once more: there was time to become another's slave
+        if refusal is not None:
+            return request.answer(refusal.code, refusal.remark)
+        copy = delay.sent_back(
+            original,
+            h.group,
+            h.delay_level,
+            dead=dead,
+            queue_id=self._queue_of(original, h.group, topic),
+            store_host=host_of(self._membership.address),
+        )
+        return await self._put(request, copy)
+
+    def _fault(self, h: SendBackRequest) -> Refusal | None:
+        situation = self._requests.situation()
+        refusal = send.role_fault(situation)
+        if refusal is not None and refusal.code != ResponseCode.SYSTEM_BUSY:
+            return Refusal(code=ResponseCode.SYSTEM_ERROR, remark="SERVICE_NOT_AVAILABLE")
+        if refusal is not None:
+            return refusal
+        if h.group not in self._tables.groups:
+            why = f"subscription group not exist, {h.group}"
+            return Refusal(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark=why)
+        if not self._settings.now.broker_permission & PERM_WRITE:
+            why = f"the broker[{self._membership.address}] sending message is forbidden"
+            return Refusal(code=ResponseCode.NO_PERMISSION, remark=why)
+        if situation.in_sync_count < situation.in_sync_count_min:
+            return Refusal(code=ResponseCode.SYSTEM_ERROR, remark="IN_SYNC_REPLICAS_NOT_ENOUGH")
+        return None
+
+    def _queue_of(self, original: Message, group: str, topic: TopicConfig) -> int:
+        """A queue for one more try of a message, drawn for the message and the try."""
+        identity = f"{group}/{original.physical_offset}/{original.reconsume_times}"
+        return self._host.rng(f"broker.retry/{identity}").randrange(topic.write_queue_nums or 1)
+
+    def _original(self, offset: int) -> Message | None:
+        record = record_at(self._store, offset, bytes_max=RECORD_BYTES_MAX)
+        return None if record is None else decode(record)[0]
+
+    async def _put(self, request: Frame, copy: Message) -> Reply:
+        try:
+            level = delay.level_of(copy.property_map())
+            waiting = delay.scheduled(copy, level, self._levels) if level else copy
+            (stored,) = self._store.put([waiting])
+        except ValueError as error:  # the properties have grown too long
+            return _failed(request, f"MESSAGE_ILLEGAL: {error}")
+        code, _ = await reached(self._settings.now, self._store, self._membership, stored.end)
+        if code != ResponseCode.SUCCESS:
+            return _failed(request, code.name)
+        return request.answer(ResponseCode.SUCCESS)
+
+
+def _failed(request: Frame, why: str) -> Reply:
+    return request.answer(ResponseCode.SYSTEM_ERROR, why)

@@ -1,0 +1,274 @@
+"""Ends transactions, and asks producers about those that stay open, on a master.
+
+A commit is answered as in RocketMQ: when disk and replicas have the message as its sender wanted,
+or when that takes too long; the answer is the same, and most producers want none. What a fail-over
+takes away of a commit, it takes away with the op record behind it; then the half message is still
+open at the new master, which asks about it, and the producer commits again. (Java writes op records
+some seconds later, together, and so commits twice more often.) An end that came before is not done
+again, as long as this broker has been master since; Java does it again.
+
+How far both topics are behind us is remembered as consumer offsets of a group of RocketMQ's own,
+which slaves copy, of either kind: they count only what replicas and disk have.
+
+Source: RocketMQ ``EndTransactionProcessor``, ``TransactionalMessageServiceImpl.check``.
+"""
+
+import asyncio
+import contextlib
+
+import msgspec
+
+from reference.broker.client_calls.acknowledgement import reached
+from reference.broker.client_calls.record_reads import record_at
+from reference.broker.client_calls.requests import Requests
+from reference.broker.membership.membership import Membership
+from reference.broker.messages import transaction
+from reference.broker.messages.half_queue import HalfQueue
+from reference.broker.messages.refusal import Refusal
+from reference.broker.messages.transaction import GROUP, NOT_FOUND, QUEUE, Half
+from reference.broker.store.store import Store, Stored
+from reference.broker.store.topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, Tables
+from reference.config import BrokerConfig
+from reference.host import Host
+from reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
+from reference.rpc import Connection, Handler, NotSent, Reply, split_address
+from reference.wire import property as props
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import EndTransactionRequest, from_ext, to_ext
+from reference.wire.message import (
+    RECORD_BYTES_MAX,
+    TRANSACTION_COMMIT,
+    TRANSACTION_ROLLBACK,
+    Message,
+    decode,
+    host,
+)
+
+UNKNOWN = "UNKNOWN_ERROR DEFAULT"  # Java's word for whatever its store did not do
+AT_ONCE_MAX = 200  # records read, or half messages asked about, before requests have their turn
+
+
+class Transactions:
+    """Handler of 37; `tick` every ``transactionCheckInterval``.
+
+    Args:
+        config: the broker's.
+        node: clock and log.
+        store: where half messages are.
+        tables: remembers how far they are done with.
+        membership: role and address.
+        requests: knows the producers, and in what situation the broker is; makes topics.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node: Host,
+        store: Store,
+        tables: Tables,
+        membership: Membership,
+        requests: Requests,
+    ) -> None:
+        self._config = config
+        self._node = node
+        self._store = store
+        self._tables = tables
+        self._membership = membership
+        self._requests = requests
+        self._term: int | None = None  # the master epoch that the rest is of
+        self._core = HalfQueue(QueueOffset(0), QueueOffset(0))
+
+    def handlers(self) -> dict[int, Handler]:
+        return {RequestCode.END_TRANSACTION: self._end}
+
+    # Ends.
+
+    async def _end(self, request: Frame, connection: Connection) -> Reply:
+        h = from_ext(EndTransactionRequest, request.ext)
+        refusal = self._role_fault()
+        if refusal is not None:
+            return request.answer(refusal.code, refusal.remark)
+        if h.commit_or_rollback not in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
+            return None  # the producer does not know either; RocketMQ has no answer to that
+        self._begin()
+        record = record_at(self._store, h.commit_log_offset, bytes_max=RECORD_BYTES_MAX)
+        waiting = None if record is None else decode(record)[0]
+        refusal = transaction.fault_of_end(h, waiting, now_ms=self._node.wall_ms())
+        if refusal is not None:
+            return request.answer(refusal.code, refusal.remark)
+        waiting = some(waiting, "what is not there is refused")
+        end = self._core.to_end(waiting.queue_offset, transaction.facts(waiting).key)
+        if end is None:  # it has ended
+            return request.answer(ResponseCode.SYSTEM_ERROR, NOT_FOUND)
+        if h.commit_or_rollback == TRANSACTION_COMMIT:
+            why = await self._commit(waiting, end)
+        else:
+            why = None if self._write_op(end) else UNKNOWN
+        return request.answer(ResponseCode.SYSTEM_ERROR if why else ResponseCode.SUCCESS, why)
+
+    def _role_fault(self) -> Refusal | None:
+        role = self._membership.role
+        if role == "slave" or (role == "fenced" and self._config.broker_role == "SLAVE"):
+            return Refusal(code=ResponseCode.SLAVE_NOT_AVAILABLE, remark="")
+        if role == "fenced":
+            why = "service not available now. It may be caused by the broker being fenced"
+            return Refusal(code=ResponseCode.SERVICE_NOT_AVAILABLE, remark=why)
+        return None
+
+    async def _commit(self, waiting: Message, end: QueueOffset) -> str | None:
+        """Store the message and, in the same step, what says so; why not."""
+        try:
+            message = transaction.committed(waiting, self._here())
+        except LocalProtocolError:  # a record of another broker's, that we would not write
+            return UNKNOWN
+        if message is None:
+            return NOT_FOUND
+        waits = message.property_map().get(props.WAIT) != "false"
+        if waits and not self._requests.enough_in_sync():
+            return "in-sync replicas not enough"
+        stored = self._put(message)
+        if stored is None:
+            return UNKNOWN
+        self._write_op(end)  # if it fails the commit stands, and may come again
+        if waits:
+            await reached(self._config, self._store, self._membership, stored.end)
+        return None
+
+    def _write_op(self, end: QueueOffset, copy: QueueOffset | None = None) -> bool:
+        op = transaction.ended(end, self._node.wall_ms(), self._here())
+        if self._put(op) is None:
+            return False
+        self._core.on_ended(end, copy)
+        return True
+
+    def _put(self, message: Message) -> Stored | None:
+        try:
+            (stored,) = self._store.put([message])
+        except (ValueError, OSError) as error:  # it does not fit; the disk is full
+            self._node.log("broker.transaction.failed", why=str(error))
+            return None
+        return stored
+
+    def _here(self) -> bytes:
+        return host(*split_address(self._membership.address))
+
+    # Questions.
+
+    async def tick(self) -> None:
+        """Ask producers about what is open for too long."""
+        if self._membership.role != "master":
+            self._term = None
+            return
+        self._begin()
+        term = self._term
+        if not await self._read_all() or not self._requests.knows_the_end():
+            return
+        self._remember()
+        now, timeout_ms = self._node.wall_ms(), self._config.transaction_time_out
+        for number, due in enumerate(list(self._core.due(now, timeout_ms))):
+            if number % AT_ONCE_MAX == AT_ONCE_MAX - 1:
+                await asyncio.sleep(0)
+            if self._term != term or not self._leads():
+                return
+            if due.times >= self._config.transaction_check_max:
+                await self._give_up(due)
+            else:
+                self._ask_about(due)
+
+    def _leads(self) -> bool:
+        """Whether this broker is still master of the term that it has read for."""
+        return self._membership.role == "master" and self._membership.master_epoch == self._term
+
+    def _begin(self) -> None:
+        """In a new term, go on where the last master is known to have been.
+
+        A position behind the end of its queue is of records that were lost in an unclean election.
+        """
+        if self._leads():
+            return
+        self._term = self._membership.master_epoch
+        self._core = HalfQueue(self._position(HALF_TOPIC), self._position(OP_TOPIC))
+
+    def _position(self, topic: str) -> QueueOffset:
+        first, _ = self._store.bounds(topic, QUEUE)
+        known = self._tables.offset(topic, GROUP, QUEUE) or 0
+        return QueueOffset(max(first, min(known, self._store.written(topic, QUEUE))))
+
+    async def _read_all(self) -> bool:
+        """Read what is new in both topics; false if this broker leads no more. Ends come first, so
+        that what has ended is never open here, not even for a moment."""
+        while True:
+            ops = self._read(OP_TOPIC, self._core.next_op)
+            for op in ops:
+                self._core.on_op(op.queue_offset, transaction.ended_offsets(op))
+            halves = [] if ops else self._read(HALF_TOPIC, self._core.next_half)
+            for waiting in halves:
+                self._core.on_half(transaction.facts(waiting))
+            if not ops and not halves:
+                return True
+            await asyncio.sleep(0)
+            if not self._leads():
+                return False
+
+    def _read(self, topic: str, offset: QueueOffset) -> list[Message]:
+        """The next records of a queue that replicas and disk have."""
+        safe, found = min(self._store.confirm_offset, self._store.durable), list[Message]()
+        units = self._store.units(topic, QUEUE, offset)
+        for _, (_, unit) in zip(range(AT_ONCE_MAX), units, strict=False):
+            if PhyOffset(unit.physical_offset + unit.size) > safe:
+                break
+            found.append(decode(self._store.record(unit))[0])
+        return found
+
+    def _remember(self) -> None:
+        for topic, offset in zip((HALF_TOPIC, OP_TOPIC), self._core.left_behind(), strict=True):
+            if offset != (self._tables.offset(topic, GROUP, QUEUE) or 0):
+                self._tables.commit_offset(topic, GROUP, QUEUE, offset)
+
+    async def _give_up(self, due: Half) -> None:
+        """Put the half message where an operator may find it, and end it."""
+        await self._requests.known_topic(GIVEN_UP_TOPIC)
+        if not self._leads():
+            return
+        waiting = self._waiting(due)
+        if self._put(transaction.given_up(waiting, self._here())) is not None:
+            self._write_op(due.offset)
+            self._node.log("broker.transaction.given-up", at=waiting.physical_offset)
+
+    def _waiting(self, due: Half) -> Message:
+        _, unit = next(self._store.units(HALF_TOPIC, QUEUE, due.offset))
+        return decode(self._store.record(unit))[0]
+
+    def _ask_about(self, due: Half) -> None:
+        """Write the half message anew, then ask a producer of its group."""
+        try:
+            copy = transaction.renewed(self._waiting(due), self._here())
+        except LocalProtocolError as error:  # no room for the count
+            self._node.log("broker.transaction.lost", offset=due.offset, why=str(error))
+            self._write_op(due.offset)
+            return
+        stored = self._put(copy)
+        if stored is not None and self._write_op(due.offset, stored.queue_offset):
+            self._ask(
+                msgspec.structs.replace(
+                    copy,
+                    queue_offset=stored.queue_offset,
+                    physical_offset=stored.physical_offset,
+                    store_timestamp=stored.at_ms,
+                )
+            )
+
+    def _ask(self, waiting: Message) -> None:
+        asked = transaction.question(waiting, self._config.broker_name)
+        group = waiting.property_map().get(props.PGROUP, "")
+        members = self._requests.clients.producers.get(group, {})
+        name = transaction.producer_of(waiting, sorted(members))
+        channel = None if name is None else members[name].channel
+        if asked is None or not isinstance(channel, Connection):
+            self._node.log("broker.transaction.nobody", group=group, at=waiting.physical_offset)
+            return
+        header, body = asked
+        question = Frame(code=RequestCode.CHECK_TRANSACTION_STATE, ext=to_ext(header), body=body)
+        with contextlib.suppress(NotSent):  # its end will be seen; the next time asks another one
+            channel.oneway(question)

@@ -1,0 +1,365 @@
+"""Replication on the wire: the shells of `ha_master` and `ha_slave`.
+
+`HaServer` listens on the HA port, `HaClient` dials the master's. Each feeds its core from one
+inbox, in one task, so a failed invariant ends the node. The client carries out the effects of a
+step completely before it takes the next event: appends, cuts and saved epoch lists are ordered by
+that. The server never waits. `reference.broker.replication.replication` changes between the two.
+
+Bounds: the inbox of a connection holds `BUFFER_BYTES_MAX` of a master or `PACKETS_MAX` packets of
+a slave, then reading stops; what is written to a slave is bounded by the core's window. Times are
+ns of the node's monotonic clock. Source: controller-ha.md 4.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import assert_never
+
+from reference.broker.replication import ha_master as master
+from reference.broker.replication import ha_slave as slave
+from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha_link import Inbox, Link, LogAccess
+from reference.broker.replication.ha_master import HaMaster
+from reference.broker.replication.ha_progress import SlaveProgress
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.replication.sync_state_set import ProposeSyncStateSet
+from reference.node import now_ns
+from reference.records import MasterEpoch, PhyOffset, invariant
+from reference.rpc import CONNECT_TIMEOUT_S, split_address
+from reference.wire import ha as wire
+
+BUFFER_BYTES_MAX = 8 << 20
+PACKETS_MAX = 1024
+
+Propose = Callable[[ProposeSyncStateSet], Awaitable[master.Known | master.Answered]]
+Log = Callable[..., None]  # (trace, **fields), as `Host.log`
+
+
+class HaServer:
+    """The HA port. `propose` asks the controller; `confirmed` is told how far readers may go."""
+
+    def __init__(
+        self,
+        core: HaMaster,
+        access: LogAccess,
+        *,
+        durable: bool,
+        propose: Propose,
+        confirmed: Callable[[PhyOffset], None],
+        log: Log,
+    ) -> None:
+        self.core = core
+        self._access = access
+        self._durable = durable
+        self._propose = propose
+        self._confirmed = confirmed
+        self._log = log
+        self._inbox: Inbox[master.Event] = Inbox()
+        self._links: dict[int, Link] = {}
+        self._link_count = 0
+        self._queued: dict[int, int] = {}  # packets in the inbox, by link
+        self._written = False
+        self._tickets: dict[int, Callable[[str], None]] = {}
+        self._ticket_count = 0
+
+    async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
+        """Listen until cancelled.
+
+        Raises:
+            OSError: the address is taken or not this machine's.
+        """
+        listener = await asyncio.get_running_loop().create_server(self._accept, host, port)
+        try:
+            while True:
+                deadline = self.core.next_deadline_ns()
+                if not self._written:
+                    await self._inbox.wait(deadline)
+                if self._written:
+                    self._written = False
+                    self._step(group, self._as_written())
+                for event in self._inbox.taken():
+                    self._take(group, event)
+                if deadline is not None and now_ns() >= deadline:
+                    self._step(group, master.Timeout())
+        finally:
+            listener.close()
+            for link in self._links.values():
+                link.close()
+
+    # From the broker.
+
+    async def lead(self, lead: master.Lead) -> None:
+        """Begin a term."""
+        await self._inbox.done(lead)
+
+    async def resign(self) -> None:
+        """End the term: every connection closes, every waiting send is given up."""
+        await self._inbox.done(master.Resign())
+
+    def written(self) -> None:
+        """The log has grown, or what is synced of it has."""
+        self._written = True
+        self._inbox.ring()
+
+    def known(self, known: master.Known) -> None:
+        """The controller's SyncStateSet, from a poll or a notification."""
+        self._inbox.post(known)
+
+    async def acknowledged(self, end: PhyOffset, master_epoch: MasterEpoch) -> str:
+        """Wait until the replicas have the log up to `end`; returns why not, or nothing."""
+        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.when_acknowledged(
+            end, master_epoch, lambda why: None if future.done() else future.set_result(why)
+        )
+        return await future
+
+    def when_acknowledged(
+        self, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+    ) -> None:
+        """Call `tell` once, as soon as `acknowledged` would return, with what it would return."""
+        self._ticket_count += 1
+        self._tickets[self._ticket_count] = tell
+        self._inbox.post(
+            master.Await(ticket=self._ticket_count, master_epoch=master_epoch, end=end)
+        )
+
+    def slaves(self) -> list[tuple[str, SlaveProgress]]:
+        """Every slave that has said who it is, by its end of the connection."""
+        return [
+            (self._links[number].peer, link)
+            for number, link in sorted(self.core.links.items())
+            if link.slave is not None and number in self._links
+        ]
+
+    # From the loop.
+
+    def _accept(self) -> Link:
+        self._link_count += 1
+        number = self._link_count
+        link = Link(
+            wire.slave_decoder(),
+            made=lambda: self._inbox.post(master.Accepted(link=number)),
+            received=lambda packet: self._on_packet(number, packet),
+            lost=lambda why: self._on_lost(number),
+        )
+        self._links[number] = link
+        return link
+
+    def _on_packet(self, number: int, packet: wire.SlavePacket) -> None:
+        self._queued[number] = self._queued.get(number, 0) + 1
+        if self._queued[number] == PACKETS_MAX and number in self._links:
+            self._links[number].hold(reading=False)
+        self._inbox.post(master.Received(link=number, packet=packet))
+
+    def _on_lost(self, number: int) -> None:
+        self._links.pop(number, None)
+        self._inbox.post(master.Lost(link=number))
+
+    def _take(self, group: asyncio.TaskGroup, event: master.Event) -> None:
+        if self._written and isinstance(event, master.Received | master.Await | master.Lead):
+            # What the event speaks of may be in the log since the last look at it.
+            self._written = False
+            self._step(group, self._as_written())
+        self._step(group, event)
+        if isinstance(event, master.Received):
+            left = self._queued[event.link] = self._queued[event.link] - 1
+            if left == PACKETS_MAX // 2 and event.link in self._links:
+                self._links[event.link].hold(reading=True)
+            if not left:
+                del self._queued[event.link]
+
+    def _as_written(self) -> master.Written:
+        end = self._access.end
+        return master.Written(end=end, counted=self._access.durable if self._durable else end)
+
+    def _step(self, group: asyncio.TaskGroup, event: master.Event) -> None:
+        if isinstance(event, master.Written) and not self.core.leading:
+            return
+        for effect in self.core.step(now_ns(), event):
+            match effect:
+                case master.SendLog():
+                    self._send_log(effect)
+                case master.Reply():
+                    self._send(effect.link, effect.packet)
+                case master.Acknowledge():
+                    self._answer(effect.ticket, "")
+                case master.GiveUp():
+                    self._answer(effect.ticket, effect.why)
+                case master.Confirm():
+                    self._confirmed(effect.offset)
+                case master.Close():
+                    link = self._links.pop(effect.link, None)
+                    if link is not None:
+                        link.close()
+                case ProposeSyncStateSet():
+                    group.create_task(self._ask(effect))
+                case master.Trace():
+                    self._log(effect.name, why=effect.why)
+                case _:
+                    assert_never(effect)
+
+    def _send_log(self, piece: master.SendLog) -> None:
+        data = self._access.read_range(piece.start, piece.size) if piece.size else b""
+        invariant(len(data) == piece.size, "a piece lies within one file", piece=piece)
+        transfer = wire.Transfer(
+            start=piece.start,
+            epoch=piece.epoch,
+            epoch_start=piece.epoch_start,
+            confirm_offset=piece.confirm_offset,
+            data=data,
+        )
+        self._send(piece.link, transfer)
+
+    def _send(self, number: int, packet: wire.MasterPacket) -> None:
+        link = self._links.get(number)
+        if link is not None:
+            link.send(packet)
+
+    def _answer(self, ticket: int, why: str) -> None:
+        self._tickets.pop(ticket)(why)
+
+    async def _ask(self, proposal: ProposeSyncStateSet) -> None:
+        self._inbox.post(await self._propose(proposal))
+
+
+class HaClient:
+    """The slave's side. It alone writes to log and epoch file while a master is followed."""
+
+    def __init__(
+        self,
+        core: HaSlave,
+        access: LogAccess,
+        *,
+        save: Callable[[Epochs], Awaitable[None]],
+        saved: Callable[[], Epochs],
+        confirmed: Callable[[PhyOffset], None],
+        log: Log,
+    ) -> None:
+        self.core = core
+        self._access = access
+        self._save, self._saved = save, saved
+        self._confirmed = confirmed
+        self._log = log
+        self._inbox: Inbox[slave.Event] = Inbox()
+        self._links: dict[int, Link] = {}
+        self._buffered = 0  # bytes of packets in the inbox
+
+    async def run(self, group: asyncio.TaskGroup) -> None:
+        """Follow whom `follow` names, until cancelled."""
+        try:
+            while True:
+                deadline = self.core.next_deadline_ns()
+                await self._inbox.wait(deadline)
+                for event in self._inbox.taken():
+                    await self._take(group, event)
+                deadline = self.core.next_deadline_ns()
+                if deadline is not None and now_ns() >= deadline:
+                    await self._step(group, slave.Timeout())
+        finally:
+            for link in self._links.values():
+                link.close()
+
+    async def follow(self, follow: slave.Follow) -> None:
+        """Follow a master, or another one."""
+        await self._inbox.done(follow)
+
+    async def stop(self) -> None:
+        """Follow nobody; when this returns, log and epoch file change no more."""
+        await self._inbox.done(slave.Stop())
+
+    async def _take(self, group: asyncio.TaskGroup, event: slave.Event) -> None:
+        await self._step(group, event)
+        if isinstance(event, slave.Received):
+            before, self._buffered = self._buffered, self._buffered - _size(event.packet)
+            if before >= BUFFER_BYTES_MAX > self._buffered:
+                for link in self._links.values():
+                    link.hold(reading=True)
+
+    def _on_packet(self, connection: int, packet: wire.MasterPacket) -> None:
+        before, self._buffered = self._buffered, self._buffered + _size(packet)
+        if before < BUFFER_BYTES_MAX <= self._buffered and connection in self._links:
+            self._links[connection].hold(reading=False)
+        self._inbox.post(slave.Received(connection=connection, packet=packet))
+
+    async def _step(self, group: asyncio.TaskGroup, event: slave.Event) -> None:
+        for effect in self.core.step(now_ns(), event):
+            match effect:
+                case slave.Dial():
+                    group.create_task(self._dial(effect))
+                case slave.Hangup():
+                    link = self._links.pop(effect.connection, None)
+                    if link is not None:
+                        link.close()
+                case slave.Send():
+                    self._send(effect)
+                case slave.Settle():
+                    await self._settle(group, effect)
+                case slave.Append():
+                    if not await self._append(group, effect):
+                        return
+                case slave.Sync():
+                    group.create_task(self._sync(effect))
+                case slave.Confirm():
+                    self._confirmed(effect.offset)
+                case slave.Trace():
+                    self._log(effect.name, why=effect.why)
+                case _:
+                    assert_never(effect)
+
+    def _send(self, effect: slave.Send) -> None:
+        link = self._links.get(effect.connection)
+        if link is not None:
+            link.send(effect.packet)
+
+    async def _settle(self, group: asyncio.TaskGroup, effect: slave.Settle) -> None:
+        if effect.end < self._access.end:
+            await self._access.truncate(effect.end)
+        await self._save_if_new(effect.epochs)
+        await self._step(group, effect.done)
+
+    async def _append(self, group: asyncio.TaskGroup, effect: slave.Append) -> bool:
+        if effect.epochs is not None:
+            await self._save_if_new(effect.epochs)
+        if effect.data and self.core.durable and self._access.whole_end() < effect.start:
+            # The crc of a record covers its body alone. While only one piece of it is not synced,
+            # a loss of power leaves a beginning of it, which recovery sees; with two it may leave
+            # a hole in its head or in its properties.
+            await self._access.sync()
+        try:
+            if effect.data:
+                self._access.append_raw(effect.start, effect.data)
+        except OSError as error:
+            failed = slave.AppendFailed(why=str(error), end=self._access.end, epochs=self._saved())
+            await self._step(group, failed)
+            return False
+        for send in effect.then:
+            self._send(send)
+        return True
+
+    async def _save_if_new(self, epochs: Epochs) -> None:
+        if epochs != self._saved():
+            await self._save(epochs)
+
+    async def _sync(self, effect: slave.Sync) -> None:
+        await self._access.sync()
+        self._inbox.post(effect.done)
+
+    async def _dial(self, effect: slave.Dial) -> None:
+        number = effect.connection
+        link = Link(
+            wire.master_decoder(),
+            made=lambda: self._inbox.post(slave.Connected(connection=number)),
+            received=lambda packet: self._on_packet(number, packet),
+            lost=lambda why: self._inbox.post(slave.Lost(connection=number, why=why)),
+        )
+        self._links[number] = link
+        try:
+            host, port = split_address(effect.address)
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                await asyncio.get_running_loop().create_connection(lambda: link, host, port)
+        except (OSError, TimeoutError, ValueError) as error:
+            link.close()
+            self._inbox.post(slave.Lost(connection=number, why=f"{type(error).__name__}: {error}"))
+
+
+def _size(packet: wire.MasterPacket) -> int:
+    return 100 + (len(packet.data) if isinstance(packet, wire.Transfer) else 0)

@@ -1,0 +1,499 @@
+"""HA slave: finds where its log parts from the master's, copies on from there, acknowledges.
+
+One connection at a time, numbered; what comes late from an older one is ignored. The shell carries
+out the effects of a step in order and completely before the next step, so that an order here is an
+order on disk, and `end` and `epochs` are the log's and the file's own between steps. Only `Sync`
+runs beside. A connection's way: dialling, handshake, settling (the log is cut and the epoch list
+saved), transfer; then, after a pause, again.
+
+What is promised, and to whom:
+
+* An acknowledgement never speaks of more than is in this log and agrees with the master's; in a
+  durable broker (SYNC_FLUSH), of more than is on the disk. (RocketMQ's slave acknowledges what is
+  in memory whatever flushDiskType says, and can acknowledge bytes that it has lost: H9.)
+* Nothing is cut for a master older than the one the controller named, or than the last one that
+  this log heard of: the newer one may have had bytes acknowledged that only this log holds.
+* A log that shares no epoch with the master's is thrown away only while this broker is known not
+  to be in the SyncStateSet. (RocketMQ keeps it and never joins again, or, where the epoch list is
+  empty, copies on behind unknown bytes.)
+
+Offsets are bytes of the commit log, ends exclusive; times are ns of this node's monotonic clock.
+Claims: S6, S8, S9, S14. Source: controller-ha.md 4.3, 4.6, 6.5; RocketMQ ``AutoSwitchHAClient``.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal, assert_never
+
+from reference.broker.replication import epochs as policy
+from reference.broker.replication.epochs import Epochs
+from reference.records import BrokerId, MasterEpoch, PhyOffset, Record, invariant
+from reference.wire.ha import (
+    NO_OFFSET,
+    MasterHandshake,
+    MasterPacket,
+    SlaveAck,
+    SlaveHandshake,
+    Transfer,
+)
+
+Phase = Literal["stopped", "waiting", "dialling", "handshake", "settling", "transfer"]
+
+
+class SlaveTiming(Record):
+    """When a slave speaks, gives up and tries again; RocketMQ's key in each comment."""
+
+    heartbeat_ns: int = 5_000_000_000  # haSendHeartbeatInterval
+    housekeeping_ns: int = 20_000_000_000  # haHousekeepingInterval: a silent master is left
+    handshake_ns: int = 5_000_000_000  # dial and answer; RocketMQ asks again on one connection
+    retry_ns: int = 1_000_000_000  # RocketMQ waits 5 s
+
+
+# Events.
+
+
+class LogState(Record):
+    """A log and its epoch list, as they are on disk now."""
+
+    start: PhyOffset
+    end: PhyOffset
+    epochs: Epochs
+    confirm: PhyOffset
+
+
+class Follow(Record):
+    """The controller named a master. Nothing is dialled while its HA address is not known.
+
+    `log` is taken up if nobody was followed before; from then on the slave alone writes to it.
+    """
+
+    address: str  # ip:port, or empty
+    master_epoch: MasterEpoch
+    in_sync_state_set: bool  # whether this broker is a member, as far as it knows
+    log: LogState
+
+
+class Stop(Record):
+    """This broker follows nobody: it becomes master, or ends."""
+
+
+class Connected(Record):
+    """A dial succeeded."""
+
+    connection: int
+
+
+class Received(Record):
+    """A packet of the master."""
+
+    connection: int
+    packet: MasterPacket
+
+
+class Lost(Record):
+    """A connection ended, could not be made, or carried what cannot be read."""
+
+    connection: int
+    why: str
+
+
+class Settled(Record):
+    """`Settle` is done."""
+
+    connection: int
+    end: PhyOffset
+
+
+class Synced(Record):
+    """`Sync` is done: everything before `end` is on the disk."""
+
+    connection: int
+    end: PhyOffset
+
+
+class AppendFailed(Record):
+    """The log took nothing of an `Append`, and none of the effects behind it was carried out."""
+
+    why: str
+    end: PhyOffset  # of the log
+    epochs: Epochs  # as saved
+
+
+class Timeout(Record):
+    """`next_deadline_ns` has passed."""
+
+
+Event = (
+    Follow | Stop | Connected | Received | Lost | Settled | Synced | AppendFailed | Timeout
+)  # fmt: skip
+
+
+# Effects.
+
+
+class Dial(Record):
+    """Connect; deliver `Connected` or `Lost`."""
+
+    connection: int
+    address: str
+
+
+class Hangup(Record):
+    """Close a connection; `Lost` need not follow."""
+
+    connection: int
+
+
+class Send(Record):
+    """Write a packet, in one write."""
+
+    connection: int
+    packet: SlaveHandshake | SlaveAck
+
+
+class Settle(Record):
+    """Cut the log to `end` durably if it is longer, then save `epochs`; then deliver `done`.
+
+    An `end` of 0 throws the log away: it is then empty and may begin anywhere.
+    """
+
+    end: PhyOffset
+    epochs: Epochs
+    done: Settled
+
+
+class Append(Record):
+    """Save `epochs` if there are any, then append `data` at `start`, then send `then`.
+
+    To an empty log the data may come at any offset.
+    """
+
+    start: PhyOffset
+    data: bytes
+    epochs: Epochs | None
+    then: tuple[Send, ...]
+
+
+class Sync(Record):
+    """Make the log durable beside all else; then deliver `done`."""
+
+    done: Synced
+
+
+class Confirm(Record):
+    """What lies before `offset` is on every member of the SyncStateSet, says the master."""
+
+    offset: PhyOffset
+
+
+class Trace(Record):
+    """A named fact."""
+
+    name: str
+    why: str = ""
+
+
+Effect = Dial | Hangup | Send | Settle | Append | Sync | Confirm | Trace
+
+
+@dataclass(slots=True)
+class HaSlave:
+    """The slave side of one broker."""
+
+    broker_id: BrokerId
+    durable: bool = False  # acknowledge only what is synced
+    async_learner: bool = False
+    sync_from_last_file: bool = False
+    timing: SlaveTiming = field(default_factory=SlaveTiming)
+
+    phase: Phase = "stopped"
+    connection: int = 0  # the current or last one
+    address: str = ""
+    master_epoch: MasterEpoch = MasterEpoch(0)
+    start: PhyOffset = PhyOffset(0)
+    end: PhyOffset = PhyOffset(0)  # of the log, with all appends asked for so far
+    epochs: Epochs = ()
+    confirm: PhyOffset = PhyOffset(0)
+    reported: PhyOffset = PhyOffset(0)  # acknowledged last on this connection
+    _in_sync_state_set: bool = True
+    _theirs: MasterHandshake | None = None  # the master's log as of the handshake
+    _syncing: bool = False
+    _retry_at_ns: int = 0
+    heard_ns: int = 0
+    wrote_ns: int = 0
+
+    def next_deadline_ns(self) -> int | None:
+        """When `Timeout` is due."""
+        match self.phase:
+            case "stopped" | "settling":
+                return None
+            case "waiting":
+                return self._retry_at_ns if self.address else None
+            case "dialling" | "handshake":
+                return self.heard_ns + self.timing.handshake_ns
+            case "transfer":
+                beat = self.wrote_ns + self.timing.heartbeat_ns
+                return min(beat, self.heard_ns + self.timing.housekeeping_ns)
+
+    def step(self, now_ns: int, event: Event) -> list[Effect]:
+        """Take one event; return what to do, in this order."""
+        match event:
+            case Follow():
+                return self._on_follow(now_ns, event)
+            case Stop():
+                return self._on_stop()
+            case Connected():
+                return self._on_connected(now_ns, event)
+            case Received():
+                return self._on_received(now_ns, event)
+            case Lost():
+                return self._on_lost(now_ns, event)
+            case Settled():
+                return self._on_settled(now_ns, event)
+            case Synced():
+                return self._on_synced(now_ns, event)
+            case AppendFailed():
+                return self._on_append_failed(now_ns, event)
+            case Timeout():
+                return self._on_timeout(now_ns)
+            case _:
+                assert_never(event)
+
+    # Whom to follow.
+
+    def _on_follow(self, now_ns: int, follow: Follow) -> list[Effect]:
+        if follow.master_epoch < self.master_epoch:
+            return [Trace(name="ha.follow.ignored", why="older master epoch")]
+        # The same master, elected again or not: the connection is good.
+        moved = follow.address != self.address
+        self.address = follow.address
+        self.master_epoch = follow.master_epoch
+        self._in_sync_state_set = follow.in_sync_state_set
+        if self.phase == "stopped":
+            log = follow.log
+            self.start, self.end, self.confirm = log.start, log.end, log.confirm
+            self.epochs = policy.reconcile(log.epochs, log.end)
+            moved = True
+        if self.phase in ("stopped", "waiting"):
+            self.phase = "waiting"
+            self._retry_at_ns = now_ns if moved else self._retry_at_ns
+            return []
+        if not moved:
+            return []
+        effects = self._leave(now_ns, "master moved")
+        self._retry_at_ns = now_ns
+        return effects
+
+    def _on_stop(self) -> list[Effect]:
+        effects = self._hangup()
+        self.phase, self.address = "stopped", ""
+        return effects
+
+    # One connection's way.
+
+    def _on_timeout(self, now_ns: int) -> list[Effect]:
+        due = self.next_deadline_ns()
+        if due is None or now_ns < due:
+            return []
+        if self.phase == "waiting":
+            self.phase, self.connection, self.heard_ns = "dialling", self.connection + 1, now_ns
+            self._theirs, self._syncing = None, False
+            return [Dial(connection=self.connection, address=self.address)]
+        if self.phase != "transfer":
+            return self._leave(now_ns, f"no answer in {self.phase}")
+        if now_ns >= self.heard_ns + self.timing.housekeeping_ns:
+            return self._leave(now_ns, "silent master")
+        if self._awaits_first_sync():
+            self.wrote_ns = now_ns  # nothing may be said yet; look again later
+            return []
+        return [self._ack(now_ns, self.reported)]
+
+    def _on_connected(self, now_ns: int, event: Connected) -> list[Effect]:
+        if event.connection != self.connection or self.phase != "dialling":
+            return [Hangup(connection=event.connection)]
+        self.phase, self.heard_ns = "handshake", now_ns
+        packet = SlaveHandshake(
+            broker_id=self.broker_id,
+            sync_from_last_file=self.sync_from_last_file,
+            async_learner=self.async_learner,
+        )
+        return [Send(connection=self.connection, packet=packet)]
+
+    def _on_received(self, now_ns: int, event: Received) -> list[Effect]:
+        if event.connection != self.connection:
+            return [Trace(name="ha.packet.ignored", why="other connection")]
+        packet = event.packet
+        self.heard_ns = now_ns
+        if self.phase == "handshake" and isinstance(packet, MasterHandshake):
+            return self._on_handshake(now_ns, packet)
+        if self.phase == "transfer" and isinstance(packet, Transfer):
+            return self._on_transfer(now_ns, packet)
+        if self.phase in ("stopped", "waiting"):
+            return [Trace(name="ha.packet.ignored", why="connection left")]
+        return self._leave(now_ns, f"{type(packet).__name__} in {self.phase}")
+
+    def _on_lost(self, now_ns: int, event: Lost) -> list[Effect]:
+        if event.connection != self.connection or self.phase in ("stopped", "waiting"):
+            return [Trace(name="ha.lost.ignored", why=event.why)]
+        return self._leave(now_ns, event.why)
+
+    def _leave(self, now_ns: int, why: str) -> list[Effect]:
+        """Close the connection and try again after a pause."""
+        effects = self._hangup()
+        self.phase, self._retry_at_ns = "waiting", now_ns + self.timing.retry_ns
+        return [*effects, Trace(name="ha.slave.left", why=why)]
+
+    def _hangup(self) -> list[Effect]:
+        if self.phase in ("stopped", "waiting"):
+            return []
+        return [Hangup(connection=self.connection)]
+
+    # Handshake: what to keep.
+
+    def _on_handshake(self, now_ns: int, theirs: MasterHandshake) -> list[Effect]:
+        fault = self._fault(theirs)
+        if fault:
+            return self._leave(now_ns, fault)
+        point = policy.truncation_point(self.epochs, self.end, theirs.epochs, theirs.max_offset)
+        if point is not None and point < self.start:
+            point = None  # the shared part is not kept here
+        if point is None and self._in_sync_state_set:
+            return self._leave(now_ns, "no shared epoch, and a member of the SyncStateSet")
+        effects: list[Effect] = []
+        if point is None:
+            effects.append(Trace(name="ha.slave.resync", why=f"{self.end} bytes dropped"))
+        elif point < self.end:
+            effects.append(Trace(name="ha.slave.cut", why=f"{self.end} to {point}"))
+        return effects + self._settle(theirs, point or PhyOffset(0))
+
+    def _fault(self, theirs: MasterHandshake) -> str:
+        """Why a master must not be followed; empty if it may."""
+        if not theirs.epochs or not policy.is_ascending(theirs.epochs) or theirs.max_offset < 0:
+            return "no epoch list that can be true"
+        newest = policy.last_epoch(theirs.epochs)
+        if newest < self.master_epoch:
+            return f"its epoch {newest} is older than the master's, {self.master_epoch}"
+        if newest < policy.last_epoch(self.epochs):
+            return f"its epoch {newest} is older than this log's"
+        return ""
+
+    def _settle(self, theirs: MasterHandshake, point: PhyOffset) -> list[Effect]:
+        if point == 0:
+            self.start, self.epochs = PhyOffset(0), ()
+        self.epochs = policy.adopted(self.epochs, theirs.epochs, self.start, point)
+        self.phase, self.end, self._theirs = "settling", point, theirs
+        effects: list[Effect] = []
+        if point < self.confirm:
+            self.confirm = point
+            effects.append(Confirm(offset=point))
+        done = Settled(connection=self.connection, end=point)
+        return [*effects, Settle(end=point, epochs=self.epochs, done=done)]
+
+    def _on_settled(self, now_ns: int, event: Settled) -> list[Effect]:
+        if event.connection != self.connection or self.phase != "settling":
+            return [Trace(name="ha.settled.ignored", why="other connection")]
+        invariant(event.end == self.end, "settled where asked", event=event, end=self.end)
+        self.phase, self.heard_ns = "transfer", now_ns
+        self.wrote_ns = now_ns
+        # The first acknowledgement is also the request: the master goes on from there.
+        if self.durable:
+            self.reported = NO_OFFSET
+            return self._sync()
+        return [self._ack(now_ns, self.end)]
+
+    # Transfer.
+
+    def _on_transfer(self, now_ns: int, frame: Transfer) -> list[Effect]:
+        if frame.start == NO_OFFSET and not frame.data:
+            return []  # a master that has not chosen where to start is alive, no more
+        fault = self._transfer_fault(frame)
+        if fault:
+            return self._leave(now_ns, fault)
+        epochs = self._epochs_with(frame)
+        effects: list[Effect] = []
+        if frame.data or epochs is not None:
+            effects.append(self._append(now_ns, frame, epochs))
+        confirm = min(frame.confirm_offset, self.end)
+        if confirm != self.confirm and confirm >= 0:
+            self.confirm = confirm
+            effects.append(Confirm(offset=confirm))
+        if frame.data and self.durable:
+            effects += self._sync()
+        return effects
+
+    def _transfer_fault(self, frame: Transfer) -> str:
+        """Why a frame cannot follow what is here; empty if it does."""
+        if frame.start < 0 or frame.epoch_start < 0:
+            return "negative offset"
+        if self._awaits_first_sync():
+            return "transfer before it was asked for"
+        begins = self._begins(frame)
+        if frame.start != self.end and not begins:
+            return f"gap or overlap: at {frame.start}, log ends at {self.end}"
+        known = policy.last_epoch(self.epochs)
+        if frame.epoch < max(known, 1):
+            return f"epoch {frame.epoch} after {known}"
+        if frame.epoch > known and not begins and frame.epoch_start < frame.start:
+            return f"epoch {frame.epoch} starts at {frame.epoch_start}, before {frame.start}"
+        if frame.epoch == known and not begins and frame.epoch_start != self.epochs[-1].start:
+            return f"epoch {known} starts at {frame.epoch_start}, was {self.epochs[-1].start}"
+        # RocketMQ labels the last piece of an epoch with the next one: up to its start, that is.
+        if frame.start < frame.epoch_start < frame.start + len(frame.data):
+            return f"epoch {frame.epoch} starts within a transfer"
+        return ""
+
+    def _begins(self, frame: Transfer) -> bool:
+        """Whether an empty log begins here, since the master keeps nothing that is older."""
+        return self.end == 0 and frame.start > 0
+
+    def _epochs_with(self, frame: Transfer) -> Epochs | None:
+        """The epoch list that a frame leads to; None if it says nothing new."""
+        mine = self.epochs
+        if self._begins(frame):  # with the master's epochs as of here
+            theirs = self._theirs.epochs if self._theirs else ()
+            mine = policy.adopted((), theirs, frame.start, frame.start)
+            mine = policy.cut_from_epoch(mine, frame.epoch)
+        mine = policy.append(mine, frame.epoch, frame.epoch_start) or mine
+        return None if mine == self.epochs else mine
+
+    def _append(self, now_ns: int, frame: Transfer, epochs: Epochs | None) -> Append:
+        if epochs is not None:
+            self.epochs = epochs
+        then: tuple[Send, ...] = ()
+        if frame.data:
+            if self.end == 0:
+                self.start = frame.start
+            self.end = PhyOffset(frame.start + len(frame.data))
+            if not self.durable:
+                then = (self._ack(now_ns, self.end),)
+        return Append(start=frame.start, data=frame.data, epochs=epochs, then=then)
+
+    def _awaits_first_sync(self) -> bool:
+        return self.durable and self.reported == NO_OFFSET
+
+    def _sync(self) -> list[Effect]:
+        """Begin a sync, unless one is under way: then another follows it."""
+        if self._syncing:
+            return []
+        self._syncing = True
+        return [Sync(done=Synced(connection=self.connection, end=self.end))]
+
+    def _on_synced(self, now_ns: int, event: Synced) -> list[Effect]:
+        # A sync begun before a cut may end after it: it proves nothing.
+        if event.connection != self.connection or self.phase != "transfer":
+            return [Trace(name="ha.synced.ignored", why="other connection")]
+        invariant(event.end <= self.end, "durable only what was accepted", event=event)
+        self._syncing = False
+        ack = self._ack(now_ns, event.end)
+        return [ack, *(self._sync() if event.end < self.end else [])]
+
+    def _ack(self, now_ns: int, end: PhyOffset) -> Send:
+        invariant(0 <= end <= self.end, "S9: no acknowledgement of what is not here", end=end)
+        self.reported, self.wrote_ns = end, now_ns
+        return Send(connection=self.connection, packet=SlaveAck(offset=end))
+
+    def _on_append_failed(self, now_ns: int, event: AppendFailed) -> list[Effect]:
+        self.end, self.epochs = event.end, event.epochs
+        self.confirm = min(self.confirm, self.end)
+        if self.phase in ("stopped", "waiting"):
+            return [Trace(name="ha.append.failed", why=event.why)]
+        return self._leave(now_ns, f"append failed: {event.why}")

@@ -1,0 +1,167 @@
+"""A broker's replication: one log, one epoch file, and at most one side at work.
+
+The rule for those who write to the log: nobody appends while `lead` or `follow` runs, and between
+a `follow` and the next `lead` the slave's side alone does. Source: controller-ha.md 3.6.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from reference.broker.replication import epochs as policy
+from reference.broker.replication import ha_master as master
+from reference.broker.replication import ha_slave as slave
+from reference.broker.replication.epochs import EpochFile, Epochs
+from reference.broker.replication.ha import HaClient, HaServer, Log, Propose
+from reference.broker.replication.ha_link import LogAccess
+from reference.broker.replication.ha_master import HaMaster
+from reference.broker.replication.ha_slave import HaSlave
+from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
+
+
+class Replication:
+    """A broker's log, its epochs, and the side that it takes.
+
+    Args:
+        broker_id: the persistent id.
+        access: the log.
+        file: where the epochs are kept.
+        settings: of the master side.
+        timing: of the slave side.
+        durable: acknowledge and count only what is synced (SYNC_FLUSH).
+        async_learner, sync_from_last_file: of the slave side, RocketMQ's keys.
+        propose: sends request 1001.
+        confirmed: told the confirmOffset when it changes, on either side.
+        log: `Host.log`.
+    """
+
+    def __init__(
+        self,
+        broker_id: BrokerId,
+        access: LogAccess,
+        file: EpochFile,
+        *,
+        settings: master.MasterSettings,
+        timing: slave.SlaveTiming,
+        durable: bool = False,
+        async_learner: bool = False,
+        sync_from_last_file: bool = False,
+        propose: Propose,
+        confirmed: Callable[[PhyOffset], None],
+        log: Log,
+    ) -> None:
+        self._access = access
+        self._file = file
+        self._told_confirmed = confirmed
+        self._log = log
+        self._turn = asyncio.Lock()  # one change of role at a time
+        self.epochs: Epochs = ()  # as saved
+        self.confirm = PhyOffset(0)
+        self.server = HaServer(
+            HaMaster(broker_id=broker_id, settings=settings),
+            access,
+            durable=durable,
+            propose=propose,
+            confirmed=self._confirmed,
+            log=log,
+        )
+        self.client = HaClient(
+            HaSlave(
+                broker_id=broker_id,
+                durable=durable,
+                async_learner=async_learner,
+                sync_from_last_file=sync_from_last_file,
+                timing=timing,
+            ),
+            access,
+            save=self._save,
+            saved=lambda: self.epochs,
+            confirmed=self._confirmed,
+            log=log,
+        )
+
+    async def recover(self, confirm: PhyOffset) -> None:
+        """Read the epochs, once the log is recovered; `confirm` is the checkpoint's.
+
+        Entries behind the end of the log are of bytes that are lost. They leave the file as well:
+        other bytes will come there.
+
+        Raises:
+            CorruptEpochs: no copy of the file can be read.
+        """
+        loaded = self._file.load()
+        self.epochs = policy.reconcile(loaded, self._access.end)
+        if self.epochs != loaded:
+            self._log("broker.epochs.cut", lost=str(loaded[len(self.epochs) :]))
+            await self._file.save(self.epochs)
+        if self._file.fault:
+            self._log("broker.epochs.copy", why=self._file.fault)
+        self.confirm = max(min(confirm, self._access.end), self._access.start)
+        self._told_confirmed(self.confirm)
+
+    async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
+        """Serve until cancelled; `lead` and `follow` work meanwhile."""
+        group.create_task(self.client.run(group))
+        await self.server.run(group, host, port)
+
+    async def lead(
+        self, master_epoch: MasterEpoch, members: frozenset[BrokerId], sync_state_set_epoch: int
+    ) -> bool:
+        """Become master, or begin another term; false if this log knows of that epoch, or newer.
+
+        A master that restarts within its term is refused as well: it may have lost what it sent
+        to others, and must not write other bytes under the same epoch. It has to be elected anew.
+        """
+        async with self._turn:
+            await self.client.stop()
+            whole = self._access.whole_end()
+            if whole < self._access.end:
+                await self._access.truncate(whole)
+            end = await self._access.sync()
+            invariant(end == self._access.end, "nobody appends at a change of role", end=end)
+            epochs = policy.append(self.epochs, master_epoch, end)
+            if epochs is None:
+                self._log("ha.lead.refused", epoch=master_epoch, epochs=str(self.epochs[-1:]))
+                return False
+            await self._save(epochs)
+            invariant(end == self._access.end, "nobody appends at a change of role", end=end)
+            await self.server.lead(
+                master.Lead(
+                    master_epoch=master_epoch,
+                    members=members,
+                    sync_state_set_epoch=sync_state_set_epoch,
+                    epochs=epochs,
+                    start=self._access.start,
+                    end=end,
+                    counted=end,
+                )
+            )
+            return True
+
+    async def follow(
+        self, address: str, master_epoch: MasterEpoch, *, in_sync_state_set: bool
+    ) -> None:
+        """Copy the log of the master whose HA port is at `address`, once that is known."""
+        async with self._turn:
+            await self.server.resign()
+            log = slave.LogState(
+                start=self._access.start,
+                end=self._access.end,
+                epochs=self.epochs,
+                confirm=self.confirm,
+            )
+            await self.client.follow(
+                slave.Follow(
+                    address=address,
+                    master_epoch=master_epoch,
+                    in_sync_state_set=in_sync_state_set,
+                    log=log,
+                )
+            )
+
+    async def _save(self, epochs: Epochs) -> None:
+        await self._file.save(epochs)
+        self.epochs = epochs
+
+    def _confirmed(self, offset: PhyOffset) -> None:
+        self.confirm = offset
+        self._told_confirmed(offset)

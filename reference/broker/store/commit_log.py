@@ -1,0 +1,348 @@
+"""The commit log: every record of a broker, in files of one size, addressed by position.
+
+Layout is RocketMQ's: a folder of files named by the 20-digit offset of their first byte, each of
+`file_size` bytes from the start (sparse); a record never spans two files; where the next record
+does not fit, a BLANK record closes the file. Offsets are bytes from the start of the log, ends
+exclusive. The log knows nothing of queues; `reference.broker.store.store` does.
+
+Recovery reads every record. What follows the last whole record of the log must be nothing, or a
+torn tail: it is erased, so that bytes of a dead tail can never be taken for records later. A bad
+record *before* a sound one is damage, not a torn tail, and cutting there would lose acknowledged
+messages: the log refuses to open and says where. What was never synced (`reference.broker.
+watermark` knows) may have holes after a loss of power: the tail begins at the first. A record there
+that ends in zeros was torn, whatever follows. Claims: S6, S11.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+
+from reference.host import Disk, File
+from reference.records import PhyOffset, RemoteProtocolError, invariant
+from reference.wire.message import (
+    BLANK_BYTES,
+    BLANK_MAGIC,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_BYTES_MAX,
+    Message,
+    decode,
+    encode_blank,
+    peek,
+)
+
+READ_BYTES = 8 << 20  # of log, read at a time by recovery; more than the longest record
+_MAGIC = re.compile(
+    b"|".join(re.escape(m.to_bytes(4, "big", signed=True)) for m in (MAGIC_V1, MAGIC_V2))
+)
+
+
+class CorruptLog(Exception):
+    """A log that cannot be opened without losing records; says file, offset and why."""
+
+
+def file_name(offset: int) -> str:
+    """Name the file that begins at `offset`."""
+    return f"{offset:020d}"
+
+
+class CommitLog:
+    """An open commit log. `end` is where the next record goes."""
+
+    def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
+        self._disk = disk
+        self.folder = folder
+        self._size = file_size
+        self._files: dict[int, File] = {}  # first offset -> file, ascending
+        self._short: set[int] = set()  # files that could not be given their size back
+        self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
+        self._synced: PhyOffset | None = None  # before the start, as far as is known
+        self._named = 0  # files that begin before this have durable names
+        self.durable = PhyOffset(0)  # everything before this is on the disk; never beyond `end`
+        self.end = PhyOffset(0)
+
+    @property
+    def start(self) -> PhyOffset:
+        """Offset of the first byte that is kept."""
+        return PhyOffset(next(iter(self._files), 0))
+
+    def place(self, size: int) -> PhyOffset:
+        """Where a record of `size` bytes will go, if it is the next one written.
+
+        Raises:
+            ValueError: it fits no file.
+        """
+        if size + BLANK_BYTES > self._size:
+            raise ValueError(f"record of {size} bytes fits no file of {self._size}")
+        room = self._size - self.end % self._size
+        return PhyOffset(self.end if size + BLANK_BYTES <= room else self.end + room)
+
+    def write(self, offset: PhyOffset, data: bytes) -> None:
+        """Write records at the offset that `place` gave, closing the file before if needed.
+
+        Raises:
+            OSError: the disk is full or failed. `end` has not moved, and what was written is
+                erased: a prefix of a batch can hold whole records, which a recovery would find.
+        """
+        invariant(self.place(len(data)) == offset, "records are written in place", at=offset)
+        if offset != self.end:
+            self._pwrite(encode_blank(self._size - self.end % self._size), self.end)
+        self._pwrite(data, offset)
+        self.end = PhyOffset(offset + len(data))
+
+    def _pwrite(self, data: bytes, offset: int) -> None:
+        file, at = self._file(offset), offset % self._size
+        try:
+            file.pwrite(data, at)
+        except OSError:
+            self._erase(offset - at, at)
+            raise
+
+    def _erase(self, base: int, at: int) -> None:
+        """Make everything from `at` on in a file zeros. Takes no space where files may have holes,
+        unlike writing zeros; elsewhere a full disk may refuse even that, and then it is done
+        before the next write."""
+        self._files[base].truncate(at)
+        self._short.add(base)
+        self._grow(base)
+
+    def _grow(self, base: int) -> None:
+        self._files[base].truncate(self._size)
+        self._short.discard(base)
+
+    def read(self, offset: PhyOffset, size: int) -> bytes:
+        """Read the record at `offset`, whose size the caller knows."""
+        base = offset - offset % self._size
+        return self._files[base].pread(size, offset - base)
+
+    # Raw bytes, for replication. They may end within a record.
+
+    def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
+        """Read from `offset` up to `size_max` bytes, the end of its file, or of the log."""
+        room = min(size_max, self._size - offset % self._size, self.end - offset)
+        return self.read(offset, room) if room > 0 else b""
+
+    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
+        """Append bytes of a master's log at `offset`, which is the end; an empty log may begin at
+        any offset.
+
+        Raises:
+            OSError: the disk is full or failed; nothing was appended.
+        """
+        invariant(offset == self.end or not self._files, "raw bytes follow on", at=offset)
+        at = 0
+        while at < len(data):
+            room = self._size - (offset + at) % self._size
+            self._pwrite(data[at : at + room], offset + at)
+            at += room
+        self.end = PhyOffset(offset + len(data))
+
+    def records(self, offset: PhyOffset) -> Iterator[tuple[Message | None, PhyOffset]]:
+        """Each whole record from `offset` on and its end; None in place of the message for the
+        BLANK at the end of a file.
+
+        Raises:
+            CorruptLog: other bytes are there.
+        """
+        while window := self.read_range(offset, READ_BYTES):
+            at = 0  # in the window
+            while at + BLANK_BYTES <= len(window):
+                start = offset + at
+                length, magic = peek(window, at)
+                if magic == BLANK_MAGIC and length == self._size - start % self._size:
+                    if start + length > self.end:
+                        return
+                    yield None, PhyOffset(start + length)
+                elif at + length > len(window):
+                    break
+                else:
+                    message = _record(window, at, start)
+                    if message is None:
+                        raise CorruptLog(f"{self.folder}: no sound record at offset {start}")
+                    yield message, PhyOffset(start + length)
+                at += length
+            if not at:
+                return
+            offset = PhyOffset(offset + at)
+
+    async def truncate(self, offset: PhyOffset) -> None:
+        """Cut to `offset`, durably: what lay behind is erased and never comes back."""
+        self._cuts += 1
+        # Later files go first, the last one first: a crash on the way leaves a log without a gap.
+        for base in sorted((b for b in self._files if b >= offset), reverse=True):
+            self._files.pop(base).close()
+            self._short.discard(base)
+            self._disk.unlink(f"{self.folder}/{file_name(base)}")
+        self.end = PhyOffset(offset if self._files else 0)
+        self.durable = min(self.durable, self.end)
+        base = offset - offset % self._size
+        self._named = min(self._named, base)
+        await self._disk.sync_dir(self.folder)
+        if base in self._files:
+            self._erase(base, offset - base)
+            await self._files[base].sync()
+
+    async def sync(self) -> PhyOffset:
+        """Make everything written so far durable, names of new files included; returns up to where.
+
+        Several may wait at the same time: what is durable moves only when a sync is over.
+        """
+        end, cuts = self.end, self._cuts
+        bases = [b for b in self._files if self.durable < b + self._size and b < end]
+        if self.durable < end and bases[-1] >= self._named:
+            await self._disk.sync_dir(self.folder)
+            self._named = max(self._named, bases[-1] + self._size)
+        if self.durable < end:
+            for base in bases:
+                if base in self._files:
+                    await self._files[base].sync()
+            if cuts != self._cuts:
+                return self.durable
+            self.durable = max(self.durable, end)
+        return end
+
+    def _file(self, offset: int) -> File:
+        base = offset - offset % self._size
+        if base not in self._files:
+            file = self._disk.open(f"{self.folder}/{file_name(base)}", create=True)
+            try:
+                file.truncate(self._size)  # Java refuses files of any other size
+            except OSError:
+                file.close()
+                raise
+            self._files[base] = file
+        if base in self._short:
+            self._grow(base)
+        return self._files[base]
+
+    def close(self) -> None:
+        """Release the files."""
+        for file in self._files.values():
+            file.close()
+
+    # Recovery.
+
+    def recover(
+        self, on_record: Callable[[Message, int], None], *, synced: PhyOffset | None = None
+    ) -> None:
+        """Open the log: give each record and its size to `on_record`, then erase a torn tail.
+        `settle` makes that durable, and must before anything is written.
+
+        Args:
+            on_record: told of every record.
+            synced: everything before this was synced; None: maybe everything was.
+
+        Raises:
+            CorruptLog: damage that is no torn tail.
+        """
+        self._synced = synced
+        self._open_files()
+        self.end = self.durable = self.start  # what is there was written, maybe not synced
+        for base, file in self._files.items():
+            stop, closed = self._scan(base, file, on_record)
+            self.end = PhyOffset(base + stop)
+            if not closed:
+                self._check_end()
+                self._cut_tail(base, stop)
+                return
+        self._check_end()
+
+    def _check_end(self) -> None:
+        if self._synced is not None and self.end < self._synced:
+            raise CorruptLog(
+                f"{self.folder}: no sound record at offset {self.end}, but the log was on the disk "
+                f"up to {self._synced}; restore the files, or move the store away and let the "
+                "broker copy its master's"
+            )
+
+    async def settle(self) -> None:
+        """Make the log durable as `recover` left it: a dead tail that came back after the next
+        crash would lie behind new records."""
+        if self._files:
+            await self._disk.sync_dir(self.folder)
+            for file in list(self._files.values())[-2:]:
+                await file.sync()
+
+    def _open_files(self) -> None:
+        names = [n for n in self._disk.list(self.folder) if n.isdecimal()]
+        for at, name in enumerate(names):
+            base = int(name)
+            if base % self._size or (at and base != int(names[at - 1]) + self._size):
+                raise CorruptLog(
+                    f"{self.folder}/{name}: files of {self._size} bytes do not meet here; "
+                    "is mappedFileSizeCommitLog what it was?"
+                )
+            self._files[base] = file = self._disk.open(f"{self.folder}/{name}")
+            if file.size() > self._size:
+                raise CorruptLog(
+                    f"{self.folder}/{name}: {file.size()} bytes, files have {self._size}; "
+                    "is mappedFileSizeCommitLog what it was?"
+                )
+
+    def _scan(
+        self, base: int, file: File, on_record: Callable[[Message, int], None]
+    ) -> tuple[int, bool]:
+        """Walk one file; returns where its records end, and whether it goes on in the next."""
+        size = file.size()  # less than a whole file where a crash or a copy cut it short
+        window_at, window = 0, b""
+        at = 0
+        while at + BLANK_BYTES <= size:
+            left = window_at + len(window) - at
+            if left < min(RECORD_BYTES_MAX + BLANK_BYTES, size - at):
+                window_at, window = at, file.pread(READ_BYTES, at)
+            record = at - window_at
+            length, magic = peek(window, record)
+            if magic == BLANK_MAGIC and length == self._size - at:
+                return self._size, True
+            strict = self._synced is not None and base + at >= self._synced
+            message = _record(window, record, base + at, strict=strict)
+            if message is None:
+                return at, False
+            on_record(message, length)
+            at += length
+        return at, False
+
+    def _cut_tail(self, base: int, stop: int) -> None:
+        later = [b for b in self._files if b > base]
+        for tail in (base, *later) if self._synced is None else ():
+            found = self._sound_record(tail, stop if tail == base else 0)
+            if found is not None:
+                raise CorruptLog(
+                    f"{self.folder}/{file_name(base)}: no sound record at byte {stop} (offset "
+                    f"{base + stop}), but one at offset {found}; a torn tail ends a log, this "
+                    "would lose records. Restore the file, or move it away with all later ones"
+                )
+        for tail in reversed(later):  # a crash on the way leaves a log without a gap
+            self._files.pop(tail).close()
+            self._disk.unlink(f"{self.folder}/{file_name(tail)}")
+        self._erase(base, stop)
+
+    def _sound_record(self, base: int, start: int) -> PhyOffset | None:
+        """Find a record that says of itself, rightly, that it lies behind `start`."""
+        file = self._files[base]
+        for at in range(start, file.size(), READ_BYTES):
+            data = file.pread(READ_BYTES + BLANK_BYTES - 1, at)  # with size and magic of the last
+            for hit in _MAGIC.finditer(data, 4):
+                first = at + hit.start() - 4
+                size, _ = peek(data, hit.start() - 4)
+                length = min(max(size, 0), RECORD_BYTES_MAX)
+                if _record(file.pread(length + BLANK_BYTES, first), 0, base + first):
+                    return PhyOffset(base + first)
+        return None
+
+
+def _record(data: bytes, at: int, offset: int, *, strict: bool = False) -> Message | None:
+    """Read the record at `at`; None if no sound one of this offset is there.
+
+    A record that ends in zeros where text should be was torn behind its body, which is all that
+    its crc covers: so it is none, unless something follows it (`strict`: even then).
+    """
+    try:
+        message, end = decode(data, at)
+    except RemoteProtocolError:
+        return None
+    torn = "\0" in message.topic or message.properties.endswith(b"\0")
+    if message.physical_offset != offset or (
+        torn and (strict or not any(data[end : end + BLANK_BYTES]))
+    ):
+        return None  # or whole, but of another place: left over from a dead tail
+    return message

@@ -1,0 +1,349 @@
+"""The message store: commit log, consume queues, and who waits for the next message.
+
+A message is stored in two steps in one go of the event loop: `_assign` gives it its places in the
+log and in its queue, `_commit` writes it, makes it visible and wakes whoever waits. Nothing can
+come between the two, so queue offsets follow log order.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+
+from reference.broker.store import watermark
+from reference.broker.store.commit_log import CommitLog, CorruptLog
+from reference.broker.store.consume_queue import ConsumeQueue
+from reference.broker.store.delay import Levels, unit_code
+from reference.broker.store.metrics import Figures
+from reference.broker.store.watermark import Watermark
+from reference.host import Host
+from reference.records import PhyOffset, QueueOffset, Record
+from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
+
+QueueKey = tuple[str, int]
+
+
+class Stored(Record):
+    """Where a message went."""
+
+    queue_offset: QueueOffset
+    physical_offset: PhyOffset
+    end: PhyOffset  # of the log, behind the message
+    at_ms: int = 0  # when
+
+
+class Store:
+    """One broker's messages.
+
+    Args:
+        host: disk, clock and log.
+        root: RocketMQ's storePathRootDir.
+        log_path: the commit log's folder.
+        log_file_size: bytes.
+        queue_file_size: bytes.
+        replicated: whether readers see only what `confirm` has told; else everything.
+        levels: delays of the schedule topic, whose units hold the time of delivery.
+    """
+
+    def __init__(
+        self,
+        host: Host,
+        *,
+        root: str,
+        log_path: str,
+        log_file_size: int,
+        queue_file_size: int,
+        replicated: bool = False,
+        levels: Levels = (),
+    ) -> None:
+        self._host = host
+        self._root = root
+        self._queue_file_size = queue_file_size
+        self._log = CommitLog(host.disk, log_path, log_file_size)
+        self._watermark = Watermark(host.disk, f"{root}/{watermark.NAME}")
+        self._marking = asyncio.Lock()  # the watermark is not raised while the log is cut
+        self._queues: dict[QueueKey, ConsumeQueue] = {}
+        self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
+        self._dirty: dict[QueueKey, None] = {}
+        self._replicated = replicated
+        self._levels = levels
+        self.figures = Figures()
+        self.on_append: Callable[[], None] = lambda: None  # the log has grown, or is more durable
+        self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
+        self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
+        self._whole = PhyOffset(0)  # end of the last whole record
+        self.confirm_offset = PhyOffset(0)  # readers see what ends here or before
+
+    @property
+    def end(self) -> PhyOffset:
+        """End of the log."""
+        return self._log.end
+
+    def recover(self) -> None:
+        """Open the store.
+
+        Raises:
+            CorruptLog: damage that is no torn tail.
+            BlockingIOError: another broker uses it.
+        """
+        self._host.disk.lock(f"{self._root}/lock")
+        self._log.recover(self._dispatch, synced=self._watermark.load())
+        for folder in self._queue_folders():
+            self._queue(folder).settle()
+        self._dirty.clear()
+        self._whole = self._log.end
+        if not self._replicated:
+            self.confirm(self._log.end)
+
+    async def settle(self) -> None:
+        """Make what `recover` found and erased durable. Nothing may be written before."""
+        await self._log.settle()
+        await self.mark()
+
+    def _queue_folders(self) -> list[QueueKey]:
+        """Every queue that the log or the disk knows."""
+        disk, base = self._host.disk, f"{self._root}/consumequeue"
+        on_disk = {
+            (topic, int(queue))
+            for topic in disk.list(base)
+            for queue in disk.list(f"{base}/{topic}")
+            if queue.isdigit()
+        }
+        return sorted(on_disk | set(self._queues))
+
+    # Writing.
+
+    def put(self, messages: Sequence[Message]) -> list[Stored]:
+        """Store messages of one queue side by side: all of them or none.
+
+        Raises:
+            ValueError: they do not fit a file together, or a field does not fit a record.
+            OSError: the disk is full or failed; nothing was stored.
+        """
+        data, stored = self._assign(messages)
+        self._commit(messages, data, stored)
+        return stored
+
+    def _assign(self, messages: Sequence[Message]) -> tuple[bytes, list[Stored]]:
+        """Choose places: bytes to write, and for each message where it goes."""
+        now = self._host.wall_ms()
+        sizes = [encoded_size(m) for m in messages]
+        at = self._log.place(sum(sizes))
+        key = (messages[0].topic, messages[0].queue_id)
+        queue_offset = self._queue(key).max_offset
+        parts, stored = [], []
+        for message, size in zip(messages, sizes, strict=True):
+            parts.append(
+                encode_at(
+                    message,
+                    queue_offset=queue_offset,
+                    physical_offset=at,
+                    store_timestamp=now,
+                )
+            )
+            end = PhyOffset(at + size)
+            stored.append(Stored(queue_offset=queue_offset, physical_offset=at, end=end, at_ms=now))
+            queue_offset, at = QueueOffset(queue_offset + 1), end
+        return b"".join(parts), stored
+
+    def _commit(self, messages: Sequence[Message], data: bytes, stored: Sequence[Stored]) -> None:
+        """Write what was assigned; visible at once, or when it is confirmed."""
+        self._log.write(stored[0].physical_offset, data)
+        self.figures.on_put(len(stored), len(data))
+        for message, place in zip(messages, stored, strict=True):
+            self._index(message, place)
+        self._whole = self._log.end
+        if not self._replicated:
+            self.confirm(self._log.end)
+        self.on_append()
+
+    def confirm(self, offset: PhyOffset) -> None:
+        """Let readers see every message that ends at `offset` or before, and wake who waits."""
+        self.confirm_offset = offset
+        while self._hidden and self._hidden[0][0] <= offset:
+            _, key = self._hidden.popleft()
+            self._visible[key] = self._visible.get(key, 0) + 1
+            self._wake(key)
+
+    def _dispatch(self, message: Message, size: int) -> None:
+        end = PhyOffset(message.physical_offset + size)
+        next_offset = self._queue((message.topic, message.queue_id)).max_offset
+        if message.queue_offset != next_offset:
+            raise CorruptLog(
+                f"{self._log.folder}: the record at offset {message.physical_offset} is message "
+                f"{message.queue_offset} of {message.topic}:{message.queue_id}, expected "
+                f"{next_offset}; records before it are missing"
+            )
+        place = Stored(
+            queue_offset=message.queue_offset,
+            physical_offset=message.physical_offset,
+            end=end,
+            at_ms=message.store_timestamp,
+        )
+        self._index(message, place)
+
+    def _index(self, message: Message, place: Stored) -> None:
+        key = (message.topic, message.queue_id)
+        unit = QueueUnit(
+            physical_offset=place.physical_offset,
+            size=place.end - place.physical_offset,
+            tags_code=unit_code(message, place.at_ms, self._levels),
+        )
+        self._queue(key).append(place.queue_offset, unit)
+        self._dirty[key] = None
+        self._hidden.append((place.end, key))
+
+    def _queue(self, key: QueueKey) -> ConsumeQueue:
+        if key not in self._queues:
+            folder = f"{self._root}/consumequeue/{key[0]}/{key[1]}"
+            self._queues[key] = ConsumeQueue(self._host.disk, folder, self._queue_file_size)
+        return self._queues[key]
+
+    def flush_queues(self) -> None:
+        """Write the consume queues' news to their files. Raises OSError."""
+        while self._dirty:
+            key = next(iter(self._dirty))
+            self._queues[key].flush()
+            del self._dirty[key]
+
+    async def sync(self) -> PhyOffset:
+        """Make the log durable; returns up to where."""
+        before = self._log.durable
+        end = await self._log.sync()
+        if self._log.durable > before:
+            self.on_append()
+        return end
+
+    async def mark(self) -> None:
+        """Sync, and remember how far that was, for the start after a loss of power."""
+        async with self._marking:
+            whole = self._whole
+            await self.sync()
+            known = self._watermark.offset
+            if known is not None and whole <= known:
+                return
+            try:
+                await self._watermark.save(whole)
+            except OSError as error:  # a full disk; too low a watermark is no harm
+                self._host.log("broker.watermark.unwritten", why=str(error))
+
+    # Replication: the log as bytes. What these write is indexed record by record.
+
+    @property
+    def start(self) -> PhyOffset:
+        """First byte of the log that is kept."""
+        return self._log.start
+
+    @property
+    def durable(self) -> PhyOffset:
+        """Everything before this is on the disk."""
+        return self._log.durable
+
+    def whole_end(self) -> PhyOffset:
+        """End of the last whole record: a slave's log may end within one."""
+        return self._whole
+
+    def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
+        """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
+        return self._log.read_range(offset, size_max)
+
+    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
+        """Append a master's bytes; records that they complete are indexed, and stay hidden.
+
+        Raises:
+            OSError: the disk is full or failed; nothing was appended.
+        """
+        if self._log.end == self._log.start:
+            self._whole = offset
+        self._log.append_raw(offset, data)
+        for message, end in self._log.records(self._whole):
+            self._whole = end
+            if message is not None:
+                self._dispatch(message, self._whole - message.physical_offset)
+
+    async def truncate(self, offset: PhyOffset) -> None:
+        """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""
+        async with self._marking:
+            if offset < (self._watermark.offset or 0):
+                await self._watermark.save(offset)  # before: it may never be too high
+            await self._truncate(offset)
+
+    async def _truncate(self, offset: PhyOffset) -> None:
+        self.confirm_offset = min(self.confirm_offset, offset)
+        for key, queue in self._queues.items():
+            count = queue.max_offset
+            while count and _end(queue.unit(QueueOffset(count - 1))) > offset:
+                count = QueueOffset(count - 1)
+            if count < queue.max_offset:
+                queue.truncate(count)
+                self._visible[key] = min(self._visible.get(key, 0), count)
+                self._dirty[key] = None
+        while self._hidden and self._hidden[-1][0] > offset:
+            self._hidden.pop()
+        await self._log.truncate(offset)
+        self._whole = self._log.end
+
+    # Reading.
+
+    def bounds(self, topic: str, queue_id: int) -> tuple[QueueOffset, QueueOffset]:
+        """First offset, and the one that the next message gets; zeros for an unknown queue."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return QueueOffset(0), QueueOffset(0)
+        return queue.min_offset, QueueOffset(self._visible.get((topic, queue_id), 0))
+
+    def written(self, topic: str, queue_id: int) -> QueueOffset:
+        """The offset that a queue's next message gets, confirmed or not."""
+        queue = self._queues.get((topic, queue_id))
+        return QueueOffset(0) if queue is None else queue.max_offset
+
+    def units(
+        self, topic: str, queue_id: int, offset: QueueOffset
+    ) -> Iterator[tuple[QueueOffset, QueueUnit]]:
+        """Units of a queue from `offset` on."""
+        queue = self._queues.get((topic, queue_id))
+        if queue is None:
+            return iter(())
+        _, end = self.bounds(topic, queue_id)
+        return takewhile(lambda found: found[0] < end, queue.units(offset))
+
+    def record(self, unit: QueueUnit) -> bytes:
+        """The bytes of a stored message."""
+        return self._log.read(unit.physical_offset, unit.size)
+
+    def wait(self, topic: str, queue_id: int) -> asyncio.Future[None]:
+        """A future that is done when the queue has got a message."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        waiting = self._waiting.setdefault((topic, queue_id), [])
+        waiting[:] = [f for f in waiting if not f.done()]
+        waiting.append(future)
+        return future
+
+    def _wake(self, key: QueueKey) -> None:
+        for future in self._waiting.pop(key, ()):
+            if not future.done():
+                future.set_result(None)
+
+    def search(
+        self, topic: str, queue_id: int, stored_at: Callable[[bytes], int], timestamp: int
+    ) -> QueueOffset:
+        """First offset whose record was stored at `timestamp` ms or later; the end if none."""
+        low, high = self.bounds(topic, queue_id)
+        queue = self._queues.get((topic, queue_id))
+        while queue is not None and low < high:
+            middle = QueueOffset((low + high) // 2)
+            if stored_at(self.record(queue.unit(middle))) < timestamp:
+                low = QueueOffset(middle + 1)
+            else:
+                high = middle
+        return low
+
+    def close(self) -> None:
+        """Release the files."""
+        self._log.close()
+        for queue in self._queues.values():
+            queue.close()
+
+
+def _end(unit: QueueUnit) -> int:
+    return unit.physical_offset + unit.size
