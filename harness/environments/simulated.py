@@ -208,9 +208,7 @@ class SimulatedMachine:
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
         loop = cast(SimLoop, asyncio.get_running_loop())
-        dialled = self._world.network.dial(
-            loop, asyncio.Protocol, host, port, stack=self._machine.stack
-        )
+        dialled = self._machine.stack.dial(loop, asyncio.Protocol, host, port, "")
         return await met(dialled, timeout_s)
 
     async def remove(self, path: str) -> None:

@@ -21,14 +21,11 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from random import Random
-from typing import TYPE_CHECKING, Any, Never, TypeVar, cast
+from typing import Any, Never, Protocol, TypeVar, cast
 
 from harness.contracts.draws import Draws
 from harness.simulation.steps import Steps
 from reference.records import InvariantViolation, invariant
-
-if TYPE_CHECKING:
-    from harness.simulation.network import Stack
 
 T = TypeVar("T")
 STEPS_MAX = 500_000_000
@@ -41,6 +38,27 @@ REAL_ONLY = frozenset({
     "run_in_executor", "sendfile", "set_default_executor", "sock_accept", "sock_connect",
     "sock_recv", "sock_sendall", "start_tls", "subprocess_exec", "subprocess_shell",
 })  # fmt: skip
+
+
+class Sockets(Protocol):
+    """What a process needs of its machine's network (`harness.simulation.network.Stack`)."""
+
+    name: str
+
+    async def dial(self, loop: "SimLoop", factory: Any, host: str, port: int, local: str) -> Any:
+        """Connect a process, as `asyncio.loop.create_connection`."""
+
+    def listen(self, loop: "SimLoop", factory: Any, host: str, port: int) -> Any:
+        """Accept connections for a process, as `asyncio.loop.create_server`."""
+
+    def add_address(self, address: str) -> None:
+        """Have one address more."""
+
+    def hold(self, end: Any) -> None:
+        """Know a connection, until both its process and its kernel are done with it."""
+
+    def process_died(self, loop: "SimLoop") -> None:
+        """Reset its connections, free its ports."""
 
 
 class Deadlock(Exception):
@@ -199,7 +217,7 @@ class SimLoop:
     by name (`AttributeError`), not with a bare NotImplementedError.
     """
 
-    def __init__(self, scheduler: Scheduler, name: str, stack: "Stack") -> None:
+    def __init__(self, scheduler: Scheduler, name: str, stack: Sockets) -> None:
         # This loop, under the type that asyncio's signatures ask for.
         self.stock = cast(asyncio.AbstractEventLoop, self)
         self.scheduler = scheduler
@@ -330,13 +348,12 @@ class SimLoop:
                                 *, local_addr: tuple[str, int] = ("", 0),
                                 **options: Any) -> Any:  # fmt: skip
         invariant(not options, "a simulated dial takes host, port, local_addr", options=options)
-        network = self.stack.network
-        return await network.dial(self, protocol_factory, str(host), int(port), local=local_addr[0])
+        return await self.stack.dial(self, protocol_factory, str(host), int(port), local_addr[0])
 
     async def create_server(self, protocol_factory: Any, host: Any = None, port: Any = None,
                             **options: Any) -> Any:  # fmt: skip
         invariant(not options, "a simulated listener takes host and port only", options=options)
-        return self.stack.network.listen(self, protocol_factory, str(host), int(port))
+        return self.stack.listen(self, protocol_factory, str(host), int(port))
 
     # What is done to the process from outside.
 
@@ -417,7 +434,7 @@ class Kernel(SimLoop):
     """What runs for no process: the part of the network that is nobody's. It has no stack."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        super().__init__(scheduler, "kernel", cast("Stack", None))
+        super().__init__(scheduler, "kernel", cast(Sockets, None))
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if not self.scheduler.closed:

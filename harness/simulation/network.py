@@ -17,10 +17,10 @@ import errno
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
-from typing import Any, Literal
+from typing import Any
 
 from harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
-from harness.simulation.stream import Address, Link, SimTransport, join
+from harness.simulation.stream import Address, Link, SimTransport, Verdict, join
 
 EPHEMERAL_PORT, EPHEMERAL_PORTS = 32_768, 28_000
 SYN_RETRY_NS = 1_000_000_000  # then twice as long each time
@@ -29,7 +29,6 @@ NOBODY_NS = 3_000_000_000  # how long a kernel looks for who has an address
 ANY = ""  # a listener of all addresses
 
 Factory = Callable[[], Any]
-Verdict = Literal["take", "drop", "reset", "nobody"]
 
 
 class Block:
@@ -112,6 +111,23 @@ class Stack:
         """Know a connection, until both its process and its kernel are done with it."""
         self._ends = {e: None for e in self._ends if e.known}
         self._ends[end] = None
+
+    async def dial(
+        self, loop: SimLoop, factory: Factory, host: str, port: int, local: str
+    ) -> tuple[SimTransport, Any]:
+        """Connect a process of this machine; arguments as `Network.dial`."""
+        return await self.network.dial(self, loop, factory, host, port, local=local)
+
+    def listen(self, loop: SimLoop, factory: Factory, host: str, port: int) -> "SimServer":
+        """Accept connections for a process of this machine. Raises OSError."""
+        address = ANY if host in ("", "0.0.0.0") else self.resolve(host)
+        if address != ANY and address not in self.addresses:
+            raise OSError(errno.EADDRNOTAVAIL, f"cannot assign requested address: {host}")
+        for known, taken in self.listeners:
+            if taken == port and (ANY in (known, address) or known == address):
+                raise OSError(errno.EADDRINUSE, f"address already in use: {host}:{port}")
+        self.listeners[address, port] = (loop, factory)
+        return SimServer(self, (address, port), loop)
 
     def process_died(self, loop: SimLoop) -> None:
         """Reset its connections, free its ports."""
@@ -226,40 +242,28 @@ class Network:
     def listening(self, address: str, port: int) -> bool:
         return self.listener(address, port) is not None
 
-    def listen(self, loop: SimLoop, factory: Factory, host: str, port: int) -> SimServer:
-        stack = loop.stack
-        address = ANY if host in ("", "0.0.0.0") else stack.resolve(host)
-        if address != ANY and address not in stack.addresses:
-            raise OSError(errno.EADDRNOTAVAIL, f"cannot assign requested address: {host}")
-        for known, taken in stack.listeners:
-            if taken == port and (ANY in (known, address) or known == address):
-                raise OSError(errno.EADDRINUSE, f"address already in use: {host}:{port}")
-        stack.listeners[address, port] = (loop, factory)
-        return SimServer(stack, (address, port), loop)
-
     # Connections.
 
     async def dial(
         self,
+        stack: Stack,
         loop: SimLoop,
         factory: Factory,
         host: str,
         port: int,
         *,
-        stack: Stack | None = None,
         local: str = "",
     ) -> tuple[SimTransport, Any]:
         """Connect a process.
 
         Args:
+            stack: the machine to dial from.
             loop: whose connection it is.
             factory: makes its protocol.
             host: an address, or a name of the machine's hosts.
             port: where to.
-            stack: the machine to dial from; by default the process's own.
             local: the address to dial from; by default the machine's own.
         """
-        stack = stack or loop.stack
         remote = (stack.resolve(host), port)
         address = local or stack.addresses[0]
         first = self.link(address, *remote).first_port(EPHEMERAL_PORTS)

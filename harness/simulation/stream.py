@@ -12,13 +12,11 @@ Source: RFC 6298 (retransmission), and what Linux does: tcp_retries2, orphaned s
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
 
 from harness.contracts.draws import Draws
 from harness.simulation.loop import SimHandle, SimLoop
-
-if TYPE_CHECKING:
-    from harness.simulation.network import Network
 
 LATENCY_NS = (50_000, 500_000)
 QUANTUM_NS = 1_000_000  # draws of one of these are equal, so that small shifts leave them alone
@@ -32,6 +30,7 @@ CALM_BITS = 0xFFFF_FFFF_8000_0000  # neither split nor merged, and of the middle
 WINDOW = 10  # segments that may be under way without an acknowledgement
 
 Address = tuple[str, int]
+Verdict = Literal["take", "drop", "reset", "nobody"]  # what becomes of a packet
 Payload = bytes | None | ConnectionError  # None: no more will come; an error: a reset
 
 
@@ -186,11 +185,33 @@ class SimTransport(asyncio.Transport):
             self.loop.interrupt(self.end, error)
 
 
+class Ways(Protocol):
+    """What a flow needs of the network (`harness.simulation.network.Network`)."""
+
+    version: int
+
+    @property
+    def now_ns(self) -> int:
+        """Virtual time."""
+
+    def at(self, when_ns: int, callback: Callable[..., object], *args: object) -> SimHandle:
+        """Let a kernel do something, whatever its processes do."""
+
+    def link(self, source: str, target: str, port: int) -> Link:
+        """The way from an address to another."""
+
+    def delay_ns(self, source: str, target: str) -> int:
+        """How much longer than others packets take this way."""
+
+    def verdict(self, source: str, target: str, *, reset: bool = False) -> Verdict:
+        """What becomes of a packet that is sent now."""
+
+
 class Flow:
     """One direction of a connection, in the kernels of both its ends."""
 
     def __init__(
-        self, network: "Network", source: SimTransport, target: SimTransport, link: Link
+        self, network: Ways, source: SimTransport, target: SimTransport, link: Link
     ) -> None:
         self._network = network
         self._source = source
@@ -342,7 +363,7 @@ class Flow:
                                      reset=True) == "take"  # fmt: skip
 
 
-def join(network: "Network", near: SimTransport, far: SimTransport) -> None:
+def join(network: Ways, near: SimTransport, far: SimTransport) -> None:
     """Make two ends a connection; `near` has dialled."""
     near.peer, far.peer = far, near
     for end, other in ((near, far), (far, near)):

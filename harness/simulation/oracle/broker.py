@@ -54,7 +54,7 @@ class BrokerView:
         self._log_size = config.mapped_file_size_commit_log
         self.digest = LogDigest(self._read)
         self.epochs: Epochs = ()
-        self._following: dict[EpochStart, int | None] = {}  # entry -> where the next one starts
+        self.following: dict[EpochStart, int | None] = {}  # entry -> where the next one starts
         self._cuts = 0
         self._epoch = 0  # as master by role
         self._led = 0  # as master by replication
@@ -176,10 +176,11 @@ class BrokerView:
         if not is_ascending(epochs):
             self.facts.report("epochs-ascend", [self.name], f"the epoch list is {epochs}")
         starts: list[int | None] = [*(e.start for e in epochs[1:]), None]
-        self._following = dict(zip(epochs, starts, strict=False))  # no entries: no end either
+        self.following = dict(zip(epochs, starts, strict=False))  # no entries: no end either
 
-    def _end_of(self, entry: EpochStart) -> int:
-        following = self._following[entry]
+    def end_of(self, entry: EpochStart) -> int:
+        """Where what its log has of an epoch ends."""
+        following = self.following[entry]
         return self.digest.end if following is None else min(following, self.digest.end)
 
     def _agree(self) -> None:
@@ -187,10 +188,10 @@ class BrokerView:
         for other in self.set.live():
             if other is self:
                 continue
-            shared = next((e for e in reversed(self.epochs) if e in other._following), None)
+            shared = next((e for e in reversed(self.epochs) if e in other.following), None)
             if shared is None:
                 continue
-            end = min(self._end_of(shared), other._end_of(shared))
+            end = min(self.end_of(shared), other.end_of(shared))
             differs = self.digest.differs_at(other.digest, end)
             if differs is not None:
                 self.facts.report(

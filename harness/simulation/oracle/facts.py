@@ -8,14 +8,33 @@ Offsets are bytes of the commit log, ends exclusive.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from harness.simulation.oracle.log import Prefix
-
-if TYPE_CHECKING:
-    from harness.simulation.oracle.broker import BrokerView
+from harness.simulation.oracle.log import LogDigest, Prefix
+from reference.wire.ha import EpochStart
 
 Report = Callable[[str, Sequence[str], str], None]  # (invariant, nodes, detail)
+
+
+class View(Protocol):
+    """One process of a broker, as far as facts need it (`harness.simulation.oracle.broker`)."""
+
+    name: str
+    digest: LogDigest
+    set: "SetFacts"
+    facts: "Facts"
+    following: dict[EpochStart, int | None]  # entry -> where the next one starts
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process lives."""
+
+    @property
+    def now_ns(self) -> Callable[[], int]:
+        """The clock."""
+
+    def end_of(self, entry: EpochStart) -> int:
+        """Where what its log has of an epoch ends."""
 
 
 @dataclass(slots=True)
@@ -54,16 +73,16 @@ class SetFacts:
     masters: dict[int, str] = field(default_factory=dict)  # master epoch -> process that led
     elected: dict[int, int] = field(default_factory=dict)  # master epoch -> id
     stores: dict[int, StoreFacts] = field(default_factory=dict)  # by id
-    views: list["BrokerView"] = field(default_factory=list)
+    views: list["View"] = field(default_factory=list)
     registered: Registered | None = None
-    newest: "BrokerView | None" = None  # who led in the newest epoch so far
+    newest: "View | None" = None  # who led in the newest epoch so far
     newest_epoch: int = 0
     kept: Prefix | None = None  # what was confirmed or acknowledged: no later master may lack it
     kept_by: str = ""
     kept_epoch: int = 0
     lossy: bool = False  # a power loss may have taken what was promised: nothing was synced
 
-    def live(self) -> list["BrokerView"]:
+    def live(self) -> list["View"]:
         """The views of processes that live; the others are forgotten."""
         self.views = [v for v in self.views if v.alive]
         return self.views
@@ -159,7 +178,7 @@ class Facts:
                         f"{known.kept_epoch}; member {member} of {now.members} ends at {store.end}",
                     )  # fmt: skip
 
-    def promised(self, view: "BrokerView", epoch: int, end: int) -> None:
+    def promised(self, view: "View", epoch: int, end: int) -> None:
         """A master has confirmed or acknowledged everything before `end`, the end of a record."""
         known = view.set
         if known.lossy or (known.registered is not None and known.registered.unclean):
@@ -172,7 +191,7 @@ class Facts:
         if known.newest is not None and known.newest_epoch > epoch:
             self.judge_kept(known, known.newest)
 
-    def judge_kept(self, known: SetFacts, master: "BrokerView") -> None:
+    def judge_kept(self, known: SetFacts, master: "View") -> None:
         """S6: a master has everything that was ever promised, and the same bytes."""
         kept = known.kept
         if kept is None or known.lossy or (known.registered and known.registered.unclean):

@@ -7,17 +7,14 @@ Times are ns of virtual time.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from harness.simulation.oracle.facts import Facts, Grant
+from harness.simulation.oracle.facts import Facts, Grant, View
 from reference.broker.locks.lock_quorum import Locks
 from reference.broker.locks.locks import LockTable
 from reference.rpc import Reply
 from reference.wire.bodies import LockResponse, MessageQueue
 from reference.wire.frame import Frame
-
-if TYPE_CHECKING:
-    from harness.simulation.oracle.broker import BrokerView
 
 
 class WatchedTable:
@@ -38,7 +35,7 @@ class WatchedTable:
         return getattr(self._table, name)
 
 
-def watch_locks(view: "BrokerView", locks: Locks) -> None:
+def watch_locks(view: View, locks: Locks) -> None:
     """Watch what a broker grants; without strict mode nothing is promised over several brokers."""
     if not locks.polls:
         return

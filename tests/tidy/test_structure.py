@@ -1,0 +1,98 @@
+"""The shape of the tree: no circle of imports among files or packages, and rooms of a size."""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    "reference", "harness", "nemeses", "checkers", "workloads", "histories", "spark_checkers",
+)  # fmt: skip
+SIDE_BY_SIDE_MAX = 15
+LISTS = frozenset(("reference.mutants",))  # of independent entries, each a module
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> Mapping[str, Path]:
+    return {module_of(p): p for package in PACKAGES for p in (ROOT / package).rglob("*.py")}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Modules of ours that a file imports, also below `TYPE_CHECKING` and inside of functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield full if full in modules() else node.module
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+@cache
+def imports() -> Mapping[str, frozenset[str]]:
+    known = modules()
+    return {
+        name: frozenset(i for i in imported(path) if i in known and i != name)
+        for name, path in known.items()
+    }
+
+
+def circle(graph: Mapping[str, set[str] | frozenset[str]]) -> list[str]:
+    """One circle, as a way back to where it begins; empty if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def among_children(package: str, graph: Mapping[str, frozenset[str]]) -> dict[str, set[str]]:
+    """Who imports whom among the modules and packages of a package, with all that is inside."""
+
+    def child(name: str) -> str | None:
+        if not package:  # faults and workloads lie between floors of the harness
+            return ".".join(name.split(".")[: 2 if name.startswith("harness.") else 1])
+        inside = name.startswith(f"{package}.")
+        return ".".join(name.split(".")[: package.count(".") + 2]) if inside else None
+
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, targets in graph.items():
+        for target in targets:
+            one, other = child(name), child(target)
+            if one and other and one != other:
+                found[one].add(other)
+    return found
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circle(imports()) == []
+
+
+@pytest.mark.parametrize("package", ["", *sorted({m.rpartition(".")[0] for m in modules()} - {""})])
+def test_no_packages_import_each_other_in_a_circle(package: str) -> None:
+    assert circle(among_children(package, imports())) == []
+
+
+def test_a_circle_would_be_found() -> None:
+    graph = {"a.x.one": frozenset(["a.y.two"]), "a.y.three": frozenset(["a.x.four"])}
+    assert circle(graph) == []
+    assert set(circle(among_children("a", graph))) == {"a.x", "a.y"}
+
+
+def test_few_modules_lie_side_by_side() -> None:
+    count = Counter(
+        name.rpartition(".")[0] for name, path in modules().items() if path.name != "__init__.py"
+    )
+    crowded = {p: n for p, n in count.items() if n > SIDE_BY_SIDE_MAX and p not in LISTS}
+    assert crowded == {}
+    assert count["reference.mutants"] > SIDE_BY_SIDE_MAX, "an exception that nobody needs"
