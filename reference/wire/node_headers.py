@@ -208,20 +208,6 @@ class MinBrokerIdChange(Header):
     ha_broker_addr: str | None = None
 
 
-class ExchangeHaInfo(Header):
-    """906, both ways."""
-
-    master_ha_address: str | None = None
-    master_flush_offset: Int64 | None = None
-    master_address: str | None = None
-
-
-class ResetFlushOffsetRequest(Header):
-    """908."""
-
-    master_flush_offset: Int64
-
-
 # --- controller ----------------------------------------------------------------------------------
 
 

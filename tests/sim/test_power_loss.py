@@ -3,14 +3,12 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.seeds import campaign
+from benchmarks.recording import record, small
 from harness.contracts.draws import Draws
-from harness.replicas import differences
 from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
 from harness.simulation.world import SimHost, SimMachine, World
 from reference.broker.replication.ha import HaClient
@@ -22,8 +20,6 @@ from reference.host import read_file, replace_file
 from reference.raft.message import Entry
 from reference.raft.storage import Storage
 from reference.records import BrokerId, PhyOffset
-from reference.wire.files import encode_epochs
-from reference.wire.ha import EpochStart
 from reference.wire.message import Message, decode
 
 FILE = 4096
@@ -405,25 +401,15 @@ def test_a_raft_log_found_by_a_restart_has_a_durable_name(machine: SimMachine) -
 # Whole clusters.
 
 
-def test_seeds_of_a_cluster_that_loses_power() -> None:
-    """A few of them: ``python -m benchmarks.seeds`` runs 200."""
-    seeds = list(campaign(4, first=1, time_limit_ns=8_000_000_000, processes=1))
-    assert [(t.verdict, t.why, t.repeat) for t in seeds if t.verdict != "valid"] == []
-
-
-def test_replicas_that_differ_are_told(tmp_path: Path) -> None:
-    for node in ("b0-0", "b0-1", "b1-0"):
-        (tmp_path / node / "store/commitlog").mkdir(parents=True)
-        (tmp_path / node / "store/commitlog" / f"{0:020d}").write_bytes(b"abc\0\0")
-        (tmp_path / node / "store/epochFileCheckpoint").write_bytes(
-            encode_epochs([EpochStart(epoch=1, start=0)])  # type: ignore[arg-type]
-        )
-    assert differences(tmp_path) == []
-    (tmp_path / "b0-1/store/commitlog" / f"{0:020d}").write_bytes(b"abd")
-    (tmp_path / "b0-1/store/epochFileCheckpoint").unlink()
-    log, epochs = differences(tmp_path)
-    assert log == "b0-0 and b0-1: logs of 3 and 3 bytes, first other byte at 2"
-    assert "unreadable" in epochs
+@pytest.mark.parametrize("profile", ["P-SAFE", "P-ALL"])
+def test_a_cluster_that_loses_power_again_and_again(profile: str) -> None:
+    """Enough sends that most losses of power find messages on their way."""
+    options = small(seed=1, seconds=8, workload=("queue",), broker_sets=1, replicas=3,
+                    controllers=3, nemesis=("power", "kill"), rate=300.0, concurrency=12,
+                    profile=profile)  # fmt: skip
+    results = record(options).judged()
+    assert (results.valid, results.whys) == (True, ())
+    assert {results.claims[c].status for c in ("S6", "S8", "S9")} == {"kept"}
 
 
 def test_what_is_not_there_reads_as_absent_after_the_loss(machine: SimMachine) -> None:

@@ -1,4 +1,4 @@
-"""The three Arrow tables, and Parquet."""
+"""The Arrow table of events, Parquet, and the messages of operations."""
 
 from pathlib import Path
 from typing import Any
@@ -7,18 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from histories.history import History
 from histories.observed import ReplicaLog, encoded
 from histories.op import NEMESIS, HistoryError, Op
 from histories.parquet import encode_parquet, read_parquet
-from histories.schema import ELEMENTS, EVENTS, OPERATIONS
+from histories.schema import EVENTS
 from histories.tables import (
     elements_of,
-    elements_table,
     events_table,
-    operations_table,
     ops_from_events,
-    values_of,
 )
 
 POLLED = {2: [[0, 7], [1, "corrupt:ff"]], 3: [[None, -5], [4, "corrupt:ff"]]}
@@ -43,42 +39,6 @@ def test_events_are_lossless() -> None:
     assert table["process_name"].to_pylist()[2] == NEMESIS
     assert table["error"].to_pylist()[4] == '["refused",1]'
     assert ops_from_events(events_table((), run_id="r")) == ()
-
-
-def test_operations_join_both_halves() -> None:
-    rows = operations_table(History(OPS), run="r").to_pylist()
-
-    def picked(*names: str) -> list[tuple[Any, ...]]:
-        return [tuple(row[name] for name in names) for row in rows]
-
-    assert picked("f", "type", "process", "inv_index", "ret_index") == [
-        ("send", "fail", 0, 0, 4),
-        ("poll", "ok", 1, 1, 3),
-        ("kill", "info", None, 2, 5),
-        ("send", "info", 2, 6, None),
-        ("assign", "info", 3, 7, None),
-    ]
-    assert picked("key_id", "value", "offset", "epoch", "node", "error")[:2] == [
-        (2, 7, None, None, "b1", '["refused",1]'),
-        (None, None, None, 4, "b2", None),
-    ]
-    assert operations_table(History(OPS), run="r").schema.equals(OPERATIONS)
-
-
-def test_elements_code_what_is_not_ours() -> None:
-    table = elements_table(History(OPS), run="r")
-
-    rows = [tuple(row.values())[1:] for row in table.to_pylist()]
-    assert rows == [
-        (3, "polled", 2, 0, 7, 4, "b2"),
-        (3, "polled", 2, 1, -1, 4, "b2"),
-        (3, "polled", 3, None, -2, 4, "b2"),
-        (3, "polled", 3, 4, -1, 4, "b2"),
-        (4, "sent", 2, None, 7, None, "b1"),
-        (6, "sent", 2, None, 8, None, None),
-    ]
-    assert values_of(table) == ("corrupt:ff", -5)
-    assert table.schema.equals(ELEMENTS)
 
 
 def test_completion_without_value_falls_back_to_the_invocation() -> None:
@@ -132,22 +92,27 @@ def test_parquet_of_another_kind_is_refused(tmp_path: Path) -> None:
         ops_from_events(events.set_column(EVENTS.names.index("value"), "value", broken))
 
 
-def test_records_of_a_replica_s_store_are_elements_of_its_node_and_epoch() -> None:
+def test_elements_are_messages_sent_and_polled_whatever_their_payload() -> None:
+    elements = [(op.index, e.kind, e.key, e.offset, e.value) for op in OPS for e in elements_of(op)]
+    assert elements == [
+        (0, "sent", 2, None, 7),
+        (3, "polled", 2, 0, 7),
+        (3, "polled", 2, 1, "corrupt:ff"),
+        (3, "polled", 3, None, -5),
+        (3, "polled", 3, 4, "corrupt:ff"),
+        (4, "sent", 2, None, 7),
+        (6, "sent", 2, None, 8),
+    ]
+
+
+def test_records_of_a_replica_s_store_are_elements() -> None:
     log = ReplicaLog(
         node="b0-1", set="b0", id=2, epoch=3, start=0, end=9, last=True, digests=("x",),
         records=((2, 0, 7), (2, 1, "corrupt:ff")),
     )  # fmt: skip
-    ops = (
-        Op("invoke", 9, "replica-log", {"node": "b0-1"}, None, 0, 1),
-        Op("ok", 9, "replica-log", encoded(log), None, 1, 2),
-        Op("invoke", 9, "replica-log", {"node": "b0-2"}, None, 2, 3),
-        Op("fail", 9, "replica-log", {"node": "b0-2"}, None, 3, 4),
-    )
-    rows = elements_table(History(ops), run="r").to_pylist()
-    assert [tuple(row.values())[1:] for row in rows] == [
-        (1, "replica", 2, 0, 7, 3, "b0-1"),
-        (1, "replica", 2, 1, -1, 3, "b0-1"),
-    ]
-    first, second = operations_table(History(ops), run="r").to_pylist()
-    assert (first["key_id"], first["epoch"], first["node"]) == (2, 3, "b0-1")
-    assert (second["key_id"], second["epoch"], second["node"]) == (None, None, None)
+    read = Op("ok", 9, "replica-log", encoded(log), None, 1, 2)
+    failed = Op("fail", 9, "replica-log", {"node": "b0-2"}, None, 3, 4)
+    assert [(e.kind, e.key, e.offset, e.value) for e in elements_of(read)] == [
+        ("replica", 2, 0, 7), ("replica", 2, 1, "corrupt:ff"),
+    ]  # fmt: skip
+    assert list(elements_of(failed)) == []
