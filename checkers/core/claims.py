@@ -6,7 +6,8 @@ One row a claim. `docs/claims.md` is this list as a page (`checkers.judgement.cl
 
 `mutants` are the wrong variants of the reference that break the claim and must be caught by its
 checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
-to `tests/unit/checkers/test_claims.py`, which compares this list with what checkers say they judge.
+to `tests/unit/checkers/core/test_claims.py`, which compares this list with what checkers say they
+judge.
 
 Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
 """

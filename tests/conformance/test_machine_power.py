@@ -1,5 +1,5 @@
 """A loss of power means the same in every real environment, and what it says in the simulator
-(`tests/unit/environments/test_simulated_verbs.py`): what was synced stays, the rest may go, peers
+(`tests/unit/harness/environments/test_simulated.py`): what was synced stays, the rest may go, peers
 meet silence, and a machine that is back knows nobody."""
 
 import asyncio

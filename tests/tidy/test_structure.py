@@ -96,3 +96,16 @@ def test_few_modules_lie_side_by_side() -> None:
     crowded = {p: n for p, n in count.items() if n > SIDE_BY_SIDE_MAX and p not in LISTS}
     assert crowded == {}
     assert count["reference.mutants"] > SIDE_BY_SIDE_MAX, "an exception that nobody needs"
+
+
+UNIT = ROOT / "tests" / "unit"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(UNIT.rglob("test_*.py")), ids=lambda p: str(p.relative_to(UNIT))
+)
+def test_unit_tests_lie_where_what_they_test_lies(path: Path) -> None:
+    """``tests/unit/a/b/test_module_topic.py`` is about ``a/b/module.py``."""
+    folder = ROOT / path.parent.relative_to(UNIT)
+    tested = [p.stem for p in folder.glob("*.py") if path.stem.startswith(f"test_{p.stem}")]
+    assert tested, f"no module of {folder.relative_to(ROOT)} begins the name of this file"

@@ -3,7 +3,7 @@
 import asyncio
 
 from run_in_world import Watched, with_cluster
-from test_cluster_faults import TRIO, playing
+from test_deployment_faults import TRIO, playing
 
 from harness.cluster.deployment import Deployment, until
 from harness.contracts.environment import CLIENT

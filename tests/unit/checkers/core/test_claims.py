@@ -18,7 +18,7 @@ from checkers.routing import routes
 from harness.contracts.target import Profile
 from histories.history import History
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 CHECKERS: tuple[Checker, ...] = (
     broker_ids.BrokerIds(),
     epochs.Epochs(),

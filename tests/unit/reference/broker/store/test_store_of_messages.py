@@ -19,7 +19,7 @@ from reference.records import PhyOffset, QueueOffset
 from reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, peek
 
 FILE = 4096
-GOLDEN = Path(__file__).parents[2] / "wire" / "golden"
+GOLDEN = Path(__file__).parents[4] / "wire" / "golden"
 LOG = "/s/commitlog"
 
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS
-from test_availability import Timed
+from timed_cluster import Timed
 
 from checkers.core.api import Anomaly, Context, Status, Verdict
 from checkers.messages.consumer_offsets import Offsets

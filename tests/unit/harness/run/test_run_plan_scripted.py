@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from test_composition import workload
+from test_run_plan import workload
 
 from harness.contracts.cluster import Workload
 from harness.generators.simulate import after, simulate

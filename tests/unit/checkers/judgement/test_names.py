@@ -12,7 +12,7 @@ from checkers.messages.durability import CLAIMS as OF_DURABILITY
 from checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
 
 SOURCES = sorted(Path(checkers.__file__).parent.rglob("*.py"))
-PAGE = Path(__file__).parents[3] / "docs" / "anomalies.md"
+PAGE = Path(__file__).parents[4] / "docs" / "anomalies.md"
 CLAIM, NAME = re.compile(r"[A-Z]\d+[a-z]?"), re.compile(r"[a-z0-9]+(-[a-z0-9]+)+")
 
 

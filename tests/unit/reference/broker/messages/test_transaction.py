@@ -15,7 +15,7 @@ from reference.wire import property as props
 from reference.wire.headers import EndTransactionRequest, to_ext
 from reference.wire.message import Message, decode, decode_all
 
-GOLDEN = Path(__file__).resolve().parents[2] / "wire" / "golden"
+GOLDEN = Path(__file__).resolve().parents[4] / "wire" / "golden"
 BROKER1 = bytes.fromhex("c612071e00002a9f")
 Q = QueueOffset
 
