@@ -69,8 +69,8 @@ def test_the_pins_of_an_image_are_those_of_the_project_with_their_hashes() -> No
 
 def test_an_image_holds_what_its_process_1_and_nodes_import() -> None:
     paths = image.inputs().keys()
-    for module in ("container", "station", "packet_filter"):
-        assert f"lib/harness/environments/{module}.py" in paths
+    for module in ("container_agent", "machine_agent", "packet_filter"):
+        assert f"lib/harness/environments/machines/{module}.py" in paths
     assert "lib/reference/__main__.py" in paths
     assert {path.split("/")[1] for path in paths if path.startswith("lib/")} == {
         "reference",
