@@ -35,12 +35,11 @@ from harness.cli.show import described, show
 from harness.cli.stored_runs import explained
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.environments import doctor
 from harness.environments.disks import leaks
 from harness.environments.engine import leaks as docker_remains
 from harness.experiments import campaign, scenario
 from harness.experiments.shrink import NotRepeated
-from harness.run import stored_run
+from harness.run import doctor, stored_run
 from harness.run.execute import Around
 from harness.run.fault_selection import fault_names
 from harness.run.judging import every_checker

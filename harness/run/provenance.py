@@ -20,7 +20,7 @@ PACKAGES = ("reference", "harness", "nemeses", "checkers", "workloads", "histori
 # runs, pages. A test runs seeds and looks.
 ELSEWHERE = (
     "harness/cli/", "harness/python_api/", "harness/report/", "harness/environments/docker",
-    "harness/environments/local", "harness/environments/doctor", "harness/environments/leaks",
+    "harness/environments/local", "harness/run/doctor", "harness/environments/leaks",
     "harness/environments/engine/", "harness/experiments/campaign", "harness/experiments/hunt/",
     "harness/experiments/mutants", "harness/experiments/scenario", "harness/experiments/scorecard",
     "harness/experiments/shrink", "harness/run/spark_judging",

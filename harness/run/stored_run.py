@@ -26,10 +26,9 @@ from checkers.availability.recovery import Recovery, recoveries
 from checkers.core.api import Context
 from checkers.judgement import runner, summary
 from checkers.judgement.runner import Results
-from harness.environments import doctor
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
-from harness.run import execute, judging, provenance
+from harness.run import doctor, execute, judging, provenance
 from harness.run.execute import Around, run_in_world
 from harness.run.explained import Explained
 from harness.run.fault_selection import MAKERS as FAULTS

@@ -18,8 +18,7 @@ from waiting import eventually, line_count
 from harness.cli.main import EXIT_CRASH, EXIT_USAGE, run_cli
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.environments import doctor
-from harness.run import execute, stored_run
+from harness.run import doctor, execute, stored_run
 from harness.schedule.options import Options
 from histories.op import NEMESIS, Op
 from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments import doctor
 from harness.environments.docker import free_subnets, subnet_prefix
 from harness.environments.engine import image, leaks
 from harness.environments.engine.client import connect
 from harness.environments.engine.leaks import Holder, is_dead, started, this_process
+from harness.run import doctor
 
 HERE = Holder(pid=7, start=100, boot="boot-1", processes="pid:[1]")
 

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.contracts.environment import Capability, EnvironmentUnavailable
-from harness.environments import doctor, local
+from harness.environments import local
 from harness.environments.local import LocalEnvironment, check, lacking
 from harness.environments.machines.machine import write_hosts
+from harness.run import doctor
 
 try:
     check()
