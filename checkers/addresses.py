@@ -10,7 +10,7 @@ at that address once, for the bound for recovery,
 
 Controllers may end and start meanwhile: an address that only the leader knew is forgotten then.
 
-Claim: S2b (controller-ha 6.3).
+Claim: S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left, bisect_right

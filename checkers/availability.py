@@ -15,7 +15,7 @@ nothing of members: see `during`.
 
 Whether writes are served once everything is healed is probed: S13, see `service`.
 
-Claims: S13b, S13d, S14, S14b (controller-ha 6.3).
+Claims: S13b, S13d, S14, S14b (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict

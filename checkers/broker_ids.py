@@ -16,7 +16,8 @@ new address. Counted as ``addresses-shared``. That an id survives a change of ad
 
 Each set is judged alone (`judge_set`), from rows that say who held which id.
 
-Claims: S1, S2 (controller-ha 6.3). Hazards: H10, H11; a torn identity file.
+Claims: S1, S2 (docs/spec/controller-ha.md 6.3). Hazards: docs/spec/controller-ha.md 6.4 (H10, H11),
+and a torn identity file.
 """
 
 from bisect import bisect_left, bisect_right

@@ -8,7 +8,7 @@ One row a claim. `docs/claims.md` is this list as a page (`checkers.claims_page`
 checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
 to `tests/unit/checkers/test_claims.py`, which compares this list with what checkers say they judge.
 
-Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
+Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.1 and 8.2.
 """
 
 from collections.abc import Mapping
@@ -29,8 +29,8 @@ from histories.grounds import (
     REPLICA_LOG_READ,
 )
 
-HA, QUEUE_LOCKS = "controller-ha 6.3", "container-acting-master 8.5"
-ROUTES = "container-acting-master 8.1"
+HA, QUEUE_LOCKS = "docs/spec/controller-ha.md 6.3", "docs/spec/acting-master.md 8.2"
+ROUTES = "docs/spec/acting-master.md 8.1"
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -400,7 +400,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A consumer group keeps its place over a fail-over, once nothing has been wrong "
         "for 30 s since it was committed. (Places are copied every ten seconds or so, not with the "
         "log.)",
-        source="controller-ha 6.4, H17",
+        source="docs/spec/controller-ha.md 6.4 (H17)",
         grounds=(PLACE,),
         checker="offsets",
     ),

@@ -5,7 +5,7 @@ take effect (or, for a heal, end). The completion's value is a map from node to 
 with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
 does not hold on each, is a fault without proof, and a run with one is not valid.
 
-Source: design "Nemesis package", history-format 5.
+Sources: docs/spec/history-format.md 5, docs/spec/checkers.md 7.
 """
 
 from typing import Any, NamedTuple

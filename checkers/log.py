@@ -11,7 +11,7 @@ the log after an explicit seek (or always, in a plain history of sends and polls
 assigns), and somewhere in the middle otherwise. Only a run that began at or before a message can
 have passed it.
 
-Sources: history-format 13.1, 13.2.
+Sources: docs/spec/history-format.md 12.1, docs/spec/checkers.md 2.1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

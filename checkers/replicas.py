@@ -7,7 +7,7 @@ acknowledged sends; `replica_logs` compares the stores of one set.
 - S8b and S9 bind the members of the last SyncStateSet, as a controller told it after the last
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
 
-Claims: S8, S8b, S9 (controller-ha 6.3).
+Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict

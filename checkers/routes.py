@@ -21,7 +21,7 @@ end of a connection back):
 An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
 well (S2b): see `addresses`.
 
-Claims: N1, N5, N6, N10 (container-acting-master 8.1), S2b (controller-ha 6.3).
+Claims: N1, N5, N6, N10 (docs/spec/acting-master.md 8.1), S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ that is later than the bound after the probes began, or never although it was tr
 Histories of versions without probes are judged by what the wait for recovery found: whether name
 servers knew a master of every set that answered.
 
-Claim: S13 (controller-ha 6.3).
+Claim: S13 (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict

@@ -19,7 +19,8 @@ answer counts only if
 A master that went silent is replaced within a bound, if another member of its set runs and was not
 cut off: of that the first two conditions hold as well, and such a member answered in between.
 
-What is left is provable; whatever is not is not judged. Claims: S13b, S14b (controller-ha 6.3).
+What is left is provable; whatever is not is not judged. Claims: S13b, S14b
+(docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """What nemeses and workloads may know of the cluster: `ClusterView`.
 
 Faults choose their victim by role at the time of the fault, so a view answers about now, by asking
-the cluster, and says None where it cannot know. The lifecycle implements it.
+the cluster, and says None where it cannot know. `harness.deployment.Deployment` implements it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set

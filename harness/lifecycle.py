@@ -1,8 +1,8 @@
 """One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect.
 
-The whole run is one generator (`harness.composition.schedule`). Whatever a verdict needs to know is
-an operation in the history, so a stored run is judged as it was the first time. The history's time
-0 is the creation of the run folder.
+The whole run is one generator (`harness.composition.steps`). Whatever a verdict needs to know is an
+operation in the history, so a stored run is judged as it was the first time. The history's time 0
+is the creation of the run folder.
 """
 
 import asyncio

@@ -4,7 +4,7 @@
 have index i, and partners are found through a map. Everything here tolerates malformed histories,
 because `wellformed` must be able to say what is wrong with them.
 
-Source: history-format 4 to 7.
+Source: docs/spec/history-format.md 4 to 7.
 """
 
 from collections import Counter

@@ -15,7 +15,7 @@ must leave one that can be judged. Rules for those who edit it:
 Power loss is not covered until `close`, which syncs: the harness's machine is not under test.
 
 Times are nanoseconds since the start of the run, the clock of `Op.time`.
-Source: history-format 9.2.
+Source: docs/spec/history-format.md 9.2.
 """
 
 import errno

@@ -32,7 +32,7 @@ Three workloads have operations whose shapes are not a log's:
         id survives; that no id is given out twice holds on.
 
 Ids are the controller's persistent ones, from 1; offsets are bytes of the commit log, ends
-exclusive. Source: controller-ha.md 6.6, history-format 12.9.
+exclusive. Source: docs/spec/controller-ha.md 6.6, docs/spec/history-format.md 12.2.
 """
 
 from typing import Any, TypeVar
@@ -54,7 +54,8 @@ COMMIT_PLACE, FETCH_PLACE = "commit-place", "fetch-place"
 # Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
 PROBE_READ = PROBED = "probe"
 PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy
-COPIED_NS = 30_000_000_000  # replicas copy places every 10 to 13 s, and as much again; hazard H17
+# Replicas copy places every 10 to 13 s, and as much again (docs/spec/controller-ha.md 6.4 (H17)).
+COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"

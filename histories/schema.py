@@ -2,7 +2,11 @@
 
 `events` is lossless, a row an event. `operations` joins each invocation with its completion.
 `elements` has a row a message that an operation sent, polled or read from a replica's store. The
-last two derive from the first. Local and Spark checkers read these columns and nothing else.
+last two derive from the first.
+
+`events` is what ``history.parquet`` holds, and all that Spark checkers read; local ones read the
+operations of `histories.history.History`, which come back from it whole. The other two are for
+analyses in a notebook or a data frame: no checker reads them.
 
 Rows are in order of `index`, `inv_index` and (`op_index`, position). Times are nanoseconds since
 the start of the run. Nullable columns say so; a null is "unknown", never zero.

@@ -1,13 +1,13 @@
 """From operations to the three Arrow tables of `histories.schema`, and from events back.
 
-`events` is the only one from which a history can be had again; the other two are what checkers and
-Spark read. They are built here, in one pass each, from a history already paired.
+`events` is the only one from which a history can be had again; the other two are for analyses by
+hand. All are built here, in one pass each, from a history already paired.
 
 How a message's number becomes the column `value`: a payload of ours is an integer from 0 to 2^63-1
 and stands for itself. Anything else (``"corrupt:…"``, a number out of range) is coded -1, -2, … in
 order of first appearance; the metadata key ``maxq.values`` lists what the codes stand for.
 
-Source: history-format 9.4 and 13.1, spark-design 3.
+Source: docs/spec/history-format.md 9.4 and 12.1.
 """
 
 from collections.abc import Iterator, Sequence
@@ -138,7 +138,7 @@ def elements_of(done: Op, begun: Op | None = None) -> Iterator[Element]:
         begun: its invocation, whose value stands in where the completion has none.
 
     Raises:
-        HistoryError: the value has not the shape of history-format 13.1 (rule W9).
+        HistoryError: the value has not the shape of docs/spec/history-format.md 12.1 (rule W9).
     """
     if done.f == REPLICA_LOG and done.is_client and done.type == "ok":
         for record in decoded(done, ReplicaLog).records:

@@ -5,7 +5,8 @@ small heap, a log that goes to the node's own, and lookups of names that are not
 machines change their addresses. Brokers are told none of their own addresses: a broker finds its
 machine's when it starts, so one that has moved needs a restart.
 
-Source: remoting 9 (class names, options of the JVM, logback of RocketMQ's own package).
+Source: docs/spec/remoting.md 9 (class names, options of the JVM, logback of RocketMQ's own
+package).
 """
 
 import shutil
