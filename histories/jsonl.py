@@ -59,7 +59,7 @@ class JournalWriter:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
 
     def append(self, op: Op) -> None:
-        """Record the next operation; `op.index` must be `count`.
+        """Record the next operation; its `index` must be `count`.
 
         Raises:
             ValueError: out of order, or the operation holds what no history may. Nothing is

@@ -138,7 +138,7 @@ def elements_of(done: Op, begun: Op | None = None) -> Iterator[Element]:
         begun: its invocation, whose value stands in where the completion has none.
 
     Raises:
-        HistoryError: the value has not the shape of docs/spec/history-format.md 12.1 (rule W9).
+        HistoryError: the value has not the shape of docs/spec/history-format.md 12.1 (W9).
     """
     if done.f == REPLICA_LOG and done.is_client and done.type == "ok":
         for record in decoded(done, ReplicaLog).records:

@@ -29,8 +29,8 @@ def at(offset: int) -> PhyOffset:
         (entries((1, 0), (2, 100)), 180, entries((1, 0), (2, 100), (3, 150)), 300, 150),
         (entries((1, 0)), 130, entries((1, 0), (2, 100)), 300, 100),
         (entries((1, 0)), 9279, entries((1, 0), (2, 9081)), 10041, 9081),
-        # Epochs without bytes are kept: docs/spec/controller-ha.md 6.5 (rule 1). In 6.4 (H2)
-        # RocketMQ finds 130.
+        # Epochs without bytes are kept; RocketMQ finds 130: docs/spec/controller-ha.md 6.4 (H2)
+        # and 6.5 (rule 1).
         (entries((1, 0)), 130, entries((1, 0), (2, 0)), 500, 0),
         (entries((1, 0), (2, 100), (3, 100)), 120, entries((1, 0), (2, 100), (4, 100)), 150, 100),
         # docs/spec/controller-ha.md 6.4 (H9): never behind the own end, though the list is ahead of
