@@ -3,7 +3,8 @@
 import difflib
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -182,6 +183,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     """The names that a wrong one may have meant, as the rest of a sentence."""
     close = difflib.get_close_matches(str(word), list(known), n=2, cutoff=0.5)
     return f", did you mean {' or '.join(close)}?" if close else ""
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Options that exclude each other are a usage error."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 FAIL_ON_OPTION = click.option(

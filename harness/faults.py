@@ -78,12 +78,18 @@ def fault_packages(
     return packages
 
 
+def needs_of(names: Sequence[str], cluster: Deployment) -> frozenset[Capability]:
+    """What an environment must be able to do for these faults."""
+    packages = [_package(name, cluster, seed=0, quiet_ns=0) for name in in_order(names)]
+    return frozenset[Capability]().union(*(fault.needs for fault in packages))
+
+
 def _possible(environment: Environment, needs: frozenset[Capability], what: str) -> None:
     missing: set[Capability] = set(needs - environment.capabilities)
     if missing:
         lacks = ", ".join(sorted(c.value for c in missing))
         known = environment.lacking()
-        why = "; ".join(known[c] for c in sorted(missing, key=str) if c in known)
+        why = "; ".join(str(known[c]) for c in sorted(missing, key=str) if c in known)
         raise MissingCapability(
             f"{environment.name} cannot do {lacks}, which {what} needs"
             + (f": {why}" if why else "")

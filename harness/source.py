@@ -20,9 +20,9 @@ PACKAGES = ("reference", "harness", "nemeses", "checkers", "workloads", "histori
 # runs, pages. A test runs seeds and looks.
 ELSEWHERE = (
     "harness/campaign", "harness/cli.", "harness/cli_", "harness/doctor", "harness/embedding",
-    "harness/environments/docker", "harness/environments/local", "harness/hunt/",
-    "harness/mutant_campaign", "harness/pytest_plugin", "harness/report/", "harness/scenario",
-    "harness/scorecard", "harness/show", "harness/shrink", "harness/spark",
+    "harness/environments/choose", "harness/environments/docker", "harness/environments/local",
+    "harness/hunt/", "harness/mutant_campaign", "harness/pytest_plugin", "harness/report/",
+    "harness/scenario", "harness/scorecard", "harness/show", "harness/shrink", "harness/spark",
     "harness/targets/rocketmq/libraries", "harness/targets/rocketmq/target",
 )  # fmt: skip
 

@@ -19,7 +19,7 @@ from harness.simulation.draw import Draws
 from harness.simulation.world import World
 from reference.host import Disk, RealDisk, replace_file
 
-LACKING = own_disk.lacking()
+LACKING = str(own_disk.lacking() or "")
 Case = Callable[[Disk, str], Awaitable[None]]
 Files = dict[str, bytes]
 Lose = Callable[[Case, Path], list[Files]]

@@ -12,7 +12,7 @@ from harness.environments import disk_remains, docker_remains, machine, own_disk
 from harness.environments.api import DISK, Capability, Cut, MachineSpec, MissingCapability, Port
 from harness.environments.machine import LinkedMachine
 
-LACKING = own_disk.lacking()
+LACKING = str(own_disk.lacking() or "")
 pytestmark = [
     pytest.mark.parametrize("where", WORLDS),
     pytest.mark.timeout(300),

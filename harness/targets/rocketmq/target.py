@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.environments.api import EnvironmentUnavailable, Machine, Role
+from harness.environments.api import EnvironmentUnavailable, Lack, Machine, Role
 from harness.targets.api import CONTROLLER_PORT, Node, Settings, plan
 from harness.targets.reference import properties
 from harness.targets.rocketmq.libraries import digest, libraries
@@ -102,7 +102,8 @@ class RocketMQTarget:
             EnvironmentUnavailable: they cannot be had, or there is no JVM.
         """
         if self._here and shutil.which(JAVA) is None:
-            raise EnvironmentUnavailable("there is no java (package openjdk-17-jre-headless)")
+            lack = Lack("there is no java", package="openjdk-17-jre-headless")
+            raise EnvironmentUnavailable(str(lack), lack)
         told = {}
         for role in Role:
             release = components(self.version.release)[role.value]

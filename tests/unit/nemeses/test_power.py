@@ -10,7 +10,7 @@ from checkers.claims import unmade
 from harness.client.outcome import Ok
 from harness.deployment import Deployment
 from harness.environments import docker, local
-from harness.environments.api import SIMULATED_ONLY, Capability, MissingCapability
+from harness.environments.api import SIMULATED_ONLY, Capability, Lack, MissingCapability
 from harness.environments.docker import DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.own_disk import NEEDS_ROOT
@@ -45,7 +45,7 @@ def test_an_environment_that_cannot_refuses_by_name(
 ) -> None:
     """As without root."""
     for module in (local, docker):
-        monkeypatch.setattr(module, "lacking", lambda: {Capability.POWER_LOSS: NEEDS_ROOT})
+        monkeypatch.setattr(module, "lacking", lambda: {Capability.POWER_LOSS: Lack(NEEDS_ROOT)})
     environment = made(tmp_path)
     options = Options(environment=environment.name, seed=1, nemesis=("power",))
     cluster = Deployment(environment, ReferenceTarget(), options.settings())
