@@ -186,8 +186,8 @@ async def _made_once(environment: Environment, machines: Sequence[MachineSpec]) 
 
 
 def _beside(store: Path) -> Path:
-    """The folder in which a store is, or will be made: what containers see of one they see of the
-    other."""
+    """A store, or the nearest folder above it that is there: what containers see of one they see of
+    the other."""
     folder = store.absolute()
     while not folder.is_dir():
         folder = folder.parent
