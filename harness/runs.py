@@ -161,7 +161,7 @@ def options_from(
     if given["environment"] != AUTO:
         return wanted
     chosen = doctor.choose(wanted, place or doctor.Place(), doctor.aloud, lasting=lasting)
-    return asked_from({**given, "environment": chosen, "seed": wanted.seed})
+    return asked_from({**given, "environment": chosen})
 
 
 def asked_from(given: Mapping[str, Any]) -> Options:

@@ -13,6 +13,7 @@ from harness.environments.api import Capability, EnvironmentUnavailable, Lack, M
 from harness.environments.choose import Facts
 from harness.faults import MAKERS, NO_FAULT
 from harness.options import Options
+from harness.targets.rocketmq.target import RocketMQTarget
 
 OPTIONS = Options(environment="local", seed=1)
 PLACE = doctor.Place()
@@ -138,11 +139,11 @@ def test_the_trial_is_where_the_run_will_be_and_leaves_nothing(
 def test_where_none_can_the_error_lists_what_is_missing_in_each(
     world: Callable[..., Tried], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def no_jars(_: Options) -> object:
+    def no_jars(_: RocketMQTarget) -> dict[str, str]:
         raise EnvironmentUnavailable("no jars", Lack("no mvn", package="maven"))
 
-    world(docker=Engine(), local=Engine())
-    monkeypatch.setattr(doctor, "make_target", no_jars)
+    tried = world(docker=Engine(), local=Engine())
+    monkeypatch.setattr(RocketMQTarget, "prepare", no_jars)
     with pytest.raises(EnvironmentUnavailable) as caught:
         choice(msgspec.structs.replace(OPTIONS, target="rocketmq:5.5.0"))
     assert str(caught.value).splitlines() == [
@@ -151,6 +152,7 @@ def test_where_none_can_the_error_lists_what_is_missing_in_each(
         "local: no mvn; apt-get install maven",
         "simulated: it runs reference nodes only, not rocketmq:5.5.0",
     ]
+    assert tried == [], "no image is built for what cannot run in it"
 
 
 def test_doctor_tries_all_and_says_the_same(world: Callable[..., Tried]) -> None:
