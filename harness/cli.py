@@ -256,13 +256,12 @@ def test(**given: Any) -> int:
 @with_options(ENVIRONMENT, *CLUSTER)
 def up(**given: Any) -> int:
     """Start a cluster, say how to reach it, and keep it up until interrupted. No faults."""
-    store, base_image = given.pop("store"), given.pop("base_image")
-    quiet = {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
-    wanted = {**given, **quiet, "rate": 1.0, "concurrency": 2}
-    options = resolved(wanted, doctor.Place(base_image=base_image, store=store), lasting=True)
+    place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
+    given |= {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
+    options = resolved({**given, "rate": 1.0, "concurrency": 2}, place, lasting=True)
     if options.environment == SIMULATED:
         raise click.UsageError("up needs --env docker or local: nothing is simulated but runs")
-    runs.run_up(options, store, Around(keep=False, base_image=base_image))
+    runs.run_up(options, place.store, Around(keep=False, base_image=place.base_image))
     return 0
 
 

@@ -103,12 +103,12 @@ def _unfit(asked: Asked, facts: Facts) -> Iterable[Lack]:
     if asked.lasting and not facts.lasting:
         yield Lack("a cluster is there only during a run")
     if asked.machines > facts.machines_max:
-        yield Lack(f"it holds at most {facts.machines_max} machines, not {asked.machines}")
+        yield Lack(f"it holds {facts.machines_max} machines at most, not {asked.machines}")
     for capability in sorted(asked.needs, key=lambda c: c.value):
         if capability in facts.lacking:
             yield facts.lacking[capability]
         elif capability not in facts.could:
-            yield Lack(f"it can do no {capability.value}")
+            yield Lack(f"it cannot do {capability.value}")
 
 
 def _able(facts: Facts) -> str:

@@ -80,7 +80,7 @@ def test_all_that_is_missing_is_said_at_once_with_one_command_for_all_packages()
     [
         ({"target": "rocketmq:5.5.0"}, "it runs reference nodes only, not rocketmq:5.5.0"),
         ({"lasting": True}, "a cluster is there only during a run"),
-        ({"machines": 4096}, "it holds at most 4095 machines, not 4096"),
+        ({"machines": 4096}, "it holds 4095 machines at most, not 4096"),
     ],
 )
 def test_what_the_simulator_cannot(asked: dict[str, Any], want: str) -> None:
@@ -95,7 +95,7 @@ def test_real_machines_run_every_target_and_stay_up_but_are_few() -> None:
 
 def test_what_only_the_simulator_can_do_passes_over_the_others() -> None:
     decisions = decided(DOCKER, SIMULATED, needs=frozenset({Capability.CLOCK}))
-    assert decisions[0].line == "docker: it can do no clock"
+    assert decisions[0].line == "docker: it cannot do clock"
     assert settle(decisions).environment == "simulated"
 
 
