@@ -28,7 +28,7 @@ import msgspec
 
 from checkers.api import Context, Verdict
 from checkers.keyed import Alone, Event, check_keyed
-from checkers.ruling import Case, Found, rule, unreadable
+from checkers.ruling import Case, Found, power_lost, rule, unreadable
 from checkers.sightings import (
     NEVER,
     SetSighting,
@@ -39,11 +39,11 @@ from checkers.sightings import (
     shaped,
     sighting,
 )
+from histories.fault_facts import LAST_LOOK
 from histories.history import History
 from histories.observed import (
     APPLY_ID,
     JOIN,
-    LAST_LOOK,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     WIPE,
@@ -54,7 +54,6 @@ from histories.observed import (
 from histories.op import HistoryError, Op
 
 ANYBODY = ""  # a removal whose victim is not known
-POWER_LOSS = "power-loss"
 
 
 class Held(NamedTuple):
@@ -334,7 +333,7 @@ class _Ghosts:
         self._context = context
         self._wipes = wipes
         # Before its identity is durable a broker may forget that it applied for an id.
-        self._powerless = any(op.f == POWER_LOSS for op in history.nemesis)
+        self._powerless = power_lost(history)
         known = {n for of_set in sets.values() for n in of_set.nodes}
         known |= {n for names in context.broker_sets.values() for n in names}
         self._strays = {n for n in _joining(history) if n not in known}

@@ -20,6 +20,7 @@ from checkers.api import Context
 from checkers.keyed import Alone, Event, results_of
 from checkers.service import awaited_op, looks_of
 from checkers.sightings import NEVER
+from histories.fault_facts import ELECT_MASTER
 from histories.grounds import (
     BROKER,
     CONTROLLER,
@@ -36,7 +37,6 @@ from histories.grounds import (
 from histories.history import History
 from histories.observed import (
     ACQUIRE,
-    ELECT_MASTER,
     FETCH_PLACE,
     FINAL,
     OBSERVE_CONTROLLER,

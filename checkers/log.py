@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from checkers.keyed import Event
 from checkers.reigns import NO_UNREST, Unrest, unrest_of
 from checkers.sightings import NEVER
+from histories.fault_facts import CHANGE_LEADER, ELECT_MASTER, LAST_LOOK
 from histories.history import History
-from histories.observed import CHANGE_LEADER, ELECT_MASTER, LAST_LOOK
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
 

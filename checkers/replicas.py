@@ -15,8 +15,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.api import Context, Verdict
-from checkers.calm import calm_after, ending
 from checkers.keyed import Alone, Event, check_keyed
+from checkers.quiescence import settled
 from checkers.replica_logs import (
     Parting,
     Piece,
@@ -183,12 +183,12 @@ def _unread(results: Mapping[str, SetStores], context: Context) -> Iterator[tupl
 
 def _members(history: History) -> dict[str, tuple[int, ...]]:
     """The SyncStateSets that were told after the last disturbance."""
-    calm, until = calm_after(history), ending(history)
-    if calm.doubt:
+    rest = settled(history)
+    if rest.doubt:
         return {}
     last: dict[str, SetSighting] = {}
     for name, seen in set_sightings(history).items():
-        late = [s for s in seen if s.begun > calm.at and s.at < until]
+        late = [s for s in seen if rest.holds(s.begun, s.at)]
         if late:
             last[name] = max(late, key=_newest)
     return {name: s.view.sync_state_set for name, s in last.items()}

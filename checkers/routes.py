@@ -2,8 +2,8 @@
 living stay.
 
 Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
-done to the name server and no cut parts it from the broker (`checkers.force.calms`; a cut holds the
-end of a connection back):
+done to the name server and no cut parts it from the broker (`checkers.quiescence.calms`; a cut
+holds the end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
   routes once the bound for a silent member is over, until it is started again. Not who had not
@@ -30,7 +30,6 @@ from typing import NamedTuple
 from checkers.addresses import elsewhere, known, stays
 from checkers.api import Context, Verdict
 from checkers.faults import HOLDS, Fault, faults
-from checkers.force import Span, calms
 from checkers.living import (
     Answers,
     Replicas,
@@ -44,13 +43,13 @@ from checkers.living import (
     not_master,
     within,
 )
+from checkers.quiescence import Interval, calms
 from checkers.ruling import Case, Found, rule, unreadable
 from checkers.sightings import NEVER, Sighting, replica_sightings, set_sightings, sightings
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 from histories.op import HistoryError
 
-KILLS = frozenset(("kill", "terminate"))
 TIMED = ("S2b", "N5", "N6", "N10")
 
 
@@ -149,7 +148,7 @@ def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
     """Brokers that were killed or stopped."""
     found = []
     for act in acts:
-        if act.f not in KILLS or act.ended is None or act.ended_ns is None:
+        if not act.ends_connections or act.ended is None or act.ended_ns is None:
             continue
         for node, done in sorted((act.result or {}).items()):
             starts = (a.begun for a in acts if a.begun > act.begun and may_start(a, node))
@@ -177,13 +176,13 @@ def _late(
                 continue
             for calm in calms(acts, [namesrv], [death.node]):
                 if calm.at <= death.at < calm.until and _settled(calm, death, context):
-                    due = Span(death.at, death.since_ns + context.shrink_ns, calm.until)
+                    due = Interval(death.at, death.since_ns + context.shrink_ns, calm.until)
                     inside = (s for s in told if within(s, due) and s.at < death.until)
                     yield from ((death, s) for s in inside)
 
 
-def _settled(calm: Span, death: Death, context: Context) -> bool:
-    return calm.at < 0 or death.since_ns >= calm.since_ns + context.recovery_ns
+def _settled(calm: Interval, death: Death, context: Context) -> bool:
+    return calm.at < 0 or death.since_ns >= calm.at_ns + context.recovery_ns
 
 
 def _listed_dead(late: Sequence[tuple[Death, Sighting[RouteView]]]) -> Iterator[Found]:

@@ -13,6 +13,7 @@ from harness.client.outcome import Client
 from harness.environments.api import Capability, Role
 from harness.generator import Generator
 from harness.targets.api import Node
+from histories.fault_facts import FaultFacts
 from reference.rpc import Dial
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
@@ -236,15 +237,16 @@ class ClusterView(Protocol):
 
 
 class FaultPackage(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault: what it needs, when it strikes, how it is healed, who does it, its colour."""
+    """A fault: what it needs, when it strikes, how it is healed, who does it. `facts` are of its
+    kinds that are not built in."""
 
     name: str
     needs: frozenset[Capability]
     generator: Generator
     final_generator: Generator
     nemesis: Client
-    color: str
     fs: frozenset[str]  # the operations that `nemesis` performs
+    facts: tuple[FaultFacts, ...] = ()
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

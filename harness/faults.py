@@ -9,6 +9,8 @@ from harness.environments.api import Capability, Environment, MissingCapability
 from harness.generators import EMPTY
 from harness.options import THEN
 from harness.schedule.items import Schedule, ScheduleError
+from histories.fault_facts import FaultFacts
+from histories.fault_facts import complaint as complaint_of
 from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
 from nemeses.partition import ANY, partition_fault
@@ -70,11 +72,13 @@ def fault_packages(
 
     Raises:
         MissingCapability: the environment cannot do one of them.
+        ValueError: what one says of its kind cannot be declared.
     """
     quiet_ns = crowded(len(names)) * cluster.patience
     packages = [_package(name, cluster, seed, quiet_ns) for name in in_order(names)]
     for fault in packages:
         _possible(environment, fault.needs, f"--nemesis {fault.name}")
+    facts_of(packages)
     return packages
 
 
@@ -114,9 +118,24 @@ def scripted_package(
         generator=EMPTY,
         final_generator=EMPTY,
         nemesis=Scripted(cluster, f"{script.header.seed}/act"),
-        color="",
         fs=frozenset(NEEDS),
     )
+
+
+def facts_of(packages: Sequence[FaultPackage]) -> tuple[FaultFacts, ...]:
+    """What a run must declare of its faults: the facts of kinds that are not built in.
+
+    Raises:
+        ValueError: nobody may declare them, or two tell different things of one act.
+    """
+    found: dict[str, FaultFacts] = {}
+    for facts in (facts for fault in packages for facts in fault.facts):
+        wrong = complaint_of(facts)
+        if not wrong and found.setdefault(facts.strikes, facts) != facts:
+            wrong = "it is declared twice"
+        if wrong:
+            raise ValueError(f"facts of fault {facts.strikes!r}: {wrong}")
+    return tuple(found.values())
 
 
 def _package(name: str, cluster: Deployment, seed: int, quiet_ns: int) -> FaultPackage:

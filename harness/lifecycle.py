@@ -18,7 +18,6 @@ from harness.client.outcome import Client, Fail, Ok, Outcome
 from harness.client.session import RouteBook
 from harness.cluster import FaultPackage
 from harness.composition import (
-    INSPECT,
     Composed,
     Making,
     make_workloads,
@@ -27,7 +26,7 @@ from harness.composition import (
 )
 from harness.deployment import Deployment, until
 from harness.environments.api import Capability, Environment
-from harness.faults import fault_packages, scripted_package
+from harness.faults import facts_of, fault_packages, scripted_package
 from harness.generators import Source
 from harness.grounds import grounds_of
 from harness.lateness import Lateness
@@ -35,9 +34,10 @@ from harness.options import Options
 from harness.schedule.items import Schedule
 from harness.schedule.script import First
 from harness.targets.api import Target
+from histories.fault_facts import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, INSPECT, LAST_LOOK
 from histories.grounds import conclusion, declaration
 from histories.jsonl import JournalWriter
-from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, LAST_LOOK, LATE_MS
+from histories.observed import LATE_MS
 from histories.op import Op
 from histories.store import Run
 from nemeses.nodes import told
@@ -277,7 +277,9 @@ async def _drive(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
         around.stop.possible = True
-        recorder.append(at(declaration(grounds_of(options)), loop.time() - zero))
+        recorder.append(
+            at(declaration(grounds_of(options), facts_of(packages)), loop.time() - zero)
+        )
         try:
             await interpreter.run(
                 _source(options, composed, packages, around),

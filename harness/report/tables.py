@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checkers.acts import kind_of
 from checkers.faults import HOLDS, Fault
 from checkers.harms import charged
 from checkers.recovery import recoveries
@@ -59,7 +58,7 @@ def _anchored(heads: Sequence[str], rows: Sequence[Sequence[Child]], actions: Ac
 
 
 def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) -> list[Child]:
-    color = actions.colors.get(action.f) if kind_of(action) == "fault" else None
+    color = actions.colors.get(action.f) if action.kind == "fault" else None
     took = "never ended"
     if action.ended_ns is not None:
         took = duration(max(0, action.ended_ns - action.begun_ns))

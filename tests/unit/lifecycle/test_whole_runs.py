@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from run_in_world import SECOND_NS, Performed, Watched, options, performed
 
-from harness.composition import INSPECT
 from harness.deployment import SetupFailed
 from harness.environments.api import (
     Capability,
@@ -19,7 +18,7 @@ from harness.environments.api import (
 )
 from harness.targets.api import Node, Settings
 from harness.targets.reference import ReferenceTarget
-from histories.observed import AWAIT_RECOVERY
+from histories.fault_facts import AWAIT_RECOVERY, INSPECT
 from histories.op import Op
 
 
