@@ -38,8 +38,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which nobody
-    may say that it was kept. `checker` is the name of the checker that decides it, `mutants` the
-    names of modules of ``reference/mutants``.
+    may say that it was kept. A claim that needs `undisturbed` time is not kept where nobody knows
+    when there was any (``checkers.quiescence``). `checker` is the name of the checker that decides
+    it, `mutants` the names of modules of ``reference/mutants``.
     """
 
     id: str
@@ -48,6 +49,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
     grounds: tuple[str, ...]
+    undisturbed: bool = False
     checker: str
     mutants: tuple[str, ...] = ()
 
@@ -89,6 +91,7 @@ CLAIMS: tuple[Claim, ...] = (
         "done to it, and it could tell a controller, for the bound for recovery.",
         source=HA,
         grounds=(CONTROLLER, BROKER, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("address_only_on_leader",),
     ),
@@ -188,6 +191,7 @@ CLAIMS: tuple[Claim, ...] = (
         "hold.",
         source=HA,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
+        undisturbed=True,
         checker="replicas",
     ),
     Claim(
@@ -205,6 +209,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
         grounds=(REPLICA_LOG_READ, CONTROLLER),
+        undisturbed=True,
         checker="replicas",
         mutants=("epochs_not_reloaded",),
     ),
@@ -277,6 +282,7 @@ CLAIMS: tuple[Claim, ...] = (
         "bound for recovery: 20 s with fast timing, 60 s with stock timing.",
         source=HA,
         grounds=(RECOVERY, PROBE),
+        undisturbed=True,
         checker="service",
         mutants=(
             "first_master_stays",
@@ -294,6 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
         "another member of its SyncStateSet runs and controllers answer.",
         source=HA,
         grounds=(RECOVERY, CONTROLLER, BROKER),
+        undisturbed=True,
         checker="availability",
         mutants=("unheard_never_dead",),
     ),
@@ -305,6 +312,7 @@ CLAIMS: tuple[Claim, ...] = (
         "after the last change, some send succeeds.",
         source="decided here",
         grounds=(RECOVERY,),
+        undisturbed=True,
         checker="availability",
         mutants=("ha_address_of_first_master",),
     ),
@@ -314,6 +322,7 @@ CLAIMS: tuple[Claim, ...] = (
         "recovery.",
         source=HA,
         grounds=(RECOVERY, CONTROLLER, BROKER),
+        undisturbed=True,
         checker="availability",
         mutants=(
             "address_only_on_leader",
@@ -329,6 +338,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK,),
         grounds=(RECOVERY, CONTROLLER, BROKER),
+        undisturbed=True,
         checker="availability",
         mutants=(
             "caught_up_by_sending",
@@ -373,6 +383,7 @@ CLAIMS: tuple[Claim, ...] = (
         "controllers for the bound for recovery.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("dead_broker_stays",),
     ),
@@ -383,6 +394,7 @@ CLAIMS: tuple[Claim, ...] = (
         "started, if it was listed anew, or nothing was done to the controllers as long.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("group_forgotten_with_member",),
     ),
@@ -392,6 +404,7 @@ CLAIMS: tuple[Claim, ...] = (
         "listed so before, while controllers know of no newer epoch.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("state_version_ignored",),
     ),
@@ -402,6 +415,7 @@ CLAIMS: tuple[Claim, ...] = (
         "log.)",
         source="controller-ha 6.4, H17",
         grounds=(PLACE,),
+        undisturbed=True,
         checker="offsets",
     ),
     Claim(

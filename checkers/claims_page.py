@@ -55,6 +55,13 @@ A node that ended by itself (S15) cannot answer: that is recorded, and counts in
 """
 
 
+_UNDISTURBED = """
+Some claims need time in which nothing was done to whom they are about. Where the history has an act
+of the nemesis that is neither built in nor declared by the run (`histories/fault_facts.py`), nobody
+knows when that was, and they are not judged:
+{}.
+"""
+
 _WHO_DECIDES = """
 ## Who decides, where RocketMQ and we differ
 
@@ -72,6 +79,7 @@ def page() -> str:
     table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
     made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
     grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
+    grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
     return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided
 

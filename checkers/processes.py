@@ -95,7 +95,7 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
             if ended.starts and (node in cut or _away(force, str(node))):
                 continue  # judged once that is healed
             yield Seen(str(node), act.begun if act.ended is None else act.ended, ended)
-        if act.effect == "disk" or act.f == WIPE or not act.known:
+        if act.effect == "disk" or act.f == WIPE:
             sick |= set(act.nodes)
         elif act.may_start and act.holds:
             sick -= set(act.nodes)
