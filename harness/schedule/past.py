@@ -13,6 +13,7 @@ import msgspec
 from checkers.acts import Act as Past
 from checkers.acts import paired
 from checkers.faults import Fault, faults
+from checkers.quiescence import MEMBERSHIP
 from harness.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
 from harness.schedule.items import (
     READ,
@@ -29,7 +30,7 @@ from harness.schedule.items import (
 )
 from histories.fault_facts import ELECT_MASTER, INSPECT
 from histories.history import History
-from histories.observed import COMMIT_PLACE, FETCH_PLACE, PROBED
+from histories.observed import APPLY_ID, COMMIT_PLACE, FETCH_PLACE, PROBED
 from histories.op import Op
 from workloads.observe import THREADS as OBSERVERS
 from workloads.queue import QUEUES
@@ -37,8 +38,7 @@ from workloads.queue import QUEUES
 DIGITS = 9
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
-    **dict.fromkeys(("apply-id", "join", "leave", "kill-broker", "readdress", "wipe"),
-                    "registration"),
+    **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
     **dict.fromkeys((COMMIT_PLACE, FETCH_PLACE), "offsets"),
 }  # fmt: skip
 
