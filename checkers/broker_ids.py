@@ -28,6 +28,7 @@ import msgspec
 
 from checkers.api import Context, Verdict
 from checkers.keyed import Alone, Event, check_keyed
+from checkers.quiescence import after_acts
 from checkers.ruling import Case, Found, power_lost, rule, unreadable
 from checkers.sightings import (
     NEVER,
@@ -39,7 +40,6 @@ from checkers.sightings import (
     shaped,
     sighting,
 )
-from histories.fault_facts import LAST_LOOK
 from histories.history import History
 from histories.observed import (
     APPLY_ID,
@@ -129,8 +129,7 @@ class BrokerIds(Alone):
         return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Known:
-        acts = (op.index for op in history.nemesis if op.f != LAST_LOOK)
-        return Known(Wipes(history), max(acts, default=-1))
+        return Known(Wipes(history), after_acts(history).at)
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         op = event.op

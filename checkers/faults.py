@@ -14,9 +14,7 @@ import msgspec
 
 from checkers.api import Context, Verdict
 from histories.fault_facts import (
-    AWAIT_RECOVERY,
     BUILT_IN,
-    LAST_LOOK,
     Effect,
     FaultFacts,
     Kind,
@@ -27,7 +25,6 @@ from histories.op import Op
 
 HOLDS = "holds"
 NAMED_MAX = 5  # faults without proof that the reason names
-LOOKS = frozenset((AWAIT_RECOVERY, LAST_LOOK))
 
 
 # Keys of a proof that tell the exit code of a node that had ended by itself; the second is of
@@ -203,7 +200,7 @@ class FaultProof:
 
     def check(self, history: History, context: Context) -> Verdict:
         # A cluster that does not recover is for those to judge who promise that it does.
-        found = [fault for fault in faults(history) if fault.f not in LOOKS]
+        found = [f for f in faults(history) if f.facts is None or not f.facts.looks]
         unproved = [fault for fault in found if not fault.done]
         counts = {"faults": len(found), "without-proof": len(unproved)}
         if not unproved:

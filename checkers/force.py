@@ -76,9 +76,9 @@ class InForce:
         if fault.ended is None or not isinstance(done, dict) or not _bounded(fault):
             self.lost = True
             return
-        if fault.effect == "cut":
+        if fault.effect == "cut" and not fault.passes:
             self._cut(fault, done)
-        elif fault.cuts:
+        elif fault.facts is None and fault.cuts:
             self._heal(fault)
         if only_cuts(fault):
             return
@@ -98,7 +98,7 @@ class InForce:
             if facts.effect == "down":
                 gone.discard("held")  # who ended is held no more
             gone.add(facts.effect)
-        elif facts.effect in DOUBTFUL and not fault.args.get(STAYS):
+        elif facts.effect in DOUBTFUL and not facts.passes and not fault.args.get(STAYS):
             doubts.add(Doubt(fault.f, facts.effect, proven=True))
             if any(fault.args.get(kind) for kind in facts.may_end_by):
                 doubts.add(Doubt(ENDED, None, proven=True))  # until somebody starts it
@@ -147,24 +147,23 @@ def _bounded(fault: Fault) -> bool:
 
 
 def only_cuts(fault: Fault) -> bool:
-    """Whether an act cuts, or ends a cut, and does nothing else."""
+    """Whether an act begins a cut, or ends one, and does nothing else."""
     kinds = _concerned(fault)
-    return bool(kinds) and all(kind.effect == "cut" for kind in kinds)
+    return bool(kinds) and all(kind.effect == "cut" and not kind.passes for kind in kinds)
 
 
 def leaves_ways(fault: Fault) -> bool:
     """Whether an act leaves the ways between all other nodes as they are."""
     kinds = _concerned(fault)
-    harmless = all(k.harmless or k.effect == "cut" or k.effect in GONE for k in kinds)
-    return _bounded(fault) and harmless
+    leave = all(kind.harmless or kind.effect in GONE for kind in kinds)
+    return _bounded(fault) and (leave or only_cuts(fault))
 
 
 def _stops_or_starts(fault: Fault, f: str) -> bool:
     """Whether an act silences nodes, or brings silent ones back, or both in one."""
-    kinds = fault.kinds
-    of, ends = kinds.of(f), kinds.ended_by(f)
-    passing = of is not None and of.effect == "down" and of.passes
-    return passing or (of is not None and of.silences) or any(kind.silences for kind in ends)
+    of, ends = fault.kinds.of(f), fault.kinds.ended_by(f)
+    stops = of is not None and of.effect in GONE and of.bounded
+    return stops or any(kind.silences for kind in ends)
 
 
 def connected(

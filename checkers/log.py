@@ -19,9 +19,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from checkers.keyed import Event
+from checkers.quiescence import after_faults
 from checkers.reigns import NO_UNREST, Unrest, unrest_of
-from checkers.sightings import NEVER
-from histories.fault_facts import CHANGE_LEADER, ELECT_MASTER, LAST_LOOK
+from histories.fault_facts import ELECT_MASTER
 from histories.history import History
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
@@ -31,7 +31,6 @@ Value = int | str  # ours is an integer; anything else is a payload that nobody 
 MESSAGES = frozenset(("send", "poll", "txn"))
 ASSIGNMENTS = frozenset(("assign", "subscribe"))
 SEEK = "seek-to-beginning?"
-ENDING = frozenset((ELECT_MASTER, CHANGE_LEADER, LAST_LOOK))  # of the nemesis, that disturb nobody
 
 
 class MalformedError(HistoryError):
@@ -148,10 +147,7 @@ def log_facts(history: History) -> LogFacts:
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
     # Who is made master or leader after that disturbs nobody.
-    acts = (op.index for op in history.nemesis if op.f not in ENDING)
-    healed = max(acts, default=-1)
-    if history.open_faults:
-        healed = NEVER  # it never ended
+    healed = after_faults(history).at
     asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
     done = (op for op in asked if op.type in ("ok", "info"))
     elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]

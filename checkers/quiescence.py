@@ -7,6 +7,9 @@ be in force meanwhile, in whom they are about, and in how they end:
   What is promised of a cluster at rest (everybody is back, logs agree, writes are served) is
   promised from here on. There is one such time in a history. Where a heal is without proof the time
   has a `doubt` instead of an end: then a claim about it is not judged, rather than of less.
+- `after_faults`, `after_acts`: the nemesis has done what it does, whether that is known to
+  hold or not. For claims that need no rest, but ask what is left of the whole run: a log read to
+  its end, the ids of all brokers.
 - `lulls`: between two actions of the nemesis, whatever is in force; for claims about what must work
   while faults last. They come with the `State` that lasts all the while, and stop where nobody can
   say what that is.
@@ -33,7 +36,7 @@ from typing import NamedTuple
 from checkers.faults import Fault, faults
 from checkers.force import InForce, State, leaves_ways, only_cuts
 from checkers.sightings import NEVER
-from histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER
+from histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, LAST_LOOK
 from histories.history import History
 from histories.observed import AWAIT_LEVEL, JOIN, LEAVE, WIPE
 from histories.op import Op
@@ -102,6 +105,26 @@ def at_rest(history: History) -> Interval:
         if op.f == ELECT_MASTER and rest.at < op.index < level:
             rest = rest._replace(at=op.index, at_ns=max(rest.at_ns, op.time))
     return rest._replace(until=_ordered(history, level))
+
+
+def after_faults(history: History) -> Interval:
+    """The time after the last operation of the nemesis but those with which a run ends; none where
+    an action never ended."""
+    if history.open_faults:
+        return Interval(NEVER, NEVER)
+    kinds = ((op, history.kinds.of(op.f)) for op in history.nemesis)
+    return _after(op for op, facts in kinds if facts is None or not facts.closing)
+
+
+def after_acts(history: History) -> Interval:
+    """The time after the last operation of the nemesis, of whatever kind, but for the look at all
+    processes that ends a run."""
+    return _after(op for op in history.nemesis if op.f != LAST_LOOK)
+
+
+def _after(ops: Iterable[Op]) -> Interval:
+    last = max(ops, key=lambda op: op.index, default=None)
+    return Interval() if last is None else Interval(last.index, last.time)
 
 
 def _ordered(history: History, level: int) -> int:

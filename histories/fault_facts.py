@@ -71,6 +71,9 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         passes: whether it is over with its own completion.
         question: whether it is no fault: it asks a sound cluster something, or orders something of
             it that any operator may.
+        looks: whether its proof says how the cluster is, rather than that the act took place.
+        closing: whether a run ends with such acts, so that what clients read between them is read
+            after the last fault.
         loses_unsynced: whether disks lose what was not synced.
         may_end_by: arguments with which it may end its node, or not.
         strength: arguments that say how strong it is, not whom it strikes.
@@ -83,6 +86,8 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     heals: tuple[str, ...] = ()
     passes: bool = False
     question: bool = False
+    looks: bool = False
+    closing: bool = False
     loses_unsynced: bool = False
     may_end_by: tuple[str, ...] = ()
     strength: tuple[str, ...] = ()
@@ -102,6 +107,12 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def silences(self) -> bool:
         """Whether a node says nothing from its completion until a heal."""
         return self.effect in GONE and bool(self.heals)
+
+
+def _question(f: str, *, looks: bool = False, closing: bool = False) -> FaultFacts:
+    return FaultFacts(
+        strikes=f, effect="none", passes=True, question=True, looks=looks, closing=closing
+    )
 
 
 BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
@@ -152,13 +163,12 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     ),
     FaultFacts(strikes="order-election", effect="order", passes=True),
     FaultFacts(strikes="apply-ids", effect="none", passes=True, strength=("count",)),
-    *(
-        FaultFacts(strikes=f, effect="none", passes=True, question=True)
-        for f in (
-            *(INSPECT, AWAIT_RECOVERY, LAST_LOOK, "check-clock-offsets"),
-            *(ELECT_MASTER, CHANGE_LEADER),
-        )
-    ),
+    _question(INSPECT),
+    _question("check-clock-offsets"),
+    _question(AWAIT_RECOVERY, looks=True),
+    _question(ELECT_MASTER, closing=True),
+    _question(CHANGE_LEADER, closing=True),
+    _question(LAST_LOOK, looks=True, closing=True),
 )
 
 
@@ -264,6 +274,8 @@ def complaint(facts: FaultFacts) -> str:
         return f"{facts.strikes} is built in"
     if facts.strikes in facts.heals:
         return f"{facts.strikes} strikes and heals"
+    if not facts.bounded and not facts.harmless:
+        return f"nobody could say when {facts.strikes} is over: it needs heals, or passes"
     wrong = [heal for heal in facts.heals if BUILT_IN.of(heal) is not None]
     if wrong:
         return f"{wrong[0]} strikes, and cannot heal"

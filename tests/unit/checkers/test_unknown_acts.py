@@ -1,7 +1,7 @@
 """An act of the nemesis that nobody knows: no claim that needs undisturbed time is judged."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -19,6 +19,7 @@ from checkers.api import Checker, Context, Ruling, Status, Verdict
 from checkers.availability import Availability
 from checkers.claims import CLAIMS
 from checkers.faults import faults
+from checkers.force import State
 from checkers.grounds import DECLARE
 from checkers.offsets import Offsets
 from checkers.quiescence import Standstills, at_rest, calms, lulls, settled, unknown_acts
@@ -26,7 +27,8 @@ from checkers.replicas import Replicas
 from checkers.routes import Routes
 from checkers.runner import check_all
 from checkers.service import Service
-from histories.fault_facts import Effect, FaultFacts
+from checkers.sightings import NEVER
+from histories.fault_facts import GONE, Effect, FaultFacts
 from histories.grounds import conclusion, declaration
 from histories.history import History
 from histories.op import NEMESIS, Op
@@ -215,6 +217,20 @@ def test_what_is_declared_is_what_it_says(effect: Effect) -> None:
     assert not healed.doubtful
     assert unknown_acts(r.history) == ""
     assert Standstills(r.history).around(100) is not None
+
+
+@pytest.mark.parametrize("effect", get_args(Effect))
+def test_what_passes_disturbs_only_while_it_goes_on(effect: Effect) -> None:
+    facts = FaultFacts(strikes=STRANGE, effect=effect, passes=True)
+    h = history(declaration((), [facts]), *performed(STRANGE, "b0-0"), *performed("inspect"))
+    [lull] = lulls(h)
+    assert (lull.time.at, lull.state) == (2, State(frozenset(), frozenset(), frozenset()))
+    for nodes, peers in ((["b0-0"], []), (["c0"], ["b0-0"])):
+        found = [(time.at, time.until) for time in calms(faults(h), nodes, peers)]
+        whole = facts.harmless or (bool(peers) and effect in GONE)
+        assert found == ([(-1, NEVER)] if whole else [(-1, 1), (2, NEVER)])
+    assert [(time.at, time.until) for time in calms(faults(h), ["c0"])] == [(-1, NEVER)]
+    assert Standstills(h).around(3) is not None
 
 
 @pytest.mark.parametrize(
