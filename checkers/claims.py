@@ -38,9 +38,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which nobody
-    may say that it was kept. A claim that needs `undisturbed` time is not kept where nobody knows
-    when there was any (``checkers.quiescence``). `checker` is the name of the checker that decides
-    it, `mutants` the names of modules of ``reference/mutants``.
+    may say that it was kept. A claim that needs `undisturbed` time is not judged in a history with
+    an unknown act (``checkers.quiescence``). `checker` is the name of the checker that decides it,
+    `mutants` the names of modules of ``reference/mutants``.
     """
 
     id: str

@@ -56,9 +56,9 @@ A node that ended by itself (S15) cannot answer: that is recorded, and counts in
 
 
 _UNDISTURBED = """
-Some claims need time in which nothing was done to whom they are about. Where the history has an act
-of the nemesis that is neither built in nor declared by the run (`histories/fault_facts.py`), nobody
-knows when that was, and they are not judged:
+Some claims need undisturbed time. They are not judged in a history with an act of the nemesis that
+is neither built in nor declared by the run (`histories/fault_facts.py`), since its effect is
+unknown:
 {}.
 """
 

@@ -65,12 +65,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def known(self) -> bool:
-        """Whether anything is known of such an act."""
+        """Whether the act is in the table of facts."""
         return self.kinds.knows(self.f)
 
     @property
     def facts(self) -> FaultFacts | None:
-        """What is known of it; None where it heals, or is unknown."""
+        """Its facts; None where it heals, or is unknown."""
         return self.kinds.of(self.f)
 
     @property
@@ -80,17 +80,17 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def effect(self) -> Effect | None:
-        """What it does to its nodes; None where it heals, or is unknown."""
+        """Its effect on its nodes; None where it heals, or is unknown."""
         return self.kinds.effect(self.f)
 
     @property
     def harmless(self) -> bool:
-        """Whether no node is worse for it, nor was for what it heals."""
+        """Whether it leaves every node sound, and so did what it heals."""
         return self.kinds.harmless(self.f)
 
     @property
     def silences(self) -> bool:
-        """Whether its nodes say nothing until a heal."""
+        """Whether its nodes are silent until a heal."""
         return self.facts is not None and self.facts.silences
 
     @property
@@ -100,12 +100,12 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def passes(self) -> bool:
-        """Whether it is over with its own completion."""
+        """Whether it ends with its own completion."""
         return self.facts is not None and self.facts.passes
 
     @property
     def ends_connections(self) -> bool:
-        """Whether it ends processes whose machines live on, so that their connections end."""
+        """Whether processes end and their machines close the connections."""
         return self.brings_down and not self.kinds.loses_unsynced(self.f)
 
     @property

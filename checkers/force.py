@@ -2,9 +2,9 @@
 
 Followed action by action, from what the nemesis completed with. A node is *gone* once it was seen
 to end or to be held, until it was seen to start or to go on: it says nothing, and everybody may
-notice that. It is *doubtful* from a fault that leaves it half alive (its disk, slow ways, another
-address, any fault without proof) until that is surely over. Cuts are pairs: who takes no packets
-from whom. A wall clock that is wrong is no fault here, since nothing of a cluster goes by it.
+notice that. It is *doubtful* from a fault that impairs it (disk, delay, address, any fault without
+proof) until that is surely over. Cuts are pairs: who takes no packets from whom. A wall clock that
+is wrong is no fault here, since nothing of a cluster goes by it.
 
 What is left is sound. `connected` are the sound nodes around a majority of controllers, if no cut
 parts any two of them; whoever else is sound is then cut off from all of them, both ways.
@@ -20,14 +20,14 @@ from histories.fault_facts import DOUBTFUL, GONE, Effect, FaultFacts
 
 CLIENT = "client"  # whom cuts call so
 NOBODY = "nobody"
-STAYS = "stays"  # an argument: it is meant to last, so nothing is doubtful about it
-ENDED = "ended"  # a disk may have ended its node, and nobody tells whether it did
+STAYS = "stays"  # an argument: the change is for good, and the node sound with it
+ENDED = "ended"  # a disk may have ended its node, without any record
 
 Pair = tuple[str, str]  # who takes no packets, from whom
 
 
 class Doubt(NamedTuple):
-    """What leaves a node half alive: an act (or `ENDED`), its effect, and whether it was proven."""
+    """Why a node may not work: an act (or `ENDED`), its effect, and whether it was proven."""
 
     f: str
     effect: Effect | None
@@ -49,7 +49,7 @@ class InForce:
         self._gone: dict[str, set[Effect]] = {}  # by node: down, held
         self._doubts: dict[str, set[Doubt]] = {}
         self._cuts: dict[str, frozenset[Pair]] = {}  # by act
-        self.lost = False  # nobody can say any more
+        self.lost = False  # the state is not known any more
 
     @property
     def state(self) -> State:
@@ -65,7 +65,7 @@ class InForce:
         return frozenset(n for pairs in self._cuts.values() for pair in pairs for n in pair)
 
     def doubts_of(self, node: str) -> frozenset[Doubt]:
-        """What leaves a node half alive."""
+        """Why a node may not work."""
         return frozenset(self._doubts.get(node, ()))
 
     def take(self, fault: Fault) -> None:
@@ -142,7 +142,7 @@ def _concerned(fault: Fault) -> Sequence[FaultFacts]:
 
 
 def _bounded(fault: Fault) -> bool:
-    """Whether it is known of an act what it leaves in force, and until when."""
+    """Whether it is known what an act leaves in force, and until when."""
     return fault.known and (fault.facts is None or fault.facts.bounded)
 
 
@@ -153,14 +153,14 @@ def only_cuts(fault: Fault) -> bool:
 
 
 def leaves_ways(fault: Fault) -> bool:
-    """Whether an act leaves the ways between all other nodes as they are."""
+    """Whether an act leaves the network between its node and others as it is."""
     kinds = _concerned(fault)
     leave = all(kind.harmless or kind.effect in GONE for kind in kinds)
     return _bounded(fault) and (leave or only_cuts(fault))
 
 
 def _stops_or_starts(fault: Fault, f: str) -> bool:
-    """Whether an act silences nodes, or brings silent ones back, or both in one."""
+    """Whether an act stops processes, starts them, or both."""
     of, ends = fault.kinds.of(f), fault.kinds.ended_by(f)
     stops = of is not None and of.effect in GONE and of.bounded
     return stops or any(kind.silences for kind in ends)

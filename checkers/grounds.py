@@ -5,8 +5,8 @@ Answers count from the end of the wait for recovery on: what was said before it 
 cluster under faults. A node that was found to have ended by itself is gone, and what only it could
 have answered is ticked off by that; so is what concerns a broker set whose nodes are all gone.
 
-Beside its grounds a claim may need time in which nothing was done. Where the nemesis did what
-nobody knows (`histories.fault_facts`), nobody knows when that was.
+A claim may need undisturbed time as well. With an unknown act in the history
+(`histories.fault_facts`) there is none that is known to be so.
 
 A history that declares nothing is one of an older version, whose grounds follow from how the run
 was set up (`Context.grounds`), or a foreign one, which is taken as it is.
@@ -57,7 +57,7 @@ NO_LOG = "no-log"
 NAMED_MAX = 4  # missing grounds of a kind that are named
 ENDED = "end"
 AGAIN = "run it again, and let it come to its end"
-DECLARE = "give the facts of the fault (docs/extending.md), and run it again"
+DECLARE = "declare the facts of the fault (docs/extending.md), and run it again"
 _LACKS: dict[str, str] = {
     FINAL_READ: "not every queue was read to its confirmed end after the last fault",
     REPLICA_LOG_READ: "not every replica's log was read",
@@ -84,7 +84,7 @@ class Standing:
     Args:
         of_kind: why a kind is not; kinds that are whole are left out.
         cut: why the whole history is not.
-        unknown: why nobody knows which times were undisturbed.
+        unknown: why undisturbed times are not known.
     """
 
     def __init__(

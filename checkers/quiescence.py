@@ -1,31 +1,29 @@
-"""Undisturbed times of a history: nothing was done to whom a claim is about.
+"""Undisturbed times of a history.
 
-There is one type, `Interval`, and there are as many notions as claims need. They differ in what may
-be in force meanwhile, in whom they are about, and in how they end:
+There is one type, `Interval`, and several notions, because claims differ in which faults may be in
+force meanwhile, which nodes must be undisturbed, and what ends the time:
 
-- `settled`, `at_rest`: everything is healed, for the whole cluster, from the last disturbance on.
-  What is promised of a cluster at rest (everybody is back, logs agree, writes are served) is
-  promised from here on. There is one such time in a history. Where a heal is without proof the time
-  has a `doubt` instead of an end: then a claim about it is not judged, rather than of less.
-- `after_faults`, `after_acts`: the nemesis has done what it does, whether that is known to
-  hold or not. For claims that need no rest, but ask what is left of the whole run: a log read to
-  its end, the ids of all brokers.
-- `lulls`: between two actions of the nemesis, whatever is in force; for claims about what must work
-  while faults last. They come with the `State` that lasts all the while, and stop where nobody can
-  say what that is.
-- `calms`: nothing is done to certain nodes, and no cut parts them, whatever happens to others. For
-  claims about two nodes that answer each other. Actions on others do not end such a time, so it is
-  no lull, and has no end in common with one.
-- `Standstills`: nothing goes on at all, and nothing is in force but nodes that say nothing, and
-  wall clocks that are wrong. For claims about what the others make of a silent node. Unlike a lull
-  it is asked for at any operation, and changes of membership end it.
+- `settled`, `at_rest`: the whole cluster is healed, from the last disturbance on. Claims about a
+  cluster at rest (all replicas are back, logs agree, writes are served) hold from here on. A
+  history has one such time. A heal without proof gives it a `doubt` rather than an end: a claim
+  about it is then not judged at all.
+- `after_faults`, `after_acts`: the nemesis has completed its last act, whether or not its heals are
+  proven. For claims about what is left of the whole run: a log read to its end, the ids of brokers.
+- `lulls`: between two acts of the nemesis, with whatever faults are in force (`State`). For claims
+  about what must work during faults. They end where the state is not known any more.
+- `calms`: certain nodes are not struck and no cut parts them; other nodes may be. For claims about
+  nodes that communicate with each other. Acts on other nodes do not end a calm, so it is no lull.
+- `Standstills`: no act is under way, and only silences and wrong wall clocks are in force. For
+  claims about how the others treat a silent node. Unlike lulls they are looked up at any operation,
+  and changes of membership end them.
 
-Strikes and heals are the nemesis's; brokers that come, go, move or lose their store are operations
-of clients (`MEMBERSHIP`) and disturb as much. Who is asked, or elected by order, is not disturbed:
-where that matters it is taken out by whoever judges it.
+Strikes and heals are acts of the nemesis. Brokers that join, leave, move or lose their store are
+operations of clients (`MEMBERSHIP`) and disturb as well. Questions and ordered elections do not;
+checkers for which an election matters subtract it (`Interval.without`).
 
-An act that is unknown (`histories.fault_facts`) may have done anything, to anybody, for ever. Every
-notion has it so, and `unknown_acts` says it in words.
+An unknown act (`histories.fault_facts`) may have any effect, on any node, without end. No time
+after it is undisturbed by any of these notions, except `after_faults` and `after_acts`, which take
+an act for over with its completion. `unknown_acts` is the reason in words.
 """
 
 from bisect import bisect_left
@@ -46,8 +44,8 @@ NAMED_MAX = 5  # unknown acts that are named
 
 
 class Interval(NamedTuple):
-    """A time after index `at` and before index `until`; `at_ns` and `until_ns` are when these were.
-    -1 and 0: it has no beginning; `NEVER`: no end. `doubt` says why it may have been disturbed."""
+    """The time after index `at` and before index `until`, with their times in ns. -1 and 0: from
+    the beginning of the history; `NEVER`: to its end. `doubt`: why it may have been disturbed."""
 
     at: int = -1
     at_ns: int = 0
@@ -56,7 +54,7 @@ class Interval(NamedTuple):
     doubt: str = ""
 
     def without(self, other: "Interval") -> Iterator["Interval"]:
-        """What is left of it before and after another time."""
+        """Its parts before and after another interval."""
         if other.until <= self.at or other.at >= self.until:
             yield self
             return
@@ -66,23 +64,23 @@ class Interval(NamedTuple):
             yield self._replace(at=other.until, at_ns=other.until_ns)
 
     def holds(self, begun: int, ended: int) -> bool:
-        """Whether all of an operation lies in it, by its indices."""
+        """Whether an operation lies in it as a whole, by its indices."""
         return self.at < begun and ended < self.until
 
 
 def unknown_acts(history: History) -> str:
-    """Which acts of a history nobody knows, in words; empty where there are none."""
+    """Which acts of a history are unknown, in words; empty where none is."""
     first: dict[str, int] = {}
     for op in history.nemesis:
         if not history.kinds.knows(op.f):
             first.setdefault(op.f, op.index)
     if not first:
         return ""
-    named = [f"{f} (op {index})" for f, index in first.items()][:NAMED_MAX]
+    named = ", ".join([f"{f} (op {index})" for f, index in first.items()][:NAMED_MAX])
     more = f" and {len(first) - NAMED_MAX} more" if len(first) > NAMED_MAX else ""
     return (
-        f"nobody knows what the nemesis did by {', '.join(named)}{more}: such acts are neither "
-        "built in nor declared by the run"
+        f"the nemesis performed {named}{more}, of unknown effect: neither built in nor declared by "
+        "the run"
     )
 
 
@@ -90,21 +88,21 @@ def unknown_acts(history: History) -> str:
 
 
 def settled(history: History) -> Interval:
-    """The time since the last disturbance of a history, until replicas are made master in turn at
-    its end, once they are level."""
+    """The time from the last disturbance of a history until the elections by order at its end, once
+    replicas are level."""
     level = max((op.index for op in history.of_f(AWAIT_LEVEL)), default=NEVER)
-    return _healed(history)._replace(until=_ordered(history, level))
+    return _until_order(_healed(history), history, level)
 
 
 def at_rest(history: History) -> Interval:
-    """The time before any master is elected by order once replicas are level, which disturbs who is
-    in sync: since the last disturbance, or the last order before, until that election."""
+    """The time from the last disturbance, or the last election by order before replicas are level,
+    until the next such election, which changes the SyncStateSet."""
     rest = _healed(history)
     level = min((op.index for op in history.of_f(AWAIT_LEVEL) if op.index > rest.at), default=NEVER)
     for op in history.nemesis:
         if op.f == ELECT_MASTER and rest.at < op.index < level:
             rest = rest._replace(at=op.index, at_ns=max(rest.at_ns, op.time))
-    return rest._replace(until=_ordered(history, level))
+    return _until_order(rest, history, level)
 
 
 def after_faults(history: History) -> Interval:
@@ -127,14 +125,16 @@ def _after(ops: Iterable[Op]) -> Interval:
     return Interval() if last is None else Interval(last.index, last.time)
 
 
-def _ordered(history: History, level: int) -> int:
-    """The first order to elect a master after an index."""
-    orders = (op.index for op in history.nemesis if op.f == ELECT_MASTER and op.index > level)
-    return min(orders, default=NEVER)
+def _until_order(time: Interval, history: History, level: int) -> Interval:
+    """The time until the first order to elect a master after an index."""
+    for op in history.nemesis:
+        if op.f == ELECT_MASTER and op.index > level:
+            return time._replace(until=op.index, until_ns=op.time)
+    return time
 
 
 def _healed(history: History) -> Interval:
-    """Since the last event of the last disturbance."""
+    """The time from the last event of the last disturbance on."""
     at, ns, doubt = -1, 0, ""
     acts = [fault for fault in faults(history) if fault.kind != "question"]
     last_strike = max((f.begun for f in acts if f.kind == "fault"), default=-1)
@@ -168,8 +168,8 @@ class Lull(NamedTuple):
 
 
 def lulls(history: History) -> Iterator[Lull]:
-    """The times between actions, in order, as long as anybody can say what is in force. Not before
-    the first action, nor after the last, nor once everything is healed and waited for."""
+    """The times between acts, in order, as long as the state is known. Not before the first act,
+    nor after the last, nor after the wait for recovery."""
     force = InForce()
     for act, then in pairwise(faults(history)):
         if act.f == AWAIT_RECOVERY:
@@ -188,13 +188,13 @@ def lulls(history: History) -> Iterator[Lull]:
 def calms(
     acts: Sequence[Fault], nodes: Collection[str], peers: Collection[str] = ()
 ) -> Iterator[Interval]:
-    """The times in which nothing is done to certain nodes and no cut parts them, as long as anybody
-    can say. Anything may happen to others meanwhile.
+    """The times in which certain nodes are not struck and no cut parts them, as long as the state
+    is known. Other nodes may be struck.
 
     Args:
-        acts: everything that the nemesis did, in order.
-        nodes: to whom nothing is done.
-        peers: whom it may end or start, and does nothing else to; no cut parts them from `nodes`.
+        acts: of the nemesis, in order.
+        nodes: that are not struck.
+        peers: that may be ended or started, but are not struck otherwise, nor parted from `nodes`.
     """
     force, concerned = InForce(), {*nodes, *peers}
     now: Interval | None = Interval()
@@ -222,7 +222,7 @@ def calms(
 
 
 class Standstills:
-    """The times in which nothing goes on, and no fault is in force but silences."""
+    """The times in which no act is under way and only silences are in force."""
 
     def __init__(self, history: History) -> None:
         acts = [a for a in faults(history) if a.kind != "question"]
@@ -239,8 +239,8 @@ class Standstills:
         self._begins, self._ends = _merged(busy)
 
     def around(self, index: int) -> Interval | None:
-        """The time around an index, from the last event before it on; None while something goes
-        on, or nothing did yet."""
+        """The time around an index, between two events; None during an act, and before the
+        first."""
         at = bisect_left(self._begins, index) - 1
         if at >= 0 and self._ends[at] > index:
             return None
@@ -252,13 +252,13 @@ class Standstills:
 
 
 def _leaves_nothing(act: Fault) -> bool:
-    """Whether an act leaves nothing in force, once it is over, but nodes that are silent."""
+    """Whether a completed act leaves nothing in force but silences."""
     over = act.passes and act.ended is not None and act.holds
     return act.known and (act.silences or act.kind == "heal" or act.harmless or over)
 
 
 def _undone(act: Fault, acts: Sequence[Fault]) -> int:
-    """When (index) a fault was surely undone."""
+    """The index by which a fault was certainly healed."""
     if not act.known:
         return NEVER
     own = act.facts.heals if act.facts is not None else ()

@@ -3,7 +3,7 @@
 The history must be well-formed before anybody judges it: with repeated indices some checkers answer
 *kept* on a broken history. A checker that raises found nothing out: its claims are not judged, with
 its traceback. A claim whose grounds are not whole is not judged either, unless it is broken; nor
-is one that needs undisturbed time where nobody knows when there was any.
+is one that needs undisturbed time, in a history with an unknown act.
 
 A run is invalid if a claim is broken. It is valid if nothing is left not judged and every claim
 that the run is there for (`Context.purpose`) is kept, or is not promised and was measured. Else it

@@ -1,23 +1,22 @@
-"""What there is to know of each kind of fault, for whoever reads a history: one table.
+"""The facts of each kind of fault that a reader of histories needs: one table.
 
-A row says which act of the nemesis strikes, which acts heal it, and what it does to a node
-meanwhile. Readers (checkers, reports, schedules of past runs) ask the table and name no acts of
-their own. How a fault is performed is no business of theirs, nor of this module.
+A row names the act of the nemesis that strikes, the acts that heal it, and its effect on a node in
+between. Checkers, reports and schedules of past runs query the table and list no acts of their own.
+How a fault is performed is not part of it.
 
-Whom an act concerns is in the history: its completion maps each node to what was done there, with
-the proof. A fault lasts on each of its nodes until a heal of its kind that names the node, or names
-none, is complete. A kind that `passes` is over with its own completion. A kind that neither passes
-nor has heals leaves its nodes in a state of which nobody can say when it is over.
+The history itself says which nodes an act concerns: its completion maps each node to what was done
+there, with the proof. A fault lasts on each of its nodes until the completion of a heal of its kind
+that names the node, or names none. A kind that `passes` ends with its own completion. A kind
+without either (`wipe`) has no known end.
 
-A run whose faults are not all built in declares the facts of the others with its grounds, in the
-first operation of its history (``histories.grounds``); `Kinds` is the built-in table with those
-added. So the history is judged and drawn alike by whoever does not have the code of the fault. An
-act of which neither tells anything is *unknown*: what depends on undisturbed time is not judged.
+A run declares the facts of its faults that are not built in, beside its grounds, in the first
+operation of its history (``histories.grounds``). `Kinds` is the built-in table plus those rows, so
+a stored run is judged and drawn the same without the code of its faults. An act in neither is
+*unknown*: claims that depend on undisturbed time are not judged.
 
-Names of other harnesses: `start`, `resume`, `reset-clock` and the acts of Jepsen's packages
-(`start-partition`, `bump-clock`, `check-clock-offsets`) mean here what they mean there. Whether an
-unknown act strikes or heals is taken from its name (`_HEALS`), which decides how it is paired and
-drawn, and nothing else.
+Histories of other harnesses: the acts of Jepsen's packages (`kill`, `start-partition`,
+`bump-clock`, `check-clock-offsets`) have the same names here. An unknown act is classified as fault
+or heal by its name (`_HEALS`), for pairing and drawing only.
 """
 
 import re
@@ -27,56 +26,55 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-# Acts that readers mean one by one.
+# Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 POWER_LOSS, CHANGE_IP = "power-loss", "change-ip"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 
 Effect = Literal[
-    "down",  # the process is gone
-    "held",  # the process is stopped and goes on later
-    "cut",  # packets between pairs of nodes are dropped; the proof says from whom
-    "moved",  # it has another address
-    "disk",  # its disk is slow, frozen, full or wrong
-    "slow",  # its packets take longer
-    "degraded",  # it runs, and something else of it does not work
-    "clock",  # its wall clock is wrong, by which nothing of a cluster goes
+    "down",  # the process has ended
+    "held",  # the process is suspended
+    "cut",  # packets between pairs of nodes are dropped; the proof names the sources
+    "moved",  # the node has another address
+    "disk",  # the disk is slow, frozen, full or faulty
+    "slow",  # packets of the node are delayed
+    "degraded",  # the node runs and is impaired in another way
+    "clock",  # the wall clock is wrong; no component of a cluster depends on it
     "order",  # controllers were ordered to elect
-    "none",  # nothing that a promise depends on
+    "none",  # no claim depends on it
 ]
 Kind = Literal["fault", "heal", "question"]
 
-GONE: tuple[Effect, ...] = ("down", "held")  # says nothing, and everybody may notice that
-DOUBTFUL: tuple[Effect, ...] = ("moved", "disk", "slow", "degraded")  # may work or not
+GONE: tuple[Effect, ...] = ("down", "held")  # the node is silent, and others can notice
+DOUBTFUL: tuple[Effect, ...] = ("moved", "disk", "slow", "degraded")  # it may or may not work
 HARMLESS: tuple[Effect, ...] = ("clock", "order", "none")
 
 # For kinds without a colour of their own, and for unknown acts.
 _STRANGE = ("#E9A0C8", "#C3E9A0", "#D8D8B0", "#B0D8D0", "#D0B0C0")
 _COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
-# What heals, by its last word: start, resume, heal, stop-partition; but `start-…` begins a
-# partition, or bad packets, in Jepsen's packages.
+# Heals by their first word: start, resume, heal, stop-partition. But `start-…` begins a partition,
+# or bad packets, in Jepsen's packages.
 _HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
 _BEGINS = re.compile(r"start-.*")
 
 
 class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What there is to know of a kind of fault.
+    """The facts of one kind of fault.
 
     Args:
         strikes: the act that begins it.
-        effect: what it does to each node that its completion names.
-        heals: the acts that end it; none: any act that heals and names the node, as far as one
-            must be found.
-        passes: whether it is over with its own completion.
-        question: whether it is no fault: it asks a sound cluster something, or orders something of
-            it that any operator may.
-        looks: whether its proof says how the cluster is, rather than that the act took place.
-        closing: whether a run ends with such acts, so that what clients read between them is read
+        effect: on each node that its completion names.
+        heals: the acts that end it. Without any, and unless it passes, acts are paired with the
+            next heal that names the node.
+        passes: whether it ends with its own completion.
+        question: whether it is no fault but an observation, or an operator's ordinary command.
+        looks: whether its proof describes the cluster, rather than the act.
+        closing: whether it belongs to the end of a run: reads between such acts count as reads
             after the last fault.
-        loses_unsynced: whether disks lose what was not synced.
-        may_end_by: arguments with which it may end its node, or not.
-        strength: arguments that say how strong it is, not whom it strikes.
+        loses_unsynced: whether disks lose unsynced data.
+        may_end_by: arguments with which it may end the node's process.
+        strength: arguments that define how strong it is, not which nodes it strikes.
         color: of its band in reports (``#RRGGBB``): a light tint, since it lies over plots in both
             themes.
     """
@@ -95,17 +93,17 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def harmless(self) -> bool:
-        """Whether no node is worse for it."""
+        """Whether it leaves every node sound."""
         return self.question or self.effect in HARMLESS
 
     @property
     def bounded(self) -> bool:
-        """Whether it can be said when it is over."""
+        """Whether its end is known."""
         return self.passes or bool(self.heals)
 
     @property
     def silences(self) -> bool:
-        """Whether a node says nothing from its completion until a heal."""
+        """Whether a node is silent from its completion until a heal."""
         return self.effect in GONE and bool(self.heals)
 
 
@@ -122,7 +120,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes=POWER_LOSS, effect="down", heals=("start",), loses_unsynced=True, color="#B7A6D9"
     ),
     FaultFacts(strikes=RESTART, effect="down", passes=True, color="#D9C79A"),
-    # Whose store is gone is another node, whenever it comes back.
+    # Without its store a node is another one, whenever it comes back.
     FaultFacts(strikes=WIPE, effect="down"),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
@@ -173,8 +171,8 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
 
 
 class Kinds(msgspec.Struct, frozen=True, dict=True):
-    """A table of facts, to be asked by the names of acts. Of facts that name one act the last
-    count."""
+    """A table of facts, queried by the names of acts. Of two rows for one act the last one
+    counts."""
 
     facts: tuple[FaultFacts, ...]
 
@@ -205,7 +203,7 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         return self._by_heal.get(f, ())
 
     def knows(self, f: str) -> bool:
-        """Whether anything is known of an act."""
+        """Whether an act is in the table."""
         return f in self._by_strike or f in self._by_heal
 
     def heals(self, f: str) -> bool:
@@ -227,7 +225,7 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         return None if facts is None else facts.effect
 
     def harmless(self, f: str) -> bool:
-        """Whether no node is worse for an act, nor was for what it heals."""
+        """Whether an act leaves every node sound, and so did what it heals."""
         facts = self.of(f)
         if facts is not None:
             return facts.harmless
@@ -238,14 +236,14 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         return self.effect(f) == effect or any(k.effect == effect for k in self.ended_by(f))
 
     def may_start(self, f: str) -> bool:
-        """Whether an act may start a process: to be moved may be to start anew."""
+        """Whether an act may start a process: a change of address may be a restart."""
         facts = self.of(f)
         if facts is not None and facts.effect == "down":
             return facts.passes
         return f in self.starting or self.concerns(f, "moved")
 
     def loses_unsynced(self, f: str) -> bool:
-        """Whether an act takes from disks what was not synced."""
+        """Whether disks lose unsynced data by an act."""
         facts = self.of(f)
         return facts is not None and facts.loses_unsynced
 
@@ -257,8 +255,8 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         return _STRANGE[sum(map(ord, f)) % len(_STRANGE)]
 
     def with_(self, declared: Iterable[FaultFacts]) -> "Kinds":
-        """The table with more kinds; what a run declared of an act counts more than what a later
-        version has built in."""
+        """The table with more rows. What a run declared overrides what a later version has built
+        in."""
         more = tuple(declared)
         return Kinds((*self.facts, *more)) if more else self
 
@@ -267,7 +265,7 @@ BUILT_IN = Kinds(BUILT_IN_FACTS)
 
 
 def complaint(facts: FaultFacts) -> str:
-    """Why nobody may declare these facts; empty where one may."""
+    """Why a run may not declare these facts; empty where it may."""
     if facts.effect not in get_args(Effect):
         return f"no effect {facts.effect!r}; there are: {', '.join(get_args(Effect))}"
     if BUILT_IN.knows(facts.strikes):
@@ -275,7 +273,7 @@ def complaint(facts: FaultFacts) -> str:
     if facts.strikes in facts.heals:
         return f"{facts.strikes} strikes and heals"
     if not facts.bounded and not facts.harmless:
-        return f"nobody could say when {facts.strikes} is over: it needs heals, or passes"
+        return f"{facts.strikes} has no end: it needs heals, or passes"
     wrong = [heal for heal in facts.heals if BUILT_IN.of(heal) is not None]
     if wrong:
         return f"{wrong[0]} strikes, and cannot heal"
@@ -290,8 +288,8 @@ def plain(facts: Sequence[FaultFacts]) -> list[dict[str, Any]]:
 
 
 def read(values: Any) -> tuple[FaultFacts, ...]:
-    """Facts from an operation's value. What has another shape, as a later version may write it, is
-    left out: its acts are unknown then, which every verdict says that depends on them."""
+    """Facts from an operation's value. Rows of another shape, as a later version may write, are
+    left out; their acts are unknown then."""
     found: list[FaultFacts] = []
     for value in values if isinstance(values, list | tuple) else ():
         try:

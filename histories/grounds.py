@@ -15,8 +15,8 @@ A ground is ``[kind, what …]``; `SAID` says what each kind is:
     probe, lock  key, broker set
     place        thread of the workload offsets
 
-Beside them stand the facts of the kinds of faults that the run adds to the built-in ones
-(``histories.fault_facts``), if it has any; whoever does not know of those reads past them.
+It declares as well the facts of the run's faults that are not built in
+(``histories.fault_facts``), if there are any; older versions ignore them.
 
 What is gone for good is ticked off by the recorded reason: a node that the wait for recovery found
 to have ended by itself cannot answer, nor can a broker set that has no other.

@@ -29,8 +29,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault, whenever it strikes.
 
     `rounds` come in turn; each is one or more beginnings `hold_ns` apart, and then `end`. `facts`
-    say what is to be known of kinds that are not built in, and go into the history: of an act that
-    nobody knows, nobody knows when it is over (`histories.fault_facts`).
+    are of its kinds that are not built in; the run stores them (`histories.fault_facts`).
     """
 
     name: str

@@ -64,7 +64,7 @@ def test_the_examples_run_together(named: None, tmp_path: Path, seed: int) -> No
 
 
 def answers_on_the_living(results: Results) -> int:
-    """How often somebody was to be listed to whom nothing was done for long enough (N6)."""
+    """How often an undisturbed broker was due to be listed (N6)."""
     return results.counts["routes:answers-on-the-living"]
 
 
@@ -94,7 +94,7 @@ def test_a_flap_that_the_run_does_not_declare_is_unknown(named: None, tmp_path: 
     results = judging.judge(judged.options, silent)
     assert results.valid == "unknown"
     assert {"S13", "S14", "N6"} <= set(results.of("not judged"))
-    assert "by start-flap (op " in results.whys[0]
+    assert "performed start-flap (op " in results.whys[0]
     assert "docs/extending.md" in results.advice[0]
 
 
@@ -112,7 +112,7 @@ print(json.dumps([judged.results.to_json(), colors]))
 
 
 def test_a_stored_run_needs_no_code_of_its_fault(named: None, tmp_path: Path) -> None:
-    """It is judged and coloured by what it says itself, by a process that has not the module."""
+    """A process without the module judges and colours it by its stored facts."""
     judged = run(tmp_path, 2, workload=("queue",))
     done = subprocess.run(
         [sys.executable, "-c", READ_BACK, str(judged.stored.path)],

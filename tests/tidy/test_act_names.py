@@ -1,8 +1,8 @@
-"""Readers of histories name no acts of the nemesis: those are rows of one table.
+"""Readers of histories spell out no names of acts: the table of facts has them.
 
-A list of names beside the table is one that the next kind of fault is missing from. Whoever means
-one certain act imports its name from the table. Modules that perform or draw acts have names of
-their own; so has the command line, whose faults (`--nemesis kill`) are packages of acts.
+A second list lacks the next kind of fault. A module that refers to one act imports its name from
+the table. Modules that perform or draw acts have their own names, and so has the command line,
+whose faults (`--nemesis kill`) are packages of acts.
 """
 
 import ast

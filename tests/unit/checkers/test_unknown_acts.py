@@ -1,4 +1,4 @@
-"""An act of the nemesis that nobody knows: no claim that needs undisturbed time is judged."""
+"""An act of unknown effect: no claim that needs undisturbed time is judged."""
 
 from collections.abc import Callable
 from typing import Any, get_args
@@ -48,7 +48,7 @@ def history(*ops: Op) -> History:
 
 
 def after_a_strange_act(r: Recorder) -> History:
-    """The same history, begun with an act that nobody knows."""
+    """The same history after an unknown act."""
     return history(*performed(STRANGE), *r.ops)
 
 
@@ -147,13 +147,13 @@ def ruling(claim: str, of: History) -> Ruling:
 
 
 @pytest.mark.parametrize("claim", UNDISTURBED)
-def test_a_claim_is_not_judged_after_an_act_that_nobody_knows(claim: str) -> None:
+def test_a_claim_is_not_judged_after_an_unknown_act(claim: str) -> None:
     r = BROKEN[claim][0]()
     assert ruling(claim, history(*r.ops)).status == "broken"
 
     found = ruling(claim, after_a_strange_act(r))
     assert found.status == "not judged"
-    assert "nobody knows what the nemesis did by hold-breath (op 0)" in found.why
+    assert "the nemesis performed hold-breath (op 0), of unknown effect" in found.why
     assert DECLARE in found.advice
     assert found.why.count("hold-breath") == 1
 
@@ -242,7 +242,7 @@ def test_what_passes_disturbs_only_while_it_goes_on(effect: Effect) -> None:
         STRANGE,
     ],
 )
-def test_facts_that_nobody_can_read_leave_an_act_unknown(facts: Any) -> None:
+def test_facts_of_another_shape_leave_an_act_unknown(facts: Any) -> None:
     r = Recorder()
     r._add("info", "run", "run", {"grounds": [], "faults": facts}, {})
     r.fault(STRANGE, **{"b0-0": True})
@@ -253,7 +253,8 @@ def test_several_acts_are_named_each_once() -> None:
     r = Recorder()
     for f in (*"abcdefg", "a", "kill"):
         r.fault(f, n0=True)
-    assert "did by a (op 0), b (op 2), c (op 4), d (op 6), e (op 8) and 2 more:" in unknown_acts(
-        r.history
+    assert (
+        "a (op 0), b (op 2), c (op 4), d (op 6), e (op 8) and 2 more, of unknown"
+        in unknown_acts(r.history)
     )
     assert settled(r.history).at_ns == (len(r.ops) - 1) * SECOND_NS

@@ -1,4 +1,4 @@
-"""Every fault that a run may ask for is known to who reads its history, or says what it is."""
+"""Every act that a built-in fault or a schedule performs is in the table of facts."""
 
 from random import Random
 from typing import cast
