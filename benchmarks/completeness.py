@@ -35,6 +35,7 @@ from checkers.core.claims import CLAIMS
 from checkers.judgement.runner import Results
 from harness.experiments import worker_pool
 from harness.schedule.options import Options
+from histories.fault_facts import AWAIT_RECOVERY
 from histories.grounds import (
     BROKER,
     CONTROLLER,
@@ -52,7 +53,6 @@ from histories.grounds import (
 from histories.history import History
 from histories.observed import (
     ACQUIRE,
-    AWAIT_RECOVERY,
     FETCH_PLACE,
     FINAL,
     OBSERVE_CONTROLLER,

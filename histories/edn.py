@@ -1,7 +1,7 @@
 """Writes EDN, for what Jepsen's tools read of ours: ``results.edn`` and exported histories.
 
 Writer only, and only the forms that a reader without tag readers accepts: nil, booleans, integers,
-finite floats, strings, keywords, vectors, maps, sets. Source: history-format 8.2.
+finite floats, strings, keywords, vectors, maps, sets. Source: docs/spec/history-format.md 8.2.
 """
 
 import math

@@ -11,7 +11,7 @@ A history's values are plain (see `histories.op.Op`), so some forms become the n
     #jepsen.history.Op{...}  the map
     #inst "..."              ["#inst", "..."], and so any other tag
 
-Source: history-format 8.2.
+Source: docs/spec/history-format.md 8.2.
 """
 
 import re

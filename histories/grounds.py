@@ -15,17 +15,22 @@ A ground is ``[kind, what …]``; `SAID` says what each kind is:
     probe, lock  key, broker set
     place        thread of the workload offsets
 
+It declares as well the facts of the run's faults that are not built in
+(``histories.fault_facts``), if there are any; older versions ignore them.
+
 What is gone for good is ticked off by the recorded reason: a node that the wait for recovery found
 to have ended by itself cannot answer, nor can a broker set that has no other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from histories import fault_facts
+from histories.fault_facts import BUILT_IN, FaultFacts, Kinds
 from histories.op import HistoryError, Op
 
 RUN = "run"  # process and operation
-GROUNDS, STOPPED = "grounds", "stopped"
+GROUNDS, FAULTS, STOPPED = "grounds", "faults", "stopped"
 
 FINAL_READ, REPLICA_LOG_READ = "final-read", "replica-log"
 CONTROLLER, NAMESRV, BROKER = "controller", "namesrv", "broker"
@@ -50,9 +55,12 @@ KINDS = tuple(SAID)
 Ground = tuple[Any, ...]  # the kind, and what of it
 
 
-def declaration(grounds: Iterable[Ground]) -> Op:
-    """The first operation of a history."""
-    return Op("info", RUN, RUN, {GROUNDS: [list(ground) for ground in grounds]})
+def declaration(grounds: Iterable[Ground], facts: Sequence[FaultFacts] = ()) -> Op:
+    """The first operation of a history; `facts` are of faults that are not built in."""
+    value: dict[str, Any] = {GROUNDS: [list(ground) for ground in grounds]}
+    if facts:
+        value[FAULTS] = fault_facts.plain(facts)
+    return Op("info", RUN, RUN, value)
 
 
 def conclusion(*, stopped: bool) -> Op:
@@ -74,3 +82,10 @@ def declared(begun: Op) -> tuple[Ground, ...]:
         if not ground or ground[0] not in KINDS:
             raise HistoryError(f"value of {begun.index} lists a ground of no kind: {ground!r:.100}")
     return grounds
+
+
+def kinds_of(begun: Op | None) -> Kinds:
+    """The kinds of faults of a history: the built-in ones, and what its first operation, if it has
+    one, declares beside them."""
+    value = None if begun is None else begun.value
+    return BUILT_IN.with_(fault_facts.read(value.get(FAULTS)) if isinstance(value, dict) else ())

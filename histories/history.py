@@ -4,7 +4,7 @@
 have index i, and partners are found through a map. Everything here tolerates malformed histories,
 because `wellformed` must be able to say what is wrong with them.
 
-Source: history-format 4 to 7.
+Source: docs/spec/history-format.md 4 to 7.
 """
 
 from collections import Counter
@@ -14,7 +14,8 @@ from typing import Literal
 
 import msgspec
 
-from histories.grounds import RUN
+from histories.fault_facts import Kinds
+from histories.grounds import RUN, kinds_of
 from histories.op import Op, OpType
 from histories.text import TYPES
 
@@ -84,6 +85,11 @@ class History:
         (``histories.grounds``); None where the history has none."""
         ops = [op for op in self.ops if op.process == RUN]
         return (ops[0] if ops else None), (ops[1] if len(ops) > 1 else None)
+
+    @cached_property
+    def kinds(self) -> Kinds:
+        """What there is to know of the faults that it may hold."""
+        return kinds_of(self.run[0])
 
     @cached_property
     def totals(self) -> Counter[tuple[str, str]]:

@@ -7,7 +7,7 @@ stays one. So what we recorded comes back equal; of a foreign history tags, reco
 difference of lists and vectors are lost, and a string as a key of a map becomes a keyword where it
 can be one.
 
-Source: history-format 8 and 9.3.
+Source: docs/spec/history-format.md 8 and 9.3.
 """
 
 from collections.abc import Iterable

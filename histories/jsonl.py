@@ -15,7 +15,7 @@ must leave one that can be judged. Rules for those who edit it:
 Power loss is not covered until `close`, which syncs: the harness's machine is not under test.
 
 Times are nanoseconds since the start of the run, the clock of `Op.time`.
-Source: history-format 9.2.
+Source: docs/spec/history-format.md 9.2.
 """
 
 import errno
@@ -59,7 +59,7 @@ class JournalWriter:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
 
     def append(self, op: Op) -> None:
-        """Record the next operation; `op.index` must be `count`.
+        """Record the next operation; its `index` must be `count`.
 
         Raises:
             ValueError: out of order, or the operation holds what no history may. Nothing is

@@ -32,13 +32,14 @@ Three workloads have operations whose shapes are not a log's:
         id survives; that no id is given out twice holds on.
 
 Ids are the controller's persistent ones, from 1; offsets are bytes of the commit log, ends
-exclusive. Source: controller-ha.md 6.6, history-format 12.9.
+exclusive. Source: docs/spec/controller-ha.md 6.6, docs/spec/history-format.md 12.2.
 """
 
 from typing import Any, TypeVar
 
 import msgspec
 
+from histories import fault_facts
 from histories.op import HistoryError, Op
 
 OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
@@ -46,18 +47,17 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-replica",
     "observe-route",
 )
-AWAIT_LEVEL, REPLICA_LOG = "await-level", "replica-log"
-AWAIT_RECOVERY, LAST_LOOK, LATE_MS = "await-recovery", "last-look", "late-ms"
-# Of the nemesis, once all faults are over: no faults themselves.
-ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
+AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
 COMMIT_PLACE, FETCH_PLACE = "commit-place", "fetch-place"
 # Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
 PROBE_READ = PROBED = "probe"
 PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy
-COPIED_NS = 30_000_000_000  # replicas copy places every 10 to 13 s, and as much again; hazard H17
+# Replicas copy places every 10 to 13 s, and as much again (docs/spec/controller-ha.md 6.4 (H17)).
+COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
-APPLY_ID, JOIN, LEAVE, WIPE = "apply-id", "join", "leave", "wipe"
+APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
+WIPE = fault_facts.WIPE  # of clients as of the nemesis
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
 
 

@@ -1,6 +1,6 @@
 """The events table of a run as one Parquet file, ``history.parquet``: for Spark and for archives.
 
-zstd, row groups of about a million rows, statistics on: see spark-design 3.
+zstd, row groups of about a million rows, statistics on: see docs/spec/history-format.md 9.4.
 """
 
 from collections.abc import Sequence

@@ -18,7 +18,7 @@ folder is complete only when ``results.edn`` exists. Whole files appear by renam
 Rule for those who edit this: Jepsen's web page parses the name of *every* entry of a test's folder
 as a time stamp, and one that is not breaks its index. So temporary files live inside run folders.
 
-Source: history-format 10, design "Run folder".
+Source: docs/spec/history-format.md 10.
 """
 
 import os

@@ -1,6 +1,6 @@
 """From operations to the Arrow table of `histories.schema` and back; the messages of an operation.
 
-Source: history-format 9.4 and 13.1, spark-design 3.
+Source: docs/spec/history-format.md 9.4 and 12.1.
 """
 
 from collections.abc import Iterator, Sequence
@@ -73,7 +73,7 @@ def elements_of(done: Op, begun: Op | None = None) -> Iterator[Element]:
         begun: its invocation, whose value stands in where the completion has none.
 
     Raises:
-        HistoryError: the value has not the shape of history-format 13.1 (rule W9).
+        HistoryError: the value has not the shape of docs/spec/history-format.md 12.1 (W9).
     """
     if done.f == REPLICA_LOG and done.is_client and done.type == "ok":
         for record in decoded(done, ReplicaLog).records:

@@ -10,7 +10,7 @@ We have no type for keywords. A keyword is a plain string whose *position* says 
 
 Integers are exact at any size. NaN and infinities are refused in both directions.
 
-Source: history-format 9.2.
+Source: docs/spec/history-format.md 9.2.
 """
 
 import math

@@ -65,7 +65,7 @@ def ordered(
         generator=pace(steps, quiet_ns),
         final_generator=lift([dict(fault.end) for fault in ends]),
         nemesis=Several(first, second),
-        color=first.color,
+        facts=(*first.facts, *second.facts),
         fs=first.fs | second.fs,
     )
 

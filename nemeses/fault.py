@@ -16,6 +16,7 @@ from harness.contracts.environment import Capability
 from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
 from harness.contracts.outcome import Client
 from harness.generators import lift, once
+from histories.fault_facts import FaultFacts
 from histories.op import NEMESIS, Op
 
 QUIET_NS = 2_000_000_000  # before each strike of a fault that is alone
@@ -27,7 +28,8 @@ Ask = Mapping[str, Any]  # an operation of a nemesis, as `lift` takes it
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """A fault, whenever it strikes.
 
-    `rounds` come in turn; each is one or more beginnings `hold_ns` apart, and then `end`.
+    `rounds` come in turn; each is one or more beginnings `hold_ns` apart, and then `end`. `facts`
+    are of its kinds that are not built in; the run stores them (`histories.fault_facts`).
     """
 
     name: str
@@ -36,7 +38,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     hold_ns: int
     end: Ask
     nemesis: Client
-    color: str
+    facts: tuple[FaultFacts, ...] = ()
 
     @property
     def fs(self) -> frozenset[str]:
@@ -109,7 +111,7 @@ def package(fault: Fault, *, first_ns: int = QUIET_NS, quiet_ns: int = QUIET_NS)
         generator=pace(steps, first_ns),
         final_generator=once(fault.end),
         nemesis=fault.nemesis,
-        color=fault.color,
+        facts=fault.facts,
         fs=fault.fs,
     )
 

@@ -37,7 +37,6 @@ from nemeses.majority import (
     spared,
 )
 from nemeses.nodes import told
-from nemeses.palette import band
 
 CUT_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as dead
 ROUNDS = 8  # how often each kind is in a schedule before that repeats
@@ -219,5 +218,4 @@ def partition_fault(
         hold_ns=cut_ns,
         end={"f": STOP, "value": None},
         nemesis=Partition(cluster, rng, keeps),
-        color=band(START),
     )

@@ -15,7 +15,6 @@ from harness.contracts.cluster import ClusterView, Part
 from harness.contracts.environment import Capability
 from nemeses.fault import Fault
 from nemeses.nodes import ALL, ONE, Choice, NodeNemesis, start_dead
-from nemeses.palette import band
 from nemeses.process import START
 
 DOWN_NS = 1_500_000_000  # how long the victims stay dark
@@ -45,5 +44,4 @@ def power_fault(
             end=partial(start_dead, cluster),
             together=True,  # one power supply
         ),
-        color=band("power-loss"),
     )

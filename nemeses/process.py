@@ -28,7 +28,6 @@ from nemeses.nodes import (
     resume_paused,
     start_dead,
 )
-from nemeses.palette import band
 
 DOWN_NS = 1_500_000_000  # how long the victim stays dead
 PAUSED_NS = 5_000_000_000  # beyond the 3 s after which a silent broker counts as dead
@@ -67,7 +66,6 @@ def kill_fault(
             strike=cluster.kill,
             end=partial(start_dead, cluster),
         ),
-        color=band("kill"),
     )
 
 
@@ -87,7 +85,6 @@ def stop_fault(
             strike=cluster.stop,
             end=partial(start_dead, cluster),
         ),
-        color=band(TERMINATE),
     )
 
 
@@ -105,7 +102,6 @@ def restart_fault(cluster: ClusterView, rng: Random, parts: Sequence[Part]) -> F
             strike=partial(restart, cluster),
             end=partial(start_dead, cluster),
         ),
-        color=band("restart"),
     )
 
 
@@ -125,5 +121,4 @@ def pause_fault(
             strike=cluster.pause,
             end=partial(resume_paused, cluster),
         ),
-        color=band("pause"),
     )

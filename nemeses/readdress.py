@@ -19,7 +19,6 @@ from histories.op import Op
 from nemeses.bag import Bag
 from nemeses.fault import Ask, Fault
 from nemeses.nodes import ONE, Choice, each, told
-from nemeses.palette import band
 
 AWAY_NS = 5_000_000_000  # between two moves
 LIVE, RESTART = "live", "restart"
@@ -94,5 +93,4 @@ def readdress_fault(
         hold_ns=away_ns,
         end={"f": "restore-ip", "value": None},
         nemesis=Readdress(cluster, rng, parts),
-        color=band("change-ip"),
     )

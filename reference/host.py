@@ -127,7 +127,7 @@ class Host(Protocol):
         ...
 
     def log(self, trace: str, /, **fields: object) -> None:
-        """Write a named fact (`broker.recovered`) with its values to the node's log."""
+        """Write a named fact (``broker.recovered``) with its values to the node's log."""
         ...
 
 

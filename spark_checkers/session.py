@@ -4,7 +4,7 @@ Everything of an embedded session stays on this machine's loopback address, has 
 no web page. Python workers are this interpreter. A cluster's workers need Python with msgspec and
 pyarrow; the code of the checks is sent to them.
 
-Source: spark-design 4.
+How it is used: docs/spark.md.
 """
 
 import importlib.util

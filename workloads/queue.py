@@ -3,8 +3,8 @@
 A key is one queue of one topic on one broker set. Writers send a message of its own to a random
 key; readers own keys, keep their positions over failures and read on (a new process begins anew);
 at the end, when all faults are healed, every reader begins again at the first offset and reads its
-keys to the end that the broker confirms. Operations are those of a log (history-format 13) with
-vectors of one:
+keys to the end that the broker confirms. Operations are those of a log (docs/spec/history-format.md
+12.1) with vectors of one:
 
     send    [["send", k, v]]      ok: [["send", k, [offset, v]]]
     assign  [k …]                 what this reader reads; "seek-to-beginning?" where it does

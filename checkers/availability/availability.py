@@ -15,19 +15,19 @@ nothing of members: see `during`.
 
 Whether writes are served once everything is healed is probed: S13, see `service`.
 
-Claims: S13b, S13d, S14, S14b (controller-ha 6.3).
+Claims: S13b, S13d, S14, S14b (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict
 from collections.abc import Sequence
 
-from checkers.availability.failure_detection import Quiet, Stayed, Watch, silences
+from checkers.availability.failure_detection import Stayed, Watch, silences
 from checkers.availability.service import awaited
 from checkers.availability.write_availability import Served, lost_of, served, told_of
 from checkers.core.api import Context, Verdict
 from checkers.evidence.known_by import KnownBy
 from checkers.evidence.observations import SetSighting, Sighting
-from checkers.evidence.quiescence import Calm, at_rest, calm_after
+from checkers.evidence.quiescence import Interval, Standstills, at_rest
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from histories.history import History
 from histories.observed import ReplicaView
@@ -103,35 +103,35 @@ def _rejoined(
     known: KnownBy,
     crashed: frozenset[str],
 ) -> None:
-    calm, until = at_rest(history, calm_after(history))
+    rest = at_rest(history)
     alive: dict[str, Sighting[ReplicaView]] = {}
     for s in known.replicas:
-        if s.begun > calm.at and s.view.id is not None:
+        if s.begun > rest.at and s.view.id is not None:
             alive.setdefault(s.view.node, s)
     if not context.broker_sets:
         case.doubt("S14", "which replicas there are is not known")
-    elif calm.doubt:
-        case.doubt("S14", calm.doubt)
+    elif rest.doubt:
+        case.doubt("S14", rest.doubt)
         return
     for name, nodes in sorted(context.broker_sets.items()):
-        after = [s for s in known.answers.get(name, ()) if s.begun > calm.at and s.at < until]
+        after = [s for s in known.answers.get(name, ()) if s.begun > rest.at and s.at < rest.until]
         if not after:
             case.doubt("S14", f"no controller told of {name} after the last disturbance")
             continue
-        late = [s for s in after if s.begun_ns > calm.ns + context.recovery_ns]
+        late = [s for s in after if s.begun_ns > rest.at_ns + context.recovery_ns]
         for node in nodes:
             if node in crashed:
                 continue
             if node not in alive:
                 case.doubt("S14", f"{node} was not seen alive after the last disturbance")
             else:
-                _is_member(case, context, calm, name, known, alive[node], after, late)
+                _is_member(case, context, rest, name, known, alive[node], after, late)
 
 
 def _is_member(
     case: Case,
     context: Context,
-    calm: Calm,
+    rest: Interval,
     name: str,
     known: KnownBy,
     alive: Sighting[ReplicaView],
@@ -157,7 +157,7 @@ def _is_member(
     called, master = known.called(name, who.id), known.one(name, v.view.master)
     said = (
         f"Broker set {name}: {who.node} ({called}) runs (op {alive.at}), but "
-        f"{_s(v.begun_ns - calm.ns)} after everything was healed the SyncStateSet is {members} "
+        f"{_s(v.begun_ns - rest.at_ns)} after everything was healed the SyncStateSet is {members} "
         f"({v.node}, op {v.at}; epoch {v.view.sync_state_set_epoch} of master {master}). It "
         "takes no part in what is acknowledged, and cannot be elected."
     )
@@ -166,7 +166,7 @@ def _is_member(
         "node": who.node,
         "id": known.one(name, who.id),
         "sync-state-set": known.each(name, v.view.sync_state_set),
-        "after-ms": (v.begun_ns - calm.ns) // 1_000_000,
+        "after-ms": (v.begun_ns - rest.at_ns) // 1_000_000,
     }
     case.found.append(Found("S14", "replica-not-in-set", (alive.at, v.at), said, detail))
 
@@ -184,15 +184,15 @@ def _dropped(
     for s in known.replicas:
         by_set[s.view.set].append(s)
     watches = {name: Watch(seen, by_set[name]) for name, seen in known.answers.items()}
-    quiet = Quiet(history)
+    still = Standstills(history)
     found = silences(history, known.replicas)
     for silence in found:
         watch = watches.get(silence.set)
         if watch is not None:
-            stayed, judged = watch.judge(silence, quiet, context.shrink_ns)
+            stayed, judged = watch.judge(silence, still, context.shrink_ns)
             case.judged["S14b"] += judged
             case.found += [] if stayed is None else [_stayed(stayed, known)]
-            leads, judged = watch.judge_master(silence, quiet, context.recovery_ns)
+            leads, judged = watch.judge_master(silence, still, context.recovery_ns)
             case.judged["S13b"] += judged
             case.found += [] if leads is None else [_not_replaced(leads, known)]
     case.counts["silences"] = len(found)

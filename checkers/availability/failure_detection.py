@@ -19,26 +19,22 @@ answer counts only if
 A master that went silent is replaced within a bound, if another member of its set runs and was not
 cut off: of that the first two conditions hold as well, and such a member answered in between.
 
-What is left is provable; whatever is not is not judged. Claims: S13b, S14b (controller-ha 6.3).
+What is left is provable; whatever is not is not judged. Claims: S13b, S14b
+(docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from checkers.evidence.active_faults import HARMLESS
-from checkers.evidence.acts import QUESTIONS, UNDONE_BY, UNDONE_BY_ITSELF, heals
 from checkers.evidence.faults import HOLDS, Fault, faults
 from checkers.evidence.observations import NEVER, SetSighting, Sighting
-from checkers.evidence.quiescence import MEMBERSHIP
+from checkers.evidence.quiescence import MEMBERSHIP, Standstills
 from histories.history import History
 from histories.observed import ReplicaView
 
 IDLE_NS = 20_000_000_000  # haHousekeepingInterval, which no timing changes
-SILENCING = frozenset(("kill", "terminate", "pause", "power-loss"))
-CUT = "start-partition"
-REVIVING = frozenset(("start", "resume"))  # heals of silence, and of nothing else
 
 
 class Silence(NamedTuple):
@@ -65,7 +61,7 @@ class Stayed(NamedTuple):
 def silences(history: History, replicas: Sequence[Sighting[ReplicaView]]) -> list[Silence]:
     """Every broker that was surely silenced, and whose id was known."""
     acts = faults(history)
-    back = [a for a in acts if heals(a.f)]
+    back = [a for a in acts if a.kind == "heal" or not a.known]
     moved = sorted(op.index for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client)
     ids: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
     for s in sorted(replicas, key=_end):
@@ -73,7 +69,7 @@ def silences(history: History, replicas: Sequence[Sighting[ReplicaView]]) -> lis
             ids[s.view.node].append(s)
     found = []
     for act in acts:
-        if act.f not in SILENCING or act.ended is None or not isinstance(act.result, dict):
+        if not act.silences or act.ended is None or not isinstance(act.result, dict):
             continue
         after = bisect_left(moved, act.ended)
         still = moved[after] if after < len(moved) else NEVER
@@ -103,67 +99,6 @@ def _may_revive(act: Fault, node: str) -> bool:
     return not isinstance(act.result, dict) or node in act.result
 
 
-class Quiet:
-    """When nothing goes on, and no fault is in effect but silences."""
-
-    def __init__(self, history: History) -> None:
-        acts = [a for a in faults(history) if a.f not in QUESTIONS]
-        events = [(a.begun, a.begun_ns) for a in acts]
-        events += [(a.ended, a.ended_ns or 0) for a in acts if a.ended is not None]
-        busy = [(a.begun, NEVER if a.ended is None else a.ended) for a in acts]
-        busy += [(a.begun, _undone(a, acts)) for a in acts if not _leaves_nothing(a)]
-        for op in history.of_f(*sorted(MEMBERSHIP)):
-            if op.is_client:
-                events.append((op.index, op.time))
-                done = history.completion(op)
-                if op.type == "invoke":
-                    busy.append((op.index, NEVER if done is None else done.index))
-        self._events = sorted(events)
-        self._begins, self._ends = _merged(busy)
-
-    def since(self, index: int) -> tuple[int, int] | None:
-        """The last event (index, ns) before an index; None while it is not quiet."""
-        at = bisect_left(self._begins, index) - 1
-        if at >= 0 and self._ends[at] > index:
-            return None
-        last = bisect_left(self._events, (index, -1)) - 1
-        return self._events[last] if last >= 0 else None
-
-
-def _leaves_nothing(act: Fault) -> bool:
-    """Whether an act leaves nothing in effect, once it is over, but nodes that are silent. A wall
-    clock that is wrong is nothing: nothing of a cluster goes by it."""
-    over = act.f in UNDONE_BY_ITSELF and act.ended is not None and act.holds
-    return act.f in SILENCING or heals(act.f) or act.f in HARMLESS or over
-
-
-def _undone(act: Fault, acts: Sequence[Fault]) -> int:
-    """When (index) a fault was surely undone."""
-    wanted = UNDONE_BY.get(act.f)
-    for heal in acts[bisect_left(acts, act.begun + 1, key=_begin) :]:
-        of_its_kind = heals(heal.f) and (heal.f == wanted or wanted is None)
-        if not of_its_kind or heal.f in REVIVING or not heal.holds:
-            continue
-        # Several cuts may lie between the same nodes; one that a schedule names ends alone.
-        named = heal.of == act.request if heal.of and act.f == CUT else True
-        whole = heal.request is None or set(act.nodes) <= set(heal.nodes)
-        if named and whole:
-            return NEVER if heal.ended is None else heal.ended
-    return NEVER
-
-
-def _merged(spans: Iterable[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    begins: list[int] = []
-    ends: list[int] = []
-    for begin, end in sorted(spans):
-        if ends and begin <= ends[-1]:
-            ends[-1] = max(ends[-1], end)
-        else:
-            begins.append(begin)
-            ends.append(end)
-    return begins, ends
-
-
 class Watch:
     """What controllers and brokers said of one set, ready to be asked."""
 
@@ -183,22 +118,24 @@ class Watch:
                 if r.view.leads:
                     self._leading[r.view.id].append(r)
 
-    def judge(self, silence: Silence, quiet: Quiet, shrink_ns: int) -> tuple[Stayed | None, int]:
+    def judge(
+        self, silence: Silence, still: Standstills, shrink_ns: int
+    ) -> tuple[Stayed | None, int]:
         """The first answer that names a silent member and should not; and how many were judged."""
         judged = 0
         for v in self._answers[bisect_left(self._answers, silence.since + 1, key=_begin) :]:
             if v.begun >= silence.until:
                 break
-            since = quiet.since(v.at)
-            if since is None or v.at >= silence.until or silence.id == v.view.master:
+            time = still.around(v.at)
+            if time is None or v.at >= silence.until or silence.id == v.view.master:
                 continue
             master = -1 if v.view.master is None else v.view.master
-            alive = _first(self._leading.get(master, []), since[0], v.at)
+            alive = _first(self._leading.get(master, []), time.at, v.at)
             known_ns = self._led.get((v.view.master, v.view.master_epoch), v.begun_ns)
-            for_ns = v.begun_ns - max(since[1], known_ns)
+            for_ns = v.begun_ns - max(time.at_ns, known_ns)
             others = set(v.view.sync_state_set) - {master, silence.id}
-            told = all(_first(self._said.get(i, []), since[0], v.at) for i in sorted(others))
-            silent_at = silence.since if told else since[0]
+            told = all(_first(self._said.get(i, []), time.at, v.at) for i in sorted(others))
+            silent_at = silence.since if told else time.at
             grown_ns = self._grown(silent_at, master, v.view.master_epoch, v.begun)
             if grown_ns is not None:
                 for_ns = min(for_ns, max(v.begun_ns - grown_ns, for_ns - IDLE_NS))
@@ -225,7 +162,7 @@ class Watch:
         return None
 
     def judge_master(
-        self, silence: Silence, quiet: Quiet, bound_ns: int
+        self, silence: Silence, still: Standstills, bound_ns: int
     ) -> tuple[Stayed | None, int]:
         """The first answer in which a silent broker leads as before, and should not; and how many
         were judged. None are where it did not lead before."""
@@ -234,17 +171,17 @@ class Watch:
             return None, 0
         led, judged = (silence.id, before[-1].view.master_epoch), 0
         for v in self._answers[bisect_left(self._answers, silence.since + 1, key=_begin) :]:
-            since = quiet.since(v.at)
-            if since is None or v.at >= silence.until or v.begun_ns - since[1] <= bound_ns:
+            time = still.around(v.at)
+            if time is None or v.at >= silence.until or v.begun_ns - time.at_ns <= bound_ns:
                 continue
             others = sorted(set(v.view.sync_state_set) - {silence.id})
-            said = (_first(self._said.get(i, []), since[0], v.at) for i in others)
+            said = (_first(self._said.get(i, []), time.at, v.at) for i in others)
             alive = next((s for s in said if s is not None), None)
             if alive is None:
                 continue
             judged += 1
             if (v.view.master, v.view.master_epoch) == led:
-                return Stayed(silence, v, alive, v.begun_ns - since[1]), judged
+                return Stayed(silence, v, alive, v.begun_ns - time.at_ns), judged
         return None, judged
 
 

@@ -17,9 +17,9 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from checkers.core.promises import ALL_ACK, copies, unfulfilled
-from checkers.evidence.active_faults import GONE_BY, Lull
 from checkers.evidence.faults import Fault
 from checkers.evidence.observations import Sighting
+from checkers.evidence.quiescence import Lull
 from histories.observed import ReplicaView, RouteView
 
 ACKNOWLEDGED_NS = 2_000_000_000  # less than a member that lags is kept
@@ -69,8 +69,8 @@ def lost_master(
         replicas: what brokers said.
         routes: what name servers said.
     """
-    gone = lull.gone.intersection(nodes)
-    struck = [a for a in acts if a.f in GONE_BY and _over(a, lull) and gone.intersection(a.nodes)]
+    gone = lull.state.gone.intersection(nodes)
+    struck = [a for a in acts if a.silences and _over(a, lull) and gone.intersection(a.nodes)]
     if len(gone) != 1 or not struck:
         return None
     [node], fault = gone, struck[-1]
@@ -78,7 +78,7 @@ def lost_master(
     before = [r for r in routes if r.at < fault.begun]
     if not where or not before or _master(before[-1], name) != where[-1]:
         return None
-    late = [r for r in routes if r.begun_ns > due_ns and r.at < lull.until]
+    late = [r for r in routes if r.begun_ns > due_ns and r.at < lull.time.until]
     if not late:
         return None
     told = {_master(r, name) for r in late}
@@ -88,7 +88,7 @@ def lost_master(
 
 
 def _over(act: Fault, lull: Lull) -> bool:
-    return act.ended is not None and act.ended <= lull.at
+    return act.ended is not None and act.ended <= lull.time.at
 
 
 def _master(r: Sighting[RouteView], name: str) -> str:

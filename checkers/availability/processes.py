@@ -17,17 +17,14 @@ from typing import Any, NamedTuple
 
 from checkers.availability.service import Awaited, looks_of
 from checkers.core.api import Context, Verdict
-from checkers.evidence.active_faults import DOUBTED_BY, GONE_BY, NOBODY, InForce
-from checkers.evidence.acts import QUESTIONS
-from checkers.evidence.faults import Ended, Fault, by_itself, faults
+from checkers.evidence.active_faults import NOBODY, InForce
+from checkers.evidence.faults import Ended, Fault, faults
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.fault_facts import GONE, WIPE
 from histories.history import History
-from histories.observed import WIPE
 from histories.op import HistoryError
 
-STARTS = frozenset(("start", "restart", "change-ip", "restore-ip"))
-ACTS = frozenset((*STARTS, *GONE_BY, WIPE))
-EXCUSED, AWAY = "excused", DOUBTED_BY["change-ip"]
+EXCUSED = "excused"
 
 
 class Seen(NamedTuple):
@@ -53,8 +50,8 @@ class Processes:
 
 
 def _judge(history: History) -> Case:
-    acts = [a for a in faults(history) if a.f not in QUESTIONS]
-    starts = sum(len(a.nodes) for a in acts if a.f in STARTS)
+    acts = [a for a in faults(history) if a.kind != "question"]
+    starts = sum(len(a.nodes) for a in acts if a.may_start)
     case = Case(counts={"starts": starts})
     looks = list(looks_of(history))
     if not looks:
@@ -80,7 +77,7 @@ def _judge(history: History) -> Case:
 
 def _strike_before(acts: Sequence[Fault], node: str, at: int) -> Fault | None:
     """The last act on a node that was over before an index."""
-    mine = (a for a in acts if node in a.nodes and a.f in ACTS and a.ended is not None)
+    mine = (a for a in acts if node in a.nodes and _ends_or_starts(a) and a.ended is not None)
     return max((a for a in mine if a.begun < at), key=lambda a: a.begun, default=None)
 
 
@@ -92,17 +89,27 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
         cut = force.parted()
         proofs = act.result if isinstance(act.result, dict) else {}
         for node, proof in proofs.items():
-            ended = by_itself(act.f, proof)
+            ended = act.by_itself(proof)
             if ended is None or proof.get(EXCUSED) or node == NOBODY or node in sick:
                 continue
-            if ended.starts and (node in cut or AWAY in force.doubts_of(str(node))):
+            if ended.starts and (node in cut or _away(force, str(node))):
                 continue  # judged once that is healed
             yield Seen(str(node), act.begun if act.ended is None else act.ended, ended)
-        if act.f in ("start-disk-fault", WIPE):
+        if act.effect == "disk" or act.f == WIPE:
             sick |= set(act.nodes)
-        elif act.f in STARTS and act.holds:
+        elif act.may_start and act.holds:
             sick -= set(act.nodes)
         force.take(act)
+
+
+def _ends_or_starts(act: Fault) -> bool:
+    """Whether an act ends, holds or starts processes, or takes their stores."""
+    return act.may_start or act.effect in GONE
+
+
+def _away(force: InForce, node: str) -> bool:
+    """Whether a node surely has another address than it is known by."""
+    return any(d.proven and d.effect == "moved" for d in force.doubts_of(node))
 
 
 def _since(strike: Fault | None) -> str:

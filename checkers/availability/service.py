@@ -9,7 +9,7 @@ that is later than the bound after the probes began, or never although it was tr
 Histories of versions without probes are judged by what the wait for recovery found: whether name
 servers knew a master of every set that answered.
 
-Claim: S13 (controller-ha 6.3).
+Claim: S13 (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict
@@ -23,10 +23,11 @@ from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.core.promises import copies
 from checkers.evidence.log import MalformedError
 from checkers.evidence.observations import listed, shaped
-from checkers.evidence.quiescence import Calm, calm_after
+from checkers.evidence.quiescence import Interval, settled
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
 from histories.history import History
-from histories.observed import AWAIT_RECOVERY, LAST_LOOK, PROBE_READ, PROBE_STREAK, PROBED
+from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
 from histories.op import HistoryError, Op
 
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
@@ -163,15 +164,15 @@ class Service(Alone):
         else:
             begun = history.invocation(done)
             until = done.index if begun is None else begun.index
-            calm = calm_after(history.filter(lambda op: op.index < until))
+            rest = settled(history.filter(lambda op: op.index < until))
             if begun is not None:  # nobody asked before
-                calm = calm._replace(ns=max(calm.ns, begun.time))
+                rest = rest._replace(at_ns=max(rest.at_ns, begun.time))
             found = shaped(done.value, _OfCluster, done.index).cluster
             case.counts["recovery-ms"] = round(found.after_ms)
             if results:
-                _by_probes(case, context, calm, results)
+                _by_probes(case, context, rest, results)
             elif history.run[0] is None:
-                _by_wait(case, context, calm, found, done)
+                _by_wait(case, context, rest, found, done)
             else:
                 case.doubt("S13", "no queue was probed after the last heal")
         return rule(self, history, context, case, timed=self.claims)
@@ -189,10 +190,10 @@ def _key(begun: Op) -> int:
     raise MalformedError(f"W9: value of {begun.index} is no probe's: {begun.value!r:.100}")
 
 
-def _by_probes(case: Case, context: Context, calm: Calm, results: Mapping[int, Probed]) -> None:
-    due_ns = calm.ns + context.recovery_ns
+def _by_probes(case: Case, context: Context, rest: Interval, results: Mapping[int, Probed]) -> None:
+    due_ns = rest.at_ns + context.recovery_ns
     late: dict[str, list[tuple[int, Probed]]] = defaultdict(list)
-    after = [p.served_ns - calm.ns for p in results.values() if p.served_ns is not None]
+    after = [p.served_ns - rest.at_ns for p in results.values() if p.served_ns is not None]
     case.counts["queues-probed"] = len(results)
     case.counts["queues-served"] = len(after)
     case.counts["probes"] = sum(p.tries for p in results.values())
@@ -206,20 +207,20 @@ def _by_probes(case: Case, context: Context, calm: Calm, results: Mapping[int, P
             continue  # by their settings brokers refuse every message
         if p.served_ns is not None and p.served_ns <= due_ns + GRACE_NS:
             case.judged["S13"] += 1
-        elif calm.doubt:
-            case.doubt("S13", calm.doubt)
+        elif rest.doubt:
+            case.doubt("S13", rest.doubt)
         elif p.served_ns is None and p.last_ns <= due_ns:
-            for_s = max(0, p.last_ns - calm.ns)
+            for_s = max(0, p.last_ns - rest.at_ns)
             case.doubt("S13", f"queue {key} was probed for {_s(for_s)} only, "
                        f"{_s(context.recovery_ns)} needed")  # fmt: skip
         else:
             late[p.set or ""].append((key, p))
     for name, probes in sorted(late.items()):
-        case.found.append(_not_served(name, probes, calm, context))
+        case.found.append(_not_served(name, probes, rest, context))
 
 
 def _not_served(
-    name: str, probes: Sequence[tuple[int, Probed]], calm: Calm, context: Context
+    name: str, probes: Sequence[tuple[int, Probed]], rest: Interval, context: Context
 ) -> Found:
     keys = [key for key, _ in probes]
     tries = sum(p.tries for _, p in probes)
@@ -229,16 +230,16 @@ def _not_served(
     of = f" of broker set {name}" if name else ""
     what = "queue" if len(keys) == 1 else "queues"
     if len(served) == len(probes):
-        after_ns = max(served) - calm.ns
+        after_ns = max(served) - rest.at_ns
         how = (
             f"only {_s(after_ns)} later {PROBE_STREAK} messages in a row were taken and given back"
         )
     else:
-        after_ns = last_ns - calm.ns
+        after_ns = last_ns - rest.at_ns
         how = f"of {tries} messages that a probe sent within {_s(after_ns)} {taken} were taken"
         how += f", and never {PROBE_STREAK} in a row were taken and given back"
     said = (
-        f"Everything was healed by {_s(calm.ns)}, and {_s(context.recovery_ns)} later {what} "
+        f"Everything was healed by {_s(rest.at_ns)}, and {_s(context.recovery_ns)} later {what} "
         f"{listed(keys)}{of} {'was' if len(keys) == 1 else 'were'} not served: {how}."
     )
     detail: dict[str, Any] = {
@@ -250,30 +251,30 @@ def _not_served(
         "bound-ms": context.recovery_ns // 1_000_000,
     }
     failed = [at for _, p in probes for at in p.failed][-NAMED_MAX:]
-    ops = (*((calm.at,) if calm.at >= 0 else ()), *failed)
+    ops = (*((rest.at,) if rest.at >= 0 else ()), *failed)
     return Found("S13", "not-writable", ops, said, detail)
 
 
-def _by_wait(case: Case, context: Context, calm: Calm, found: Awaited, done: Op) -> None:
+def _by_wait(case: Case, context: Context, rest: Interval, found: Awaited, done: Op) -> None:
     """Of a history without probes: whether all name servers knew a master that answers."""
     after_ns = round(found.after_ms * 1_000_000)
     late = after_ns > context.recovery_ns + GRACE_NS
     case.judged["S13"] = 1
     if (found.holds or found.crashed) and not late:
         return
-    if calm.doubt:
-        case.doubt("S13", calm.doubt)
+    if rest.doubt:
+        case.doubt("S13", rest.doubt)
     elif after_ns < context.recovery_ns:
         case.doubt("S13", f"waited for {_s(after_ns)} only, {_s(context.recovery_ns)} needed")
     else:
         said = (
-            f"Everything was healed at {_s(calm.ns)}, but {_s(context.recovery_ns)} were not "
+            f"Everything was healed at {_s(rest.at_ns)}, but {_s(context.recovery_ns)} were not "
             f"enough: after {found.after_ms / 1000:.1f} s of waiting (op {done.index}) there "
             f"{'was only then' if found.holds else 'was not yet'} a master of each broker set that "
             "answers."
         )
         detail = {"after-ms": found.after_ms, "bound-ms": context.recovery_ns // 1_000_000}
-        ops = (done.index,) if calm.at < 0 else (calm.at, done.index)
+        ops = (done.index,) if rest.at < 0 else (rest.at, done.index)
         case.found.append(Found("S13", "not-writable", ops, said, detail))
 
 

@@ -28,10 +28,11 @@ from checkers.availability.lost_masters import Lost, keeps_another, lost_master
 from checkers.core.api import Context
 from checkers.core.keyed import Alone, Event, results_of
 from checkers.core.promises import copies
-from checkers.evidence.active_faults import Lull, connected, lulls
+from checkers.evidence.active_faults import connected
 from checkers.evidence.faults import faults
 from checkers.evidence.known_by import KnownBy
 from checkers.evidence.observations import NEVER, SetSighting, listed, sightings
+from checkers.evidence.quiescence import Interval, Lull, lulls
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 
@@ -59,6 +60,11 @@ class Window(NamedTuple):
     sound: tuple[str, ...]  # who is connected
     told: Told | None = None
     lost: Lost | None = None
+
+    @property
+    def time(self) -> Interval:
+        """When it is."""
+        return self.lull.time
 
 
 class Attempt(NamedTuple):
@@ -143,7 +149,7 @@ class Attempts(Alone):
             return
         ext, key = op.ext or {}, _key(begun.value)
         ok = op.type == "ok"
-        inside = any(w.due_ns <= begun.time and op.index < w.lull.until for w in known)
+        inside = any(w.due_ns <= begun.time and op.index < w.time.until for w in known)
         if key is not None and (ok or inside):
             name = str(ext.get("node")) if ok else None
             routed = not ext.get(PINNED)
@@ -157,7 +163,7 @@ class Attempts(Alone):
         found = {}
         for number, w in enumerate(known):
             if {w.set} == sets:
-                mine = [r for r in rows if w.due_ns <= r.begun_ns and r.at < w.lull.until]
+                mine = [r for r in rows if w.due_ns <= r.begun_ns and r.at < w.time.until]
                 led = (
                     0
                     if w.lost is None
@@ -215,7 +221,7 @@ def windows(history: History, context: Context) -> Iterator[Window]:
     """The lulls in which a set should take messages."""
     long = [
         lull for lull in lulls(history)
-        if lull.until_ns - lull.at_ns > context.recovery_ns + MARGIN_NS
+        if lull.time.until_ns - lull.time.at_ns > context.recovery_ns + MARGIN_NS
     ]  # fmt: skip
     if not long:
         return
@@ -223,15 +229,15 @@ def windows(history: History, context: Context) -> Iterator[Window]:
     brokers = {node for nodes in context.broker_sets.values() for node in nodes}
     told = _Told(history, context)
     for lull in long:
-        group = connected(lull, controllers, namesrvs | brokers)
-        answering = namesrvs - lull.gone
+        group = connected(lull.state, controllers, namesrvs | brokers)
+        answering = namesrvs - lull.state.gone
         if group is None or not answering or not answering <= group:
             continue  # a name server that hears no broker would send clients to the wrong one
-        if controllers & lull.doubtful:
+        if controllers & lull.state.doubtful:
             continue
         for name, nodes in sorted(context.broker_sets.items()):
             sound = group & set(nodes)
-            if len(sound) < copies(context.settings or {}) or lull.doubtful & set(nodes):
+            if len(sound) < copies(context.settings or {}) or lull.state.doubtful & set(nodes):
                 continue
             window = told.window(name, lull, group)
             if window is not None:
@@ -251,11 +257,12 @@ class _Told:
     def window(self, name: str, lull: Lull, group: frozenset[str]) -> Window | None:
         """The promise of a lull to a set, of which these nodes are connected."""
         sound = group.intersection(self._context.broker_sets[name])
-        window = Window(name, lull, lull.at_ns + self._context.recovery_ns, tuple(sorted(group)))
+        due_ns = lull.time.at_ns + self._context.recovery_ns
+        window = Window(name, lull, due_ns, tuple(sorted(group)))
         answers = self._known.answers.get(name, [])
         if not answers and not self._context.has_ids:
             return self._untold(window, sound)
-        seen = _during(answers, lull)
+        seen = _during(answers, lull.time)
         if not seen or not all(_names_one(s, name, self._ids, sound) for s in seen):
             return None
         members = tuple(self._known.each(name, seen[-1].view.sync_state_set))
@@ -266,12 +273,13 @@ class _Told:
         or among all but the master that was lost."""
         lull, nodes = window.lull, frozenset(self._context.broker_sets[window.set])
         replicas = self._known.replicas
-        alive = {s.view.node for s in replicas if lull.at < s.begun and s.at < lull.until}
+        alive = {s.view.node for s in replicas if window.time.holds(s.begun, s.at)}
         if not sound <= alive:
             return None
         if sound == nodes:
             return window
-        if nodes - sound != lull.gone & nodes or not keeps_another(self._context.settings or {}):
+        others = nodes - sound
+        if others != lull.state.gone & nodes or not keeps_another(self._context.settings or {}):
             return None
         lost = lost_master(
             lull, window.due_ns, window.set, nodes, self._acts, replicas, self._routes
@@ -285,11 +293,11 @@ def _asked(history: History, f: str) -> frozenset[str]:
     return frozenset(str(v["node"]) for v in values if isinstance(v, dict) and "node" in v)
 
 
-def _during(answers: Sequence[SetSighting], lull: Lull) -> list[SetSighting]:
+def _during(answers: Sequence[SetSighting], time: Interval) -> list[SetSighting]:
     """Answers of a lull, in order of completion, and the last one before it."""
     told = sorted(answers, key=lambda s: s.at)
-    before = [s for s in told if s.at < lull.at]
-    return [*before[-1:], *(s for s in told if lull.at < s.at < lull.until)]
+    before = [s for s in told if s.at < time.at]
+    return [*before[-1:], *(s for s in told if time.at < s.at < time.until)]
 
 
 def _names_one(
@@ -309,21 +317,21 @@ def told_of(s: Served, context: Context) -> tuple[str, dict[str, object], tuple[
         else "all its replicas were among them, so that whoever was in its SyncStateSet was"
     )
     said = (
-        f"Broker set {w.set}: from {_s(w.lull.at_ns)} (op {w.lull.at}) to {_s(w.lull.until_ns)} "
-        f"(op {w.lull.until}) nothing more befell the cluster; {listed(w.sound)} ran and were "
+        f"Broker set {w.set}: from {_s(w.time.at_ns)} (op {w.time.at}) to {_s(w.time.until_ns)} "
+        f"(op {w.time.until}) nothing more befell the cluster; {listed(w.sound)} ran and were "
         f"connected, and {known}. {_none_succeeded(s, context)}"
     )
     detail: dict[str, object] = {
         "set": w.set,
         "connected": list(w.sound),
-        "gone": sorted(w.lull.gone),
+        "gone": sorted(w.lull.state.gone),
         "sync-state-set": members,
         "sends": t.tries,
-        "for-ms": (w.lull.until_ns - w.lull.at_ns) // 1_000_000,
+        "for-ms": (w.time.until_ns - w.time.at_ns) // 1_000_000,
     }
     told = () if w.told is None else (w.told.at,)
     # All of them within the lull, so that the faults in force are told as such.
-    return said, detail, tuple(op for op in (*told, t.first, t.last) if op > w.lull.at)
+    return said, detail, tuple(op for op in (*told, t.first, t.last) if op > w.time.at)
 
 
 def lost_of(
@@ -334,8 +342,8 @@ def lost_of(
     listed_as = f"{lost.listed} still" if lost.listed else "nobody"
     said = (
         f"Broker set {w.set}: {lost.node} led by the name servers' routes, and was silent since "
-        f"the {lost.fault.f} of op {lost.fault.begun}. From {_s(w.lull.at_ns)} (op {w.lull.at}) to "
-        f"{_s(w.lull.until_ns)} (op {w.lull.until}) nothing more befell the cluster; "
+        f"the {lost.fault.f} of op {lost.fault.begun}. From {_s(w.time.at_ns)} (op {w.time.at}) to "
+        f"{_s(w.time.until_ns)} (op {w.time.until}) nothing more befell the cluster; "
         f"{listed(w.sound)} ran and were connected, and the last acknowledged message shows that "
         f"one of them was in the SyncStateSet. But {lost.namesrv} lists {listed_as} as master "
         f"(op {lost.at}). {_none_succeeded(s, context)}"
@@ -346,7 +354,7 @@ def lost_of(
         "fault": lost.fault.f,
         "listed": lost.listed,
         "sends": t.tries,
-        "for-ms": (w.lull.until_ns - w.lull.at_ns) // 1_000_000,
+        "for-ms": (w.time.until_ns - w.time.at_ns) // 1_000_000,
     }
     return said, detail, (lost.fault.begun, t.first, lost.at, t.last)
 

@@ -7,7 +7,8 @@ is part of `docs/claims.md` (`checkers.core.claims`); what was seen is in `docs/
 
 Documents, of apache/rocketmq: deploy.md, design.md and persistent_unique_broker_id.md below
 ``docs/en/controller``. Numbers with # are its issues and pull requests. What is said of code was
-read in 5.1 to 5.5 (controller-ha 6.2 to 6.4, container-acting-master 8, releases) or run.
+read in 5.1 to 5.5 (docs/spec/controller-ha.md 6.2 to 6.4, docs/spec/acting-master.md 8,
+docs/spec/releases.md) or run.
 """
 
 import msgspec

@@ -9,7 +9,7 @@ checker; a claim without one is not yet shown to be decidable. Whoever adds a cl
 to `tests/unit/checkers/core/test_claims.py`, which compares this list with what checkers say they
 judge.
 
-Sources: controller-ha 6.2 and 6.3, container-acting-master 8.1 and 8.5.
+Sources: docs/spec/controller-ha.md 6.2 and 6.3, docs/spec/acting-master.md 8.1 and 8.2.
 """
 
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ from histories.grounds import (
     REPLICA_LOG_READ,
 )
 
-HA, QUEUE_LOCKS = "controller-ha 6.3", "container-acting-master 8.5"
-ROUTES = "container-acting-master 8.1"
+HA, QUEUE_LOCKS = "docs/spec/controller-ha.md 6.3", "docs/spec/acting-master.md 8.2"
+ROUTES = "docs/spec/acting-master.md 8.1"
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +39,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which nobody
-    may say that it was kept. `checker` is the name of the checker that decides it, `mutants` the
-    names of modules of ``reference/mutants``.
+    may say that it was kept. A claim that needs `undisturbed` time is not judged in a history with
+    an unknown act (``checkers.evidence.quiescence``). `checker` is the name of the checker that
+    decides it, `mutants` the names of modules of ``reference/mutants``.
     """
 
     id: str
@@ -49,6 +50,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
     grounds: tuple[str, ...]
+    undisturbed: bool = False
     checker: str
     mutants: tuple[str, ...] = ()
 
@@ -90,6 +92,7 @@ CLAIMS: tuple[Claim, ...] = (
         "done to it, and it could tell a controller, for the bound for recovery.",
         source=HA,
         grounds=(CONTROLLER, BROKER, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("address_only_on_leader",),
     ),
@@ -189,6 +192,7 @@ CLAIMS: tuple[Claim, ...] = (
         "hold.",
         source=HA,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
+        undisturbed=True,
         checker="replicas",
     ),
     Claim(
@@ -206,6 +210,7 @@ CLAIMS: tuple[Claim, ...] = (
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
         grounds=(REPLICA_LOG_READ, CONTROLLER),
+        undisturbed=True,
         checker="replicas",
         mutants=("epochs_not_reloaded",),
     ),
@@ -278,6 +283,7 @@ CLAIMS: tuple[Claim, ...] = (
         "bound for recovery: 20 s with fast timing, 60 s with stock timing.",
         source=HA,
         grounds=(RECOVERY, PROBE),
+        undisturbed=True,
         checker="service",
         mutants=(
             "first_master_stays",
@@ -295,6 +301,7 @@ CLAIMS: tuple[Claim, ...] = (
         "another member of its SyncStateSet runs and controllers answer.",
         source=HA,
         grounds=(RECOVERY, CONTROLLER, BROKER),
+        undisturbed=True,
         checker="availability",
         mutants=("unheard_never_dead",),
     ),
@@ -306,6 +313,7 @@ CLAIMS: tuple[Claim, ...] = (
         "after the last change, some send succeeds.",
         source="decided here",
         grounds=(RECOVERY,),
+        undisturbed=True,
         checker="availability",
         mutants=("ha_address_of_first_master",),
     ),
@@ -315,6 +323,7 @@ CLAIMS: tuple[Claim, ...] = (
         "recovery.",
         source=HA,
         grounds=(RECOVERY, CONTROLLER, BROKER),
+        undisturbed=True,
         checker="availability",
         mutants=(
             "address_only_on_leader",
@@ -330,6 +339,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK,),
         grounds=(RECOVERY, CONTROLLER, BROKER),
+        undisturbed=True,
         checker="availability",
         mutants=(
             "caught_up_by_sending",
@@ -374,6 +384,7 @@ CLAIMS: tuple[Claim, ...] = (
         "controllers for the bound for recovery.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("dead_broker_stays",),
     ),
@@ -384,6 +395,7 @@ CLAIMS: tuple[Claim, ...] = (
         "started, if it was listed anew, or nothing was done to the controllers as long.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("group_forgotten_with_member",),
     ),
@@ -393,6 +405,7 @@ CLAIMS: tuple[Claim, ...] = (
         "listed so before, while controllers know of no newer epoch.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
+        undisturbed=True,
         checker="routes",
         mutants=("state_version_ignored",),
     ),
@@ -401,8 +414,9 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A consumer group keeps its place over a fail-over, once nothing has been wrong "
         "for 30 s since it was committed. (Places are copied every ten seconds or so, not with the "
         "log.)",
-        source="controller-ha 6.4, H17",
+        source="docs/spec/controller-ha.md 6.4 (H17)",
         grounds=(PLACE,),
+        undisturbed=True,
         checker="offsets",
     ),
     Claim(

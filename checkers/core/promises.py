@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-POWER_LOSS = "power-loss"
-
 
 class Need(msgspec.Struct, frozen=True):
     """One setting that a promise rests on: role and RocketMQ's name of it, and its value."""

@@ -16,20 +16,22 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.acts import NEVER, TAKES, Act, Effect, paired
+from checkers.evidence.acts import TAKES, Act, paired
 from checkers.evidence.faults import faults
 from checkers.evidence.observations import (
+    NEVER,
     SetSighting,
     Sighting,
     registered,
     replica_sightings,
     set_sightings,
 )
+from histories.fault_facts import DOUBTFUL, ELECT_MASTER, GONE, Effect
 from histories.history import History
-from histories.observed import ELECT_MASTER, ReplicaView
+from histories.observed import ReplicaView
 
 EMPTIES: tuple[Effect, ...] = ("down", "disk")  # what makes a broker forget by itself
-DEAFENS: tuple[Effect, ...] = ("down", "held", "disk", "moved", "slow")  # a replica, for all others
+DEAFENS: tuple[Effect, ...] = (*GONE, *DOUBTFUL)  # a replica, for all others
 
 
 class Lost(NamedTuple):

@@ -5,7 +5,7 @@ take effect (or, for a heal, end). The completion's value is a map from node to 
 with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
 does not hold on each, is a fault without proof, and a run with one is not valid.
 
-Source: design "Nemesis package", history-format 5.
+Sources: docs/spec/history-format.md 5, docs/spec/checkers.md 7.
 """
 
 from typing import Any, NamedTuple
@@ -13,18 +13,37 @@ from typing import Any, NamedTuple
 import msgspec
 
 from checkers.core.api import Context, Verdict
+from histories.fault_facts import (
+    BUILT_IN,
+    Effect,
+    FaultFacts,
+    Kind,
+    Kinds,
+)
 from histories.history import History
-from histories.observed import AWAIT_RECOVERY, LAST_LOOK
 from histories.op import Op
 
 HOLDS = "holds"
 NAMED_MAX = 5  # faults without proof that the reason names
-LOOKS = frozenset((AWAIT_RECOVERY, LAST_LOOK))
+
+
+# Keys of a proof that tell the exit code of a node that had ended by itself; the second is of
+# histories of older versions, and so is the reason.
+ENDED = ("ended_by_itself", "had_ended_by_itself")
+BY_ITSELF = "it had ended by itself"
+
+
+class Ended(NamedTuple):
+    """A node had ended by itself, or, `starts`, was started and ended again."""
+
+    code: object
+    starts: bool
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
     """One action of the nemesis, for reports. Indices and times (ns) of its two operations. `asked`
-    is what a schedule asked beside the request, which is then the act's id; empty otherwise."""
+    is what a schedule asked beside the request, which is then the act's id; empty otherwise.
+    `kinds` are those of its history."""
 
     f: str
     process: str
@@ -37,13 +56,95 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     holds: bool
     asked: dict[str, Any] = {}
+    kinds: Kinds = BUILT_IN
+
+    @property
+    def kind(self) -> Kind:
+        """What it is; of an unknown act as its name suggests."""
+        return self.kinds.kind(self.f)
+
+    @property
+    def known(self) -> bool:
+        """Whether the act is in the table of facts."""
+        return self.kinds.knows(self.f)
+
+    @property
+    def facts(self) -> FaultFacts | None:
+        """Its facts; None where it heals, or is unknown."""
+        return self.kinds.of(self.f)
+
+    @property
+    def ends(self) -> tuple[FaultFacts, ...]:
+        """The kinds of faults that it heals."""
+        return self.kinds.ended_by(self.f)
+
+    @property
+    def effect(self) -> Effect | None:
+        """Its effect on its nodes; None where it heals, or is unknown."""
+        return self.kinds.effect(self.f)
+
+    @property
+    def harmless(self) -> bool:
+        """Whether it leaves every node sound, and so did what it heals."""
+        return self.kinds.harmless(self.f)
+
+    @property
+    def silences(self) -> bool:
+        """Whether its nodes are silent until a heal."""
+        return self.facts is not None and self.facts.silences
+
+    @property
+    def brings_down(self) -> bool:
+        """Whether its nodes are down until a heal."""
+        return self.silences and self.effect == "down"
+
+    @property
+    def passes(self) -> bool:
+        """Whether it ends with its own completion."""
+        return self.facts is not None and self.facts.passes
+
+    @property
+    def ends_connections(self) -> bool:
+        """Whether processes end and their machines close the connections."""
+        return self.brings_down and not self.kinds.loses_unsynced(self.f)
+
+    @property
+    def may_start(self) -> bool:
+        """Whether it may start the processes of its nodes."""
+        return self.kinds.may_start(self.f)
+
+    @property
+    def moves(self) -> bool:
+        """Whether it changes addresses, or changes them back."""
+        return self.kinds.concerns(self.f, "moved")
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it cuts, or ends a cut."""
+        return self.kinds.concerns(self.f, "cut")
 
     @property
     def done(self) -> bool:
         """Whether the nemesis did what it had to: each node's proof holds, or the node had ended by
         itself or ended again when it was started, which is the node's doing (S15)."""
         proofs = self.result.values() if isinstance(self.result, dict) else ()
-        return bool(proofs) and all(_held(p) or by_itself(self.f, p) is not None for p in proofs)
+        return bool(proofs) and all(_held(p) or self.by_itself(p) is not None for p in proofs)
+
+    def by_itself(self, proof: object) -> Ended | None:
+        """What its proof of one node says of an end that it did not cause; None: nothing."""
+        if not isinstance(proof, dict):
+            return None
+        for key in ENDED:
+            if proof.get(key) is not None:
+                return Ended(proof[key], starts=False)
+        if proof.get("reason") == BY_ITSELF:
+            return Ended(proof.get("code"), starts=False)
+        if proof.get(HOLDS):
+            return None
+        started = proof.get("started", proof if self.f in self.kinds.starting else None)
+        if isinstance(started, dict) and started.get("code") is not None:
+            return Ended(started["code"], starts=True)
+        return None
 
     @property
     def of(self) -> str:
@@ -64,11 +165,11 @@ def faults(history: History) -> list[Fault]:
     for op in history.nemesis:
         done = history.completion(op)
         if done is None or done.index > op.index:
-            found.append(_fault(op, done))
+            found.append(_fault(op, done, history.kinds))
     return found
 
 
-def _fault(begun: Op, done: Op | None) -> Fault:
+def _fault(begun: Op, done: Op | None, kinds: Kinds) -> Fault:
     result = None if done is None else done.value
     nodes = tuple(sorted(map(str, result))) if isinstance(result, dict) else ()
     return Fault(
@@ -83,41 +184,12 @@ def _fault(begun: Op, done: Op | None) -> Fault:
         result=result,
         holds=isinstance(result, dict) and bool(result) and all(map(_held, result.values())),
         asked=begun.ext or {},
+        kinds=kinds,
     )
 
 
 def _held(done: Any) -> bool:
     return isinstance(done, dict) and done.get(HOLDS) is True
-
-
-# Keys of a proof that tell the exit code of a node that had ended by itself; the second is of
-# histories of older versions, and so is the reason.
-ENDED = ("ended_by_itself", "had_ended_by_itself")
-BY_ITSELF = "it had ended by itself"
-
-
-class Ended(NamedTuple):
-    """A node had ended by itself, or, `starts`, was started and ended again."""
-
-    code: object
-    starts: bool
-
-
-def by_itself(f: str, proof: object) -> Ended | None:
-    """What an act's proof of one node says of an end that the act did not cause; None: nothing."""
-    if not isinstance(proof, dict):
-        return None
-    for key in ENDED:
-        if proof.get(key) is not None:
-            return Ended(proof[key], starts=False)
-    if proof.get("reason") == BY_ITSELF:
-        return Ended(proof.get("code"), starts=False)
-    if proof.get(HOLDS):
-        return None
-    started = proof.get("started", proof if f == "start" else None)
-    if isinstance(started, dict) and started.get("code") is not None:
-        return Ended(started["code"], starts=True)
-    return None
 
 
 class FaultProof:
@@ -128,7 +200,7 @@ class FaultProof:
 
     def check(self, history: History, context: Context) -> Verdict:
         # A cluster that does not recover is for those to judge who promise that it does.
-        found = [fault for fault in faults(history) if fault.f not in LOOKS]
+        found = [f for f in faults(history) if f.facts is None or not f.facts.looks]
         unproved = [fault for fault in found if not fault.done]
         counts = {"faults": len(found), "without-proof": len(unproved)}
         if not unproved:
@@ -147,6 +219,6 @@ def _why(fault: Fault) -> str:
     missing = sorted(
         str(node)
         for node, done in fault.result.items()
-        if not _held(done) and not by_itself(fault.f, done)
+        if not _held(done) and not fault.by_itself(done)
     )
     return f" does not hold on {', '.join(missing)}"

@@ -11,7 +11,7 @@ the log after an explicit seek (or always, in a plain history of sends and polls
 assigns), and somewhere in the middle otherwise. Only a run that began at or before a message can
 have passed it.
 
-Sources: history-format 13.1, 13.2.
+Sources: docs/spec/history-format.md 12.1, docs/spec/checkers.md 2.1.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,10 +19,10 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from checkers.core.keyed import Event
-from checkers.evidence.observations import NEVER
+from checkers.evidence.quiescence import after_faults
 from checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
+from histories.fault_facts import ELECT_MASTER
 from histories.history import History
-from histories.observed import CHANGE_LEADER, ELECT_MASTER, LAST_LOOK
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
 
@@ -31,7 +31,6 @@ Value = int | str  # ours is an integer; anything else is a payload that nobody 
 MESSAGES = frozenset(("send", "poll", "txn"))
 ASSIGNMENTS = frozenset(("assign", "subscribe"))
 SEEK = "seek-to-beginning?"
-ENDING = frozenset((ELECT_MASTER, CHANGE_LEADER, LAST_LOOK))  # of the nemesis, that disturb nobody
 
 
 class MalformedError(HistoryError):
@@ -148,10 +147,7 @@ def log_facts(history: History) -> LogFacts:
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
     # Who is made master or leader after that disturbs nobody.
-    acts = (op.index for op in history.nemesis if op.f not in ENDING)
-    healed = max(acts, default=-1)
-    if history.open_faults:
-        healed = NEVER  # it never ended
+    healed = after_faults(history).at
     asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
     done = (op for op in asked if op.type in ("ok", "info"))
     elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]

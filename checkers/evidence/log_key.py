@@ -1,13 +1,13 @@
 """The log of one key: its order, and every anomaly that one key's messages alone can show.
 
-A pure function of one `KeyLog`, so keys can be judged anywhere and in any order. Words of the spec:
+A pure function of one `KeyLog`, so keys can be judged anywhere and in any order. Words:
 
 - **committed**: an ok send, or an `info` one of which an ok poll returned a message.
 - **log**: offset -> the values seen there, by committed sends that know their offset and by *every*
   poll, also failed ones: a consumer must only ever be shown safe data.
 - **dense order**: offsets that hold something, numbered 0, 1, 2, …. Gaps are legal.
 
-Where an offset holds several values the smallest represents it (the spec leaves the choice open).
+Where an offset holds several values the smallest represents it (Jepsen leaves the choice open).
 
 Two things are ours. A message is `lost-write` only if a run of reading *began* at or before it
 and went on past it: a consumer that starts in the middle has passed nothing before. And `lost-tail`
@@ -16,7 +16,7 @@ an end that the broker confirmed), and where replicas are made master in turn at
 each: what was acknowledged before it and is not in it is lost, even if somebody had read it
 earlier, or elsewhere.
 
-Sources: history-format 13.2, 13.3, 13.5 and the column "ours" of appendix A.
+Source: docs/spec/checkers.md 2.1 to 2.3.
 """
 
 from bisect import bisect_right

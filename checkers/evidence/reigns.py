@@ -14,7 +14,6 @@ from itertools import pairwise
 
 import msgspec
 
-from checkers.core.promises import POWER_LOSS
 from checkers.evidence.observations import NEVER, SetSighting, set_sightings
 from histories.history import History
 from histories.op import HistoryError
@@ -81,7 +80,7 @@ def _end(s: SetSighting) -> int:
 
 def _losses_of_power(history: History) -> Iterator[Window]:
     for op in history.nemesis:
-        if op.f == POWER_LOSS:
+        if history.kinds.loses_unsynced(op.f):
             other = history.completion(op)
             if other is None or other.index > op.index:
                 yield op.index, NEVER if other is None else other.index

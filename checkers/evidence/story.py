@@ -8,11 +8,12 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from checkers.evidence.acts import CUT, NEVER, TAKES, UNDONE_BY_ITSELF, Act, acts_of
+from checkers.evidence.acts import TAKES, Act, acts_of
 from checkers.evidence.faults import Fault
 from checkers.evidence.log_key import Finding
+from checkers.evidence.observations import NEVER
 from histories.history import History
-from histories.observed import ELECT_MASTER, OBSERVE_CONTROLLER, ControllerView, decoded
+from histories.observed import OBSERVE_CONTROLLER, ControllerView, decoded
 from histories.op import HistoryError, Op
 from histories.tables import epoch_of, node_of
 
@@ -84,7 +85,7 @@ class Storyteller:
         then = f"the next after it was the {self.act(after)}" if after else "none came after it"
         text = f"{first or f'There was no fault before op {index}'}; {then}."
         others = [act for act in self._at_work(index, claim, of) if act is not before]
-        told = "; the ".join(_action(self._history[_ended(act)]) for act in others)
+        told = "; the ".join(self._done(act) for act in others)
         return f"{text} Also at work then: the {told}." if told else text
 
     def _nearest(self, index: int, claim: str, of: str) -> tuple[Act | None, Act | None]:
@@ -99,7 +100,7 @@ class Storyteller:
             act
             for act in self._acts
             if _ended(act) < index
-            and act.f not in UNDONE_BY_ITSELF
+            and not act.fault.passes
             and _concerns(act, claim, of)
             and any(act.over(node) > index for node in act.nodes)
         ]
@@ -122,8 +123,8 @@ class Storyteller:
         """An act in words: what was done to whom, and when it was undone."""
         if act.fault.ended is None:
             return f"{act.f} at {act.fault.begun_ns / 1e9:.3f} s (op {act.begun}), never completed"
-        said = _action(self._history[_ended(act)])
-        if act.f in UNDONE_BY_ITSELF or act.f == ELECT_MASTER:
+        said = self._done(act)
+        if act.fault.passes:
             return said
         heals = {heal.ended: heal for heal in act.healed.values() if heal.ended is not None}
         if not heals:
@@ -131,6 +132,9 @@ class Storyteller:
         last = heals[max(heals)]
         more = "at the latest " if len(heals) > 1 else ""
         return f"{said}, undone {more}by the {_healing(last)}"
+
+    def _done(self, act: Act) -> str:
+        return _action(self._history[_ended(act)], cut=act.effect == "cut")
 
     def moment(self, index: int) -> str:
         """Where something was first seen; empty where it never was."""
@@ -244,9 +248,9 @@ def _by(op: Op) -> str:
     return f"answered by {_who(op)}" if node is not None else "no node noted"
 
 
-def _action(op: Op) -> str:
+def _action(op: Op, *, cut: bool) -> str:
     nodes = _nodes(op)
-    of = f" of {_parted(op) if op.f == CUT else _listed(nodes)}" if nodes else ""
+    of = f" of {_parted(op) if cut else _listed(nodes)}" if nodes else ""
     unsure = "" if nodes or op.error is None else f" ({_short(op.error)})"
     held = all(isinstance(d, dict) and d.get("holds") for d in op.value.values()) if nodes else True
     doubt = "" if held else ", which no probe could prove"
@@ -271,7 +275,7 @@ def _parted(op: Op) -> str:
 
 
 def _healing(heal: Fault) -> str:
-    of = f" of {_listed(heal.nodes)}" if heal.nodes and heal.f != "stop-partition" else ""
+    of = f" of {_listed(heal.nodes)}" if heal.nodes and not heal.cuts else ""
     ended_ns = heal.begun_ns if heal.ended_ns is None else heal.ended_ns
     return f"{heal.f}{of} at {ended_ns / 1e9:.3f} s (op {heal.ended})"
 

@@ -14,11 +14,12 @@ import msgspec
 
 from checkers.core.api import Anomaly, Checker, Context, Ruling, Status, Verdict, unjudged
 from checkers.core.claims import unmade
-from checkers.core.promises import DEFAULTS, POWER_LOSS
+from checkers.core.promises import DEFAULTS
 from checkers.evidence.log import MalformedError
 from checkers.evidence.story import Storyteller
+from histories.fault_facts import AWAIT_RECOVERY
 from histories.history import History
-from histories.observed import AWAIT_RECOVERY, LATE_MS
+from histories.observed import LATE_MS
 
 LATE_MS_MAX = 250
 LISTED_MAX = 100  # anomalies of one name that are told; all are counted
@@ -138,7 +139,7 @@ def _ruling(
 
 def power_lost(history: History) -> bool:
     """Whether a machine of the run lost its power."""
-    return any(op.f == POWER_LOSS for op in history.nemesis)
+    return any(history.kinds.loses_unsynced(op.f) for op in history.nemesis)
 
 
 def late_harness(history: History) -> str:

@@ -56,6 +56,13 @@ A node that ended by itself (S15) cannot answer: that is recorded, and counts in
 """
 
 
+_UNDISTURBED = """
+Some claims need undisturbed time. They are not judged in a history with an act of the nemesis that
+is neither built in nor declared by the run (`histories/fault_facts.py`), since its effect is
+unknown:
+{}.
+"""
+
 _WHO_DECIDES = """
 ## Who decides, where RocketMQ and we differ
 
@@ -73,6 +80,7 @@ def page() -> str:
     table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
     made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
     grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
+    grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
     return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided
 

@@ -5,6 +5,9 @@ Answers count from the end of the wait for recovery on: what was said before it 
 cluster under faults. A node that was found to have ended by itself is gone, and what only it could
 have answered is ticked off by that; so is what concerns a broker set whose nodes are all gone.
 
+A claim may need undisturbed time as well. With an unknown act in the history
+(`histories.fault_facts`) there is none that is known to be so.
+
 A history that declares nothing is one of an older version, whose grounds follow from how the run
 was set up (`Context.grounds`), or a foreign one, which is taken as it is.
 
@@ -20,6 +23,8 @@ from checkers.availability.service import awaited_op, looks_of
 from checkers.core.api import Context
 from checkers.core.keyed import Alone, Event, results_of
 from checkers.evidence.observations import NEVER
+from checkers.evidence.quiescence import unknown_acts
+from histories.fault_facts import ELECT_MASTER
 from histories.grounds import (
     BROKER,
     CONTROLLER,
@@ -36,7 +41,6 @@ from histories.grounds import (
 from histories.history import History
 from histories.observed import (
     ACQUIRE,
-    ELECT_MASTER,
     FETCH_PLACE,
     FINAL,
     OBSERVE_CONTROLLER,
@@ -53,6 +57,7 @@ NO_LOG = "no-log"
 NAMED_MAX = 4  # missing grounds of a kind that are named
 ENDED = "end"
 AGAIN = "run it again, and let it come to its end"
+DECLARE = "declare the facts of the fault (docs/extending.md), and run it again"
 _LACKS: dict[str, str] = {
     FINAL_READ: "not every queue was read to its confirmed end after the last fault",
     REPLICA_LOG_READ: "not every replica's log was read",
@@ -79,18 +84,31 @@ class Standing:
     Args:
         of_kind: why a kind is not; kinds that are whole are left out.
         cut: why the whole history is not.
+        unknown: why undisturbed times are not known.
     """
 
-    def __init__(self, of_kind: Mapping[str, Missing], cut: Missing | None = None) -> None:
+    def __init__(
+        self,
+        of_kind: Mapping[str, Missing],
+        cut: Missing | None = None,
+        unknown: Missing | None = None,
+    ) -> None:
         self._of_kind = of_kind
         self._cut = cut
+        self._unknown = unknown
 
-    def missing(self, kinds: Iterable[str]) -> list[Missing]:
-        """What a claim that rests on these kinds lacks. Of a history that was cut short one reason
-        is enough: what comes last is missing."""
+    def missing(self, kinds: Iterable[str], *, undisturbed: bool = False) -> list[Missing]:
+        """What a claim lacks. Of a history that was cut short one reason is enough: what comes last
+        is missing.
+
+        Args:
+            kinds: of grounds, on which it rests.
+            undisturbed: whether it needs undisturbed time.
+        """
         if self._cut is not None:
             return [self._cut]
-        return [self._of_kind[kind] for kind in kinds if kind in self._of_kind]
+        unknown = [self._unknown] if undisturbed and self._unknown is not None else []
+        return [*unknown, *(self._of_kind[kind] for kind in kinds if kind in self._of_kind)]
 
 
 class Reign(NamedTuple):
@@ -168,7 +186,8 @@ def standing(
     for ground in known.grounds:
         if ground not in known.ticked and not found.get(_name(*_told(ground))):
             lacking[ground[0]].append(ground)
-    return Standing({k: _missing(k, of) for k, of in lacking.items()}, _cut(history, context))
+    of_kind = {k: _missing(k, of) for k, of in lacking.items()}
+    return Standing(of_kind, _cut(history, context), _unknown(history))
 
 
 def _told(ground: Ground) -> tuple[Any, ...]:
@@ -199,6 +218,11 @@ def _cut(history: History, context: Context) -> Missing | None:
     if whole is False:
         return Missing("the history is cut short: the run did not come to its end")
     return None
+
+
+def _unknown(history: History) -> Missing | None:
+    why = unknown_acts(history)
+    return Missing(why, DECLARE) if why else None
 
 
 # What is small.

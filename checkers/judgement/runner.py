@@ -2,7 +2,8 @@
 
 The history must be well-formed before anybody judges it: with repeated indices some checkers answer
 *kept* on a broken history. A checker that raises found nothing out: its claims are not judged, with
-its traceback. A claim whose grounds are not whole is not judged either, unless it is broken.
+its traceback. A claim whose grounds are not whole is not judged either, unless it is broken; nor
+is one that needs undisturbed time, in a history with an unknown act.
 
 A run is invalid if a claim is broken. It is valid if nothing is left not judged and every claim
 that the run is there for (`Context.purpose`) is kept, or is not promised and was measured. Else it
@@ -141,7 +142,9 @@ def _resting(ruling: Ruling, standing: Standing) -> Ruling:
     if ruling.status not in ("kept", "no occasion", "not judged"):
         return ruling
     known = BY_ID.get(ruling.claim)
-    missing = standing.missing(known.grounds if known is not None else ())
+    grounds = known.grounds if known is not None else ()
+    undisturbed = known is not None and known.undisturbed
+    missing = standing.missing(grounds, undisturbed=undisturbed)
     if not missing:
         return ruling
     before = (ruling.why,) if ruling.status == "not judged" and ruling.why else ()

@@ -20,7 +20,8 @@ was not even answered. So what excuses the pair is a release by the holder of 1 
 ret2, and nothing else: one condition for both orders. If an acquire was not answered it proves no
 grant, and is left out.
 
-Both checks are exact and O(n log n). Sources: checker-algorithms 4.2, container-acting-master 6.6.
+Both checks are exact and O(n log n). Sources: docs/spec/checkers.md 3.1 and 3.2,
+docs/spec/acting-master.md 6.6.
 """
 
 from bisect import bisect_left

@@ -22,36 +22,15 @@ from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
 from checkers.core.keyed import Alone, Event, check_keyed
-from checkers.evidence.active_faults import HARMLESS, calms
-from checkers.evidence.acts import QUESTIONS
 from checkers.evidence.faults import Fault, faults
 from checkers.evidence.observations import NEVER, SetSighting, set_sightings
+from checkers.evidence.quiescence import Interval, calms
 from checkers.evidence.story import when
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from histories.fault_facts import ELECT_MASTER
 from histories.history import History
 from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE, WIPE
 from histories.op import HistoryError, Op
-
-ORDERS = frozenset(("order-election", "elect-master"))
-
-
-class Quiet(NamedTuple):
-    """From index `at`, and `since_ns`, until another one."""
-
-    at: int
-    since_ns: int
-    until: int
-    until_ns: int
-
-    def without(self, other: "Quiet") -> Iterator["Quiet"]:
-        """What is left of it before and after another time."""
-        if other.until <= self.at or other.at >= self.until:
-            yield self
-            return
-        if self.at < other.at:
-            yield Quiet(self.at, self.since_ns, other.at, other.since_ns)
-        if other.until < self.until:
-            yield Quiet(other.until, other.until_ns, self.until, self.until_ns)
 
 
 class FailOver(NamedTuple):
@@ -66,8 +45,8 @@ class Calmness(NamedTuple):
     """When nothing happened; when somebody may have been elected; which sets got another master;
     who has which address; and until which operation anything is judged."""
 
-    spans: tuple[Quiet, ...]
-    elections: tuple[Quiet, ...]
+    spans: tuple[Interval, ...]
+    elections: tuple[Interval, ...]
     fail_overs: tuple[FailOver, ...]
     sets: dict[str, str]  # by address of a broker
     until: int
@@ -75,7 +54,7 @@ class Calmness(NamedTuple):
     def copied(self, commit: "Moved") -> "Copied | None":
         """When a place was copied everywhere; None: nobody can say that it was."""
         for span in self.spans:
-            at_ns = max(span.since_ns, commit.op.time) + COPIED_NS
+            at_ns = max(span.at_ns, commit.op.time) + COPIED_NS
             if at_ns < span.until_ns and not self._elected(commit.begun, span.at):
                 return Copied(commit, at_ns, span.until)
         return None
@@ -205,27 +184,26 @@ def _value(op: Op) -> tuple[int, int]:
     return value[0], value[1]
 
 
-def _quiet(history: History, context: Context, elections: Sequence[Quiet]) -> Iterator[Quiet]:
+def _quiet(history: History, context: Context, elections: Sequence[Interval]) -> Iterator[Interval]:
     """The times in which nothing was done to anybody and nobody was elected."""
     acts = faults(history)
     nodes = {n for names in context.broker_sets.values() for n in names}
-    nodes |= {n for act in acts if act.f not in HARMLESS for n in act.nodes}
-    begun_ns = {act.begun: act.begun_ns for act in acts}
-    for span in calms([a for a in acts if a.f not in QUESTIONS], nodes):
-        left = [Quiet(span.at, span.since_ns, span.until, begun_ns.get(span.until, NEVER))]
+    nodes |= {n for act in acts if not act.harmless for n in act.nodes}
+    for span in calms([a for a in acts if a.kind != "question"], nodes):
+        left = [span]
         for election in elections:
             left = [part for whole in left for part in whole.without(election)]
         yield from left
 
 
-def _ordered(history: History) -> Iterator[Quiet]:
+def _ordered(history: History) -> Iterator[Interval]:
     """When an election was ordered."""
-    return (_span(act) for act in faults(history) if act.f in ORDERS)
+    return (_span(act) for act in faults(history) if act.effect == "order" or act.f == ELECT_MASTER)
 
 
-def _span(act: Fault) -> Quiet:
+def _span(act: Fault) -> Interval:
     ended, ended_ns = act.ended, act.ended_ns
-    return Quiet(
+    return Interval(
         act.begun,
         act.begun_ns,
         NEVER if ended is None else ended,
@@ -236,18 +214,18 @@ def _span(act: Fault) -> Quiet:
 Told = Mapping[str, Sequence[SetSighting]]
 
 
-def _elections(told: Told) -> Iterator[Quiet]:
+def _elections(told: Told) -> Iterator[Interval]:
     """When somebody may have been elected: between two answers of controllers that tell of
     different master epochs, and where none is before or after."""
     if not told:
-        yield Quiet(-1, -1, NEVER, NEVER)
+        yield Interval(-1, -1, NEVER, NEVER)
     for answers in told.values():
         first, last = answers[0], answers[-1]
-        yield Quiet(-1, -1, first.begun, first.begun_ns)
-        yield Quiet(last.at, last.at_ns, NEVER, NEVER)
+        yield Interval(-1, -1, first.begun, first.begun_ns)
+        yield Interval(last.at, last.at_ns, NEVER, NEVER)
         for before, after in pairwise(answers):
             if before.view.master_epoch != after.view.master_epoch:
-                yield Quiet(before.begun, before.begun_ns, after.at, after.at_ns)
+                yield Interval(before.begun, before.begun_ns, after.at, after.at_ns)
 
 
 def _fail_overs(told: Told) -> Iterator[FailOver]:

@@ -1,13 +1,14 @@
 """Durability: what was acknowledged stays, what was seen stays, an offset keeps its message.
 
-Judges the `queue` workload: a log of offsets per key, with sends and polls (history-format 13). The
-history is sorted by key (`log`), each key is judged alone (`log_key`), and each process's order on
-it by a fold (`log_order`); here findings are counted, told (`story`) and turned into a verdict.
+Judges the `queue` workload: a log of offsets per key, with sends and polls
+(docs/spec/history-format.md 12.1). The history is sorted by key (`log`), each key is judged alone
+(`log_key`), and each process's order on it by a fold (`log_order`); here findings are counted, told
+(`story`) and turned into a verdict.
 
 Claims: S6 acknowledged is never lost, S10 what a consumer saw stays, S11 an offset never changes
-its message, S12 one producer's messages keep their order (controller-ha 6.3). Settings that do not
-promise these may lose the end of the log in a fail-over. What happened while one master led, and
-what no fail-over can bring about, they do not excuse: S16 (`excuses`).
+its message, S12 one producer's messages keep their order (docs/spec/controller-ha.md 6.3). Settings
+that do not promise these may lose the end of the log in a fail-over. What happened while one master
+led, and what no fail-over can bring about, they do not excuse: S16 (`excuses`).
 
 Not here yet: cycles of dependencies between transactions (G0, G1c), and `order` per sharding key.
 """

@@ -6,7 +6,7 @@ reads, but every completion that read something is compared with it. An assignme
 that it does not list; a seek to the beginning also forgets the reads of those it lists (vector K11:
 ours, since the seek was asked for).
 
-Source: history-format 13.3, "details that decide verdicts".
+Source: docs/spec/checkers.md 2.2 and 2.3.
 """
 
 from collections.abc import Iterator

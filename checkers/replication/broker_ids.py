@@ -16,7 +16,8 @@ new address. Counted as ``addresses-shared``. That an id survives a change of ad
 
 Each set is judged alone (`judge_set`), from rows that say who held which id.
 
-Claims: S1, S2 (controller-ha 6.3). Hazards: H10, H11; a torn identity file.
+Claims: S1, S2 (docs/spec/controller-ha.md 6.3). Hazards: docs/spec/controller-ha.md 6.4 (H10, H11),
+and a torn identity file.
 """
 
 from bisect import bisect_left, bisect_right
@@ -38,12 +39,12 @@ from checkers.evidence.observations import (
     shaped,
     sighting,
 )
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.quiescence import after_acts
+from checkers.evidence.verdicts import Case, Found, power_lost, rule, unreadable
 from histories.history import History
 from histories.observed import (
     APPLY_ID,
     JOIN,
-    LAST_LOOK,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     WIPE,
@@ -54,7 +55,6 @@ from histories.observed import (
 from histories.op import HistoryError, Op
 
 ANYBODY = ""  # a removal whose victim is not known
-POWER_LOSS = "power-loss"
 
 
 class Held(NamedTuple):
@@ -130,8 +130,7 @@ class BrokerIds(Alone):
         return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Known:
-        acts = (op.index for op in history.nemesis if op.f != LAST_LOOK)
-        return Known(Wipes(history), max(acts, default=-1))
+        return Known(Wipes(history), after_acts(history).at)
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         op = event.op
@@ -334,7 +333,7 @@ class _Ghosts:
         self._context = context
         self._wipes = wipes
         # Before its identity is durable a broker may forget that it applied for an id.
-        self._powerless = any(op.f == POWER_LOSS for op in history.nemesis)
+        self._powerless = power_lost(history)
         known = {n for of_set in sets.values() for n in of_set.nodes}
         known |= {n for names in context.broker_sets.values() for n in names}
         self._strays = {n for n in _joining(history) if n not in known}

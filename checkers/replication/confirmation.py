@@ -7,7 +7,7 @@ end of the first of these answers and the begin of the last one nobody came, wen
 In between the master leads and says what it has confirmed, and after that a member says where its
 log ends. Offsets are bytes of the commit log, ends exclusive. Sets judged one by one.
 
-Claim: S9b (controller-ha 6.3).
+Claim: S9b (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict

@@ -5,7 +5,7 @@ lost its list, or followed on behind bytes of which it knew no epoch; where to t
 these begins, so what it holds is compared at the wrong place, or not at all. Sets judged one by
 one.
 
-Claim: S8c (controller-ha 6.3).
+Claim: S8c (docs/spec/controller-ha.md 6.3).
 """
 
 from collections.abc import Sequence

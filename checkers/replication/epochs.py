@@ -16,7 +16,7 @@ The first election of a set chooses from no set: not S7. Who leads (S5): see `ma
 
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7, S8c, S9b, S10b (controller-ha 6.3).
+Claims: S3, S4, S5, S7, S8c, S9b, S10b (docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left

@@ -6,7 +6,7 @@ begins where the one before it began, so where nobody wrote in between, a master
 of the one before: its word counts only if what controllers said tells that no later election was
 its own (`Elections`).
 
-Claim: S5 (controller-ha 6.3). Each set is judged alone.
+Claim: S5 (docs/spec/controller-ha.md 6.3). Each set is judged alone.
 """
 
 from bisect import bisect_left

@@ -7,7 +7,7 @@ acknowledged sends; `replica_logs` compares the stores of one set.
 - S8b and S9 bind the members of the last SyncStateSet, as a controller told it after the last
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
 
-Claims: S8, S8b, S9 (controller-ha 6.3).
+Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from checkers.core.api import Context, Verdict
 from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.evidence.observations import SetSighting, Sighting, listed, set_sightings, sighting
-from checkers.evidence.quiescence import calm_after, ending
+from checkers.evidence.quiescence import settled
 from checkers.evidence.story import when
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from checkers.replication.replica_logs import (
@@ -183,12 +183,12 @@ def _unread(results: Mapping[str, SetStores], context: Context) -> Iterator[tupl
 
 def _members(history: History) -> dict[str, tuple[int, ...]]:
     """The SyncStateSets that were told after the last disturbance."""
-    calm, until = calm_after(history), ending(history)
-    if calm.doubt:
+    rest = settled(history)
+    if rest.doubt:
         return {}
     last: dict[str, SetSighting] = {}
     for name, seen in set_sightings(history).items():
-        late = [s for s in seen if s.begun > calm.at and s.at < until]
+        late = [s for s in seen if rest.holds(s.begun, s.at)]
         if late:
             last[name] = max(late, key=_newest)
     return {name: s.view.sync_state_set for name, s in last.items()}

@@ -7,7 +7,7 @@ what was confirmed, and slaves may), and a controller that was asked after both 
 newer one: then nobody had another master in between. Offsets are bytes of the commit log, ends
 exclusive. Sets judged one by one.
 
-Claim: S10b (controller-ha 5.3).
+Claim: S10b (docs/spec/controller-ha.md 5.3).
 """
 
 from bisect import bisect_right

@@ -5,13 +5,13 @@ that the controller knows, or joined at it and was not touched by its owner sinc
 at that address once, for the bound for recovery,
 
 1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
-   other, and no controller was half alive (`checkers.evidence.active_faults.calms`); to be moved is
+   other, and no controller was half alive (`checkers.evidence.quiescence.calms`); to be moved is
    over at once;
 2. a controller answered all the while, so that the broker had somebody to tell.
 
 Controllers may end and start meanwhile: an address that only the leader knew is forgotten then.
 
-Claim: S2b (controller-ha 6.3).
+Claim: S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left, bisect_right
@@ -20,16 +20,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from checkers.evidence.active_faults import Span, calms
 from checkers.evidence.faults import Fault
 from checkers.evidence.observations import NEVER, SetSighting, Sighting, registered, shaped
-from checkers.evidence.quiescence import MEMBERSHIP
+from checkers.evidence.quiescence import MEMBERSHIP, Interval, calms
 from checkers.evidence.verdicts import Found
+from histories.fault_facts import RESTART
 from histories.history import History
 from histories.observed import JOIN, ReplicaView
 from histories.op import Op
 
-MOVES = frozenset(("change-ip", "restore-ip"))
 SILENT_NS = 5_000_000_000  # without an answer: nobody may have led
 
 Replicas = Sequence[Sighting[ReplicaView]]
@@ -97,8 +96,8 @@ def known(
         bound_ns: how long a broker may take to be known.
         joined: brokers that come and go.
     """
-    over = [msgspec.structs.replace(a, f="restart") if a.f in MOVES and a.holds else a
-            for a in acts]  # fmt: skip
+    # To be moved is over at once, as a restart is.
+    over = [msgspec.structs.replace(a, f=RESTART) if a.moves and a.holds else a for a in acts]
     lives: dict[str, list[Sighting[ReplicaView]]] = {}
     for s in replicas:
         lives.setdefault(s.view.node, []).append(s)
@@ -143,7 +142,9 @@ def _end(s: SetSighting | Sighting[ReplicaView]) -> int:
     return s.at
 
 
-def _due(told: Sequence[SetSighting], seen: Replicas, calm: Span, bound_ns: int) -> Iterator[Known]:
+def _due(
+    told: Sequence[SetSighting], seen: Replicas, calm: Interval, bound_ns: int
+) -> Iterator[Known]:
     ends = [s.at for s in seen]
     for s, for_ns in _heard(told, calm):
         if for_ns <= bound_ns:
@@ -153,22 +154,24 @@ def _due(told: Sequence[SetSighting], seen: Replicas, calm: Span, bound_ns: int)
             yield Known(around, s, for_ns)
 
 
-def _heard(told: Sequence[SetSighting], calm: Span) -> Iterator[tuple[SetSighting, int]]:
+def _heard(told: Sequence[SetSighting], calm: Interval) -> Iterator[tuple[SetSighting, int]]:
     """Answers of a calm, each with how long (ns) controllers had answered without a pause."""
-    since_ns, last_ns = calm.since_ns, NEVER
+    since_ns, last_ns = calm.at_ns, NEVER
     for s in told:
         if s.begun <= calm.at or s.at >= calm.until:
             continue
         if last_ns + SILENT_NS < s.begun_ns or last_ns == NEVER:
-            since_ns = max(calm.since_ns, s.at_ns)
+            since_ns = max(calm.at_ns, s.at_ns)
         last_ns = s.at_ns
         yield s, s.begun_ns - since_ns
 
 
-def _at_home(told: Sequence[SetSighting], stay: Stay, calm: Span, bound_ns: int) -> Iterator[Known]:
-    span = Span(
+def _at_home(
+    told: Sequence[SetSighting], stay: Stay, calm: Interval, bound_ns: int
+) -> Iterator[Known]:
+    span = Interval(
         max(calm.at, stay.placed.at),
-        max(calm.since_ns, stay.joined_ns),
+        max(calm.at_ns, stay.joined_ns),
         min(calm.until, stay.until),
     )
     for s, for_ns in _heard(told, span):
@@ -176,7 +179,7 @@ def _at_home(told: Sequence[SetSighting], stay: Stay, calm: Span, bound_ns: int)
             yield Known(stay.placed, s, for_ns)
 
 
-def _around(s: SetSighting, seen: Replicas, ends: Sequence[int], calm: Span) -> Placed | None:
+def _around(s: SetSighting, seen: Replicas, ends: Sequence[int], calm: Interval) -> Placed | None:
     """What a broker said before and after an answer, if both times it was the same one."""
     at = bisect_left(ends, s.begun) - 1
     then = bisect_right(ends, s.at)

@@ -7,15 +7,13 @@ Claims and their exceptions: the text of `routes`.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.active_faults import GONE_BY, Span, calms
 from checkers.evidence.faults import Fault
 from checkers.evidence.observations import SetSighting, Sighting
+from checkers.evidence.quiescence import Interval, calms
 from checkers.evidence.verdicts import Found
-from checkers.routing.master_addresses import MOVES
-from histories.observed import ELECT_MASTER, ReplicaView, RouteView
+from histories.fault_facts import ELECT_MASTER
+from histories.observed import ReplicaView, RouteView
 
-STARTS = frozenset(("start", "restart"))
-ENDS = frozenset(f for f, how in GONE_BY.items() if how == "down")
 MASTER = "0"  # the role id of a master in routes
 
 Answers = Sequence[Sighting[RouteView]]
@@ -25,12 +23,12 @@ Replicas = Sequence[Sighting[ReplicaView]]
 def may_start(act: Fault, node: str) -> bool:
     """Whether an act may have started a node. To change an address may be to start anew."""
     named = act.ended is None or not isinstance(act.result, dict) or node in act.result
-    return named and act.f in (*STARTS, *MOVES)
+    return named and act.may_start
 
 
-def within(s: Sighting[RouteView], due: Span) -> bool:
+def within(s: Sighting[RouteView], due: Interval) -> bool:
     """Whether an answer is of a span, as a whole."""
-    return s.begun > due.at and s.begun_ns > due.since_ns and s.at < due.until
+    return s.begun > due.at and s.begun_ns > due.at_ns and s.at < due.until
 
 
 def by_node(answers: Answers) -> dict[str, list[Sighting[RouteView]]]:
@@ -51,7 +49,7 @@ class Living(NamedTuple):
     broker: Sighting[ReplicaView]
     after: Sighting[ReplicaView]
     answer: Sighting[RouteView]
-    calm: Span
+    calm: Interval
     due: bool = False
 
     def lists(self, role: str = "") -> bool:
@@ -84,7 +82,7 @@ class Welcome:
         self._acts, self._controllers = acts, controllers
         self._appeared = _appeared(answers)
         self._lives: dict[str, tuple[list[int], list[int]]] = {}  # by broker: its starts, its ends
-        self._due: dict[str, list[Span]] = {}  # by broker
+        self._due: dict[str, list[Interval]] = {}  # by broker
 
     def has(self, node: str, address: str, before: int, at: Sighting[RouteView]) -> bool:
         """Whether a broker had registered in the life that it had before an operation: a name
@@ -92,7 +90,7 @@ class Welcome:
         answer it had the bound for recovery in peace with the controllers."""
         if node not in self._due:
             peace = calms(self._acts, [node, *self._controllers])
-            self._due[node] = [p._replace(since_ns=p.since_ns + self.bound_ns) for p in peace]
+            self._due[node] = [p._replace(at_ns=p.at_ns + self.bound_ns) for p in peace]
         ended, begun = self._life(node, before)
         listed = self._appeared.get(address, ())
         registered = any(absent >= ended and begun < seen < before for absent, seen in listed)
@@ -103,7 +101,7 @@ class Welcome:
         -1 in its first."""
         if node not in self._lives:
             starts = [_over(a) for a in self._acts if may_start(a, node)]
-            ends = [_over(a) for a in self._acts if a.f in ENDS and node in a.nodes]
+            ends = [_over(a) for a in self._acts if a.brings_down and node in a.nodes]
             self._lives[node] = starts, ends
         starts, ends = self._lives[node]
         *_, former, last = (-1, -1, *(at for at in starts if at < before))
@@ -145,7 +143,7 @@ def living_in_peace(
 
 
 def _between(
-    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Span
+    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Interval
 ) -> Iterator[Living]:
     """The answers with an answer of the broker before and after, at one address."""
     at = 0
@@ -166,7 +164,7 @@ def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
     listed = False
     for one in living:
         view = one.broker.view
-        over = one.answer.begun_ns > one.calm.since_ns + welcome.bound_ns
+        over = one.answer.begun_ns > one.calm.at_ns + welcome.bound_ns
         over = over and welcome.has(view.node, view.address, one.answer.begun, one.answer)
         yield one._replace(due=over or (listed and one.calm.at < 0))
         listed = listed or one.lists()
@@ -190,7 +188,7 @@ def following(living: Sequence[Living], acts: Sequence[Fault], bound_ns: int) ->
 
 def not_listed(living: Sequence[Living]) -> Iterator[Found]:
     """One finding for each broker, name server and time in peace."""
-    told: set[tuple[str, str, Span]] = set()
+    told: set[tuple[str, str, Interval]] = set()
     for one in living:
         broker, s = one.broker.view, one.answer
         key = (s.view.node, broker.node, one.calm)
@@ -201,7 +199,7 @@ def not_listed(living: Sequence[Living]) -> Iterator[Found]:
             f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op "
             f"{one.broker.at} and in op {one.after.at}, and {s.view.node} does not list it (op "
             f"{s.at}). Nothing had been done to either for "
-            f"{(s.begun_ns - one.calm.since_ns) / 1e9:.1f} s. Clients do not find it."
+            f"{(s.begun_ns - one.calm.at_ns) / 1e9:.1f} s. Clients do not find it."
         )
         detail = {"set": broker.set, "node": broker.node, "namesrv": s.view.node}
         yield Found("N6", "living-broker-not-listed", (one.broker.at, s.at), said, detail)

@@ -2,8 +2,8 @@
 living stay.
 
 Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
-done to the name server and no cut parts it from the broker
-(`checkers.evidence.active_faults.calms`; a cut holds the end of a connection back):
+done to the name server and no cut parts it from the broker (`checkers.evidence.quiescence.calms`; a
+cut holds the end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
   routes once the bound for a silent member is over, until it is started again. Not who had not
@@ -21,14 +21,13 @@ done to the name server and no cut parts it from the broker
 An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
 well (S2b): see `addresses`.
 
-Claims: N1, N5, N6, N10 (container-acting-master 8.1), S2b (controller-ha 6.3).
+Claims: N1, N5, N6, N10 (docs/spec/acting-master.md 8.1), S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.evidence.active_faults import Span, calms
 from checkers.evidence.faults import HOLDS, Fault, faults
 from checkers.evidence.observations import (
     NEVER,
@@ -37,6 +36,7 @@ from checkers.evidence.observations import (
     set_sightings,
     sightings,
 )
+from checkers.evidence.quiescence import Interval, calms
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from checkers.routing.master_addresses import elsewhere, known, stays
 from checkers.routing.route_completeness import (
@@ -56,7 +56,6 @@ from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 from histories.op import HistoryError
 
-KILLS = frozenset(("kill", "terminate"))
 TIMED = ("S2b", "N5", "N6", "N10")
 
 
@@ -155,7 +154,7 @@ def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
     """Brokers that were killed or stopped."""
     found = []
     for act in acts:
-        if act.f not in KILLS or act.ended is None or act.ended_ns is None:
+        if not act.ends_connections or act.ended is None or act.ended_ns is None:
             continue
         for node, done in sorted((act.result or {}).items()):
             starts = (a.begun for a in acts if a.begun > act.begun and may_start(a, node))
@@ -183,13 +182,13 @@ def _late(
                 continue
             for calm in calms(acts, [namesrv], [death.node]):
                 if calm.at <= death.at < calm.until and _settled(calm, death, context):
-                    due = Span(death.at, death.since_ns + context.shrink_ns, calm.until)
+                    due = Interval(death.at, death.since_ns + context.shrink_ns, calm.until)
                     inside = (s for s in told if within(s, due) and s.at < death.until)
                     yield from ((death, s) for s in inside)
 
 
-def _settled(calm: Span, death: Death, context: Context) -> bool:
-    return calm.at < 0 or death.since_ns >= calm.since_ns + context.recovery_ns
+def _settled(calm: Interval, death: Death, context: Context) -> bool:
+    return calm.at < 0 or death.since_ns >= calm.at_ns + context.recovery_ns
 
 
 def _listed_dead(late: Sequence[tuple[Death, Sighting[RouteView]]]) -> Iterator[Found]:

@@ -8,12 +8,19 @@ from random import Random
 from harness.contracts.cluster import ClusterView
 from harness.contracts.environment import Capability
 from harness.contracts.outcome import Fail, Ok, Outcome
+from histories.fault_facts import FaultFacts
 from histories.op import Op
 from nemeses.fault import Fault
 from nemeses.grudges import isolated
 from nemeses.nodes import told
 
 OFF_NS = 500_000_000
+FLAP = FaultFacts(
+    strikes="start-flap",
+    effect="cut",
+    heals=("stop-flap",),
+    color="#9AD9D3",
+)
 
 
 class Flap:
@@ -27,7 +34,7 @@ class Flap:
         """Nothing to prepare."""
 
     async def invoke(self, op: Op) -> Outcome:
-        if op.f == "stop-flap":
+        if op.f in FLAP.heals:
             healed = await self._cluster.heal()
             seen = {node: told(proof) for node, proof in healed.items()}
             return Ok(seen or {"nobody": {"holds": True, "reason": "nothing was cut"}})
@@ -49,9 +56,9 @@ def flap_fault(cluster: ClusterView, rng: Random) -> Fault:
     return Fault(
         name="flap",
         needs=frozenset({Capability.CUT}),
-        rounds=(({"f": "start-flap", "value": None},),),
+        rounds=(({"f": FLAP.strikes, "value": None},),),
         hold_ns=OFF_NS,
-        end={"f": "stop-flap", "value": None},
+        end={"f": FLAP.heals[0], "value": None},
         nemesis=Flap(cluster, rng),
-        color="#9AD9D3",
+        facts=(FLAP,),
     )

@@ -30,11 +30,13 @@ from harness.cli.param_types import (
     Rate,
     Setting,
     Target,
+    usage,
 )
 from harness.cli.show import described, show
 from harness.cli.stored_runs import explained
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
 from harness.environments.disks import leaks
 from harness.environments.engine import leaks as docker_remains
 from harness.experiments import campaign, scenario
@@ -53,7 +55,6 @@ from reference import mutants
 EXIT_USAGE, EXIT_CRASH = 254, 255
 MUTANTS = Path("mutants")
 SEED_MAX = 2**63 - 1
-ENVIRONMENTS = ("auto", "docker", "local", "simulated")
 LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "workloads": lambda: tuple(WORKLOADS),
     "nemeses": fault_names,
@@ -72,16 +73,16 @@ def cli() -> None:
     """Prove what a RocketMQ cluster keeps and loses under faults."""
 
 
+ENVIRONMENT = click.option(
+    "--env",
+    "--environment",
+    "environment",
+    type=Name(ENVIRONMENTS),
+    default=AUTO,
+    show_default=True,
+    help="where the nodes run; auto: the first of these that can do what is asked, here and now",
+)
 CLUSTER = (
-    click.option(
-        "--env",
-        "--environment",
-        "environment",
-        type=Name(ENVIRONMENTS),
-        default="auto",
-        show_default=True,
-        help="where the nodes run; auto: docker if an engine answers, else local, else simulated",
-    ),
     click.option(
         "--target",
         type=Target(),
@@ -216,7 +217,7 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 @cli.command()
-@with_options(*CLUSTER, *LOAD)
+@with_options(ENVIRONMENT, *CLUSTER, *LOAD)
 @click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
 @click.option("--plan", is_flag=True, help="say what would be run, and run nothing")
 @FAIL_ON_OPTION
@@ -227,7 +228,7 @@ def test(**given: Any) -> int:
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
     around = Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
-    options = resolved(given)
+    options = resolved(given, doctor.Place(base_image=around.base_image, store=store))
     if explain and options.environment != "simulated":
         raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
     if plan:
@@ -244,22 +245,22 @@ def test(**given: Any) -> int:
 
 
 @cli.command()
-@with_options(*CLUSTER)
+@with_options(ENVIRONMENT, *CLUSTER)
 def up(**given: Any) -> int:
     """Start a cluster, say how to reach it, and keep it up until interrupted. No faults."""
-    store, base_image = given.pop("store"), given.pop("base_image")
-    quiet = {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
-    options = resolved({**given, **quiet, "rate": 1.0, "concurrency": 2})
-    stored_run.run_up(options, store, Around(keep=False, base_image=base_image))
+    place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
+    given |= {"workload": ("queue",), "nemesis": ("none",), "time_limit": 1, "seed": 0}
+    options = resolved({**given, "rate": 1.0, "concurrency": 2}, place, lasting=True)
+    if options.environment == SIMULATED:
+        raise click.UsageError("up needs --env docker or local: nothing is simulated but runs")
+    stored_run.run_up(options, place.store, Around(keep=False, base_image=place.base_image))
     return 0
 
 
-def resolved(given: dict[str, Any]) -> Options:
-    """Options as asked for, or a usage error."""
-    try:
-        return stored_run.options_from(given)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
+def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = False) -> Options:
+    """Options as asked for, or a usage error (`runs.options_from`)."""
+    with usage():
+        return stored_run.options_from(given, place, lasting=lasting)
 
 
 @cli.command("campaign")
@@ -331,11 +332,13 @@ cli.add_command(hunt.hunt)
 
 
 @cli.command("doctor")
-def doctor_command() -> int:
-    """Say what this machine can host, by trying it."""
-    findings = doctor.examine()
-    for finding in findings:
-        click.echo(f"{'yes' if finding.works else 'no ':3} {finding.environment}: {finding.text}")
+@with_options(*CLUSTER, *LOAD)
+def doctor_command(**given: Any) -> int:
+    """Say what this machine can host of `maxq test` with these options, by trying it."""
+    place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
+    with usage():
+        wanted = stored_run.asked_from({**given, "environment": AUTO})
+    click.echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
     why = stored_runs.spark_missing()
     click.echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
     return 0

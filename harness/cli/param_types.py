@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any
 
@@ -171,6 +172,15 @@ class Commands(click.Group):
             hint = nearest(args[0], self.commands)
             ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
         return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def usage() -> Iterator[None]:
+    """Options that exclude each other are a usage error."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 FAIL_ON_OPTION = click.option(

@@ -2,7 +2,7 @@
 
 A group that a broker does not know yet is made known by a pull, as a consumer's would; the commit
 that found it unknown has failed. Units: seconds; a place is a message index.
-Source: remoting 5 (QUERY_CONSUMER_OFFSET, UPDATE_CONSUMER_OFFSET), ``RemoteBrokerOffsetStore``.
+Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``.
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 It does what a new broker does before it has an identity: asks the leading controller for the next
 id, and claims it with a register code of its own. One attempt claims once. Units: seconds.
-Source: controller-ha.md 3.3, RocketMQ ``ReplicasManager.registerBrokerToController``.
+Source: docs/spec/controller-ha.md 3.3, RocketMQ ``ReplicasManager.registerBrokerToController``.
 """
 
 import asyncio

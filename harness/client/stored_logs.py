@@ -2,7 +2,8 @@
 
 A log is read from copies of a broker's files: whole pages of its commit log by the offset that each
 file's name is, and the epoch file. Nothing of it is taken on trust: the end is where records end.
-Offsets are bytes of the commit log, ends exclusive. Source: controller-ha.md 4.1, remoting.md 7.
+Offsets are bytes of the commit log, ends exclusive. Source: docs/spec/controller-ha.md 4.1,
+docs/spec/remoting.md 7.
 """
 
 import hashlib

@@ -1,7 +1,8 @@
 """What nemeses and workloads may know of the cluster: `ClusterView`.
 
 Faults choose their victim by role at the time of the fault, so a view answers about now, by asking
-the cluster, and says None where it cannot know. The lifecycle implements it.
+the cluster, and says None where it cannot know. `harness.cluster.deployment.Deployment` implements
+it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
@@ -13,6 +14,7 @@ from harness.contracts.environment import Capability, Role
 from harness.contracts.generator import Generator
 from harness.contracts.outcome import Client
 from harness.contracts.target import Node
+from histories.fault_facts import FaultFacts
 from reference.rpc import Dial
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
@@ -236,15 +238,16 @@ class ClusterView(Protocol):
 
 
 class FaultPackage(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault: what it needs, when it strikes, how it is healed, who does it, its colour."""
+    """A fault: what it needs, when it strikes, how it is healed, who does it. `facts` are of its
+    kinds that are not built in."""
 
     name: str
     needs: frozenset[Capability]
     generator: Generator
     final_generator: Generator
     nemesis: Client
-    color: str
     fs: frozenset[str]  # the operations that `nemesis` performs
+    facts: tuple[FaultFacts, ...] = ()
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

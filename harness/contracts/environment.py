@@ -56,8 +56,31 @@ class MissingCapability(Exception):
     """A run asks for what this environment cannot do; names both."""
 
 
+class Lack(msgspec.Struct, frozen=True):
+    """What is missing on this machine, and what would mend it: `package` of Debian, or the command
+    `mend`. Both are empty where none is known."""
+
+    what: str
+    package: str = ""
+    mend: str = ""
+
+    def __str__(self) -> str:
+        if self.package:
+            return f"{self.what} (package {self.package})"
+        return f"{self.what}; {self.mend}" if self.mend else self.what
+
+
 class EnvironmentUnavailable(Exception):
-    """This machine cannot host the environment; the message says what is missing and what helps."""
+    """This machine cannot host the environment.
+
+    Args:
+        message: for whoever named the environment: what is missing, what helps, what works instead.
+        lacks: the same in parts, for whoever may take another; nothing: the message is all.
+    """
+
+    def __init__(self, message: str, *lacks: Lack) -> None:
+        super().__init__(message)
+        self.lacks = lacks or (Lack(message),)
 
 
 class EnvironmentLost(Exception):
@@ -251,7 +274,7 @@ class Environment(Protocol):
     @property
     def capabilities(self) -> frozenset[Capability]: ...
 
-    def lacking(self) -> Mapping[Capability, str]:
+    def lacking(self) -> Mapping[Capability, Lack]:
         """What it could do and cannot on this machine, and why."""
         ...
 

@@ -4,7 +4,7 @@ A response code alone does not tell: code 1 covers refusals before the append an
 it, and only the remark separates them. What is not listed here is `info`. A weak status (stored on
 the master, but not flushed or not replicated in time) is `info`, never `ok`.
 
-Source: remoting protocol, section 6.2, from RocketMQ 5.x ``SendMessageProcessor``, ``HookUtils``,
+Source: docs/spec/remoting.md 6.2, from RocketMQ 5.x ``SendMessageProcessor``, ``HookUtils``,
 ``CommitLog``; each row says where the refusal happens.
 """
 

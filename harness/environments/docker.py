@@ -38,6 +38,7 @@ from harness.contracts.environment import (
     Cut,
     EnvironmentLost,
     EnvironmentUnavailable,
+    Lack,
     MachineSpec,
 )
 from harness.environments.disks import node_disk
@@ -69,10 +70,10 @@ LOST = "a container of the docker environment ended, and the cluster with it: "
 PYTHON = "python3"  # what a node's command begins with inside
 
 
-def lacking() -> dict[Capability, str]:
+def lacking() -> dict[Capability, Lack]:
     """What `docker` could do and cannot on this machine, and why."""
     why = node_disk.lacking()
-    return {Capability.POWER_LOSS: why} if why else {}
+    return {Capability.POWER_LOSS: why} if why is not None else {}
 
 
 def subnet_prefix(machine_count: int) -> int:
@@ -135,7 +136,7 @@ class DockerEnvironment:
     def capabilities(self) -> frozenset[Capability]:
         return COULD - lacking().keys()
 
-    def lacking(self) -> Mapping[Capability, str]:
+    def lacking(self) -> Mapping[Capability, Lack]:
         return lacking()
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
@@ -145,7 +146,7 @@ class DockerEnvironment:
             await self._up([spec.name for spec in machines])
         except (EngineFailed, EnvironmentLost, OSError, TimeoutError) as error:
             await self.down()
-            raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}") from None
+            raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}", Lack(str(error))) from None
         except BaseException:
             await self.down()
             raise

@@ -29,6 +29,7 @@ from harness.contracts.environment import (
     Cut,
     EnvironmentLost,
     EnvironmentUnavailable,
+    Lack,
     MachineSpec,
     machine_address,
 )
@@ -52,6 +53,12 @@ UNSHARE = (
 COULD = frozenset(Capability) - SIMULATED_ONLY  # where programs and kernel allow it
 LOST = "the helper of the local environment ended, and the cluster with it"
 PASSED_ON = ("PATH", "PYTHONPATH")  # so that nodes find the same interpreter and packages
+SYSCTL = Path("/proc/sys")
+# What lets users who are not root make namespaces, where the kernel has a say in it.
+USERNS = (
+    ("kernel.unprivileged_userns_clone", "1"),
+    ("kernel.apparmor_restrict_unprivileged_userns", "0"),
+)
 HINT = "`maxq doctor` says what this machine can host; `--environment simulated` works anywhere"
 
 
@@ -123,7 +130,7 @@ class LocalEnvironment:
     def capabilities(self) -> frozenset[Capability]:
         return COULD - lacking().keys()
 
-    def lacking(self) -> Mapping[Capability, str]:
+    def lacking(self) -> Mapping[Capability, Lack]:
         return lacking()
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
@@ -143,7 +150,7 @@ class LocalEnvironment:
             await self.down()
             words = helper.last_words if helper is not None else ""
             why = f"{error} ({words})" if words else str(error)
-            raise EnvironmentUnavailable(f"local: {why}; {HINT}") from None
+            raise EnvironmentUnavailable(f"local: {why}; {HINT}", Lack(why)) from None
 
     async def _make(self, link: Link, number: int, name: str) -> LinkedMachine:
         address, disks = machine_address(number), self._with_disks
@@ -219,31 +226,45 @@ def check() -> None:
     Raises:
         EnvironmentUnavailable: says what is missing and what helps.
     """
-    for program, package in (("unshare", "util-linux"), ("ip", "iproute2")):
-        if shutil.which(program, path=admin_path()) is None:
-            raise EnvironmentUnavailable(f"local: {program} is missing (package {package}); {HINT}")
+    lacks = absent() or no_network()
+    if lacks:
+        raise EnvironmentUnavailable(f"local: {lacks[0]}; {HINT}", *lacks)
+
+
+def absent() -> list[Lack]:
+    """The programs that `local` cannot do without and this machine has not."""
+    needed = (("unshare", "util-linux"), ("ip", "iproute2"))
+    return [Lack(f"{p} is missing", package=package) for p, package in needed if not _has(p)]
+
+
+def no_network() -> list[Lack]:
+    """Why the kernel lets this user make no namespaces, or no network in them."""
     why = _tried("true")
     if why:
-        raise EnvironmentUnavailable(
-            f"local: this kernel lets this user make no namespaces ({why}); run as root, or allow "
-            f"unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
-            f"kernel.apparmor_restrict_unprivileged_userns=0); {HINT}"
-        )
+        what = f"this kernel lets this user make no namespaces ({why})"
+        return [Lack(what, mend=allowing(SYSCTL, root=os.geteuid() == 0))]
     for kind, words in (("bridge", ()), ("veth", ("peer", "name", "maxq2"))):
         why = _tried("ip", "link", "add", "maxq1", "type", kind, *words)
         if why:
-            raise EnvironmentUnavailable(
-                f"local: no {kind} can be made ({why}); the kernel may lack it "
-                f"(modprobe {kind}); {HINT}"
-            )
+            return [Lack(f"no {kind} can be made ({why})", mend=f"modprobe {kind}")]
+    return []
+
+
+def allowing(settings: Path, *, root: bool) -> str:
+    """The command that lets this user make namespaces; empty where none is known."""
+    for name, wanted in USERNS:
+        path = settings / name.replace(".", "/")
+        if path.is_file() and path.read_text().strip() != wanted:
+            return f"sysctl {name}={wanted}"
+    return "" if root else "run maxq as root"
 
 
 @cache
-def lacking() -> dict[Capability, str]:
+def lacking() -> dict[Capability, Lack]:
     """What `local` could do and cannot on this machine, and why. Asks once a process."""
     found = {}
-    if shutil.which("nft", path=admin_path()) is None:
-        found[Capability.CUT] = "nft is missing (package nftables)"
+    if not _has("nft"):
+        found[Capability.CUT] = Lack("nft is missing", package="nftables")
     else:
         rules = ruleset(
             [
@@ -253,14 +274,19 @@ def lacking() -> dict[Capability, str]:
         )
         why = _tried("nft", "-f", "-", text=rules)
         if why:
-            found[Capability.CUT] = f"no packet rules can be made ({' '.join(why.split())})"
+            what = f"no packet rules can be made ({' '.join(why.split())})"
+            found[Capability.CUT] = Lack(what, mend="modprobe nf_tables")
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
-        found[Capability.READDRESS] = f"/etc/hosts cannot be replaced ({why})"
-    why = node_disk.lacking()
-    if why:
-        found[Capability.POWER_LOSS] = why
+        found[Capability.READDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
+    no_disk = node_disk.lacking()
+    if no_disk is not None:
+        found[Capability.POWER_LOSS] = no_disk
     return found
+
+
+def _has(program: str) -> bool:
+    return shutil.which(program, path=admin_path()) is not None
 
 
 def _tried(*command: str, text: str = "") -> str:

@@ -21,6 +21,7 @@ from harness.contracts.environment import (
     OBSERVER_ADDRESS,
     Capability,
     Cut,
+    Lack,
     MachineSpec,
     Port,
     ProcessStatus,
@@ -37,6 +38,7 @@ from reference.config import ROLES, parse_config
 from reference.rpc import Dial, Wired
 
 TRIAL = "trial"  # folder of the file that `try_disk` writes
+MACHINES_MAX = 0x10000 // BLOCK - 1  # of a /16, whose first block is the harness's
 BOOT_MS = (200, 2000)  # how long a machine is away that has lost its power
 PREFIX = 32 - (BLOCK - 1).bit_length()  # length of the prefix of a machine's block
 
@@ -256,7 +258,7 @@ class SimulatedEnvironment:
         if mutant:
             self._mutant.enter_context(mutants.load(mutant))
 
-    def lacking(self) -> Mapping[Capability, str]:
+    def lacking(self) -> Mapping[Capability, Lack]:
         return {}
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:

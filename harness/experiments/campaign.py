@@ -92,7 +92,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run ended: as expected or not, and why not; `said` is its verdict in words."""
+    """How a run ended: as expected or not, and why not; `said` is its verdict in words, `repeat`
+    the command that repeats it, which names the environment that it was in."""
 
     name: str
     passed: bool
@@ -101,6 +102,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     why: str = ""
     said: str = ""
+    repeat: str = ""
 
 
 def read_campaign(path: Path) -> Campaign:
@@ -198,10 +200,8 @@ def perform_job(job: Job, store: Path) -> Done:
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - begun, 1))
 
 
-def _done(job: Job, code: int, *, run: str = "", why: str = "", said: str = "") -> Done:
-    return Done(
-        name=job.name, passed=not why, exit_code=code, seconds=0.0, run=run, why=why, said=said
-    )
+def _done(job: Job, code: int, *, why: str = "", **told: str) -> Done:
+    return Done(name=job.name, passed=not why, exit_code=code, seconds=0.0, why=why, **told)
 
 
 def _judged(command: Sequence[str], job: Job) -> Done:
@@ -225,7 +225,8 @@ def _judged(command: Sequence[str], job: Job) -> Done:
         wanted = job.expect.split()[1:]
         missed = [claim for claim in wanted if claim not in accused]
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
-    return _done(job, code, run=str(told["run"]), why=why, said=str(told["verdict"]))
+    run, verdict, repeat = (str(told[k]) for k in ("run", "verdict", "repeat"))
+    return _done(job, code, why=why, run=run, said=verdict, repeat=repeat)
 
 
 def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
@@ -297,7 +298,7 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
             failure.text = f"{result.why}\nrun: {result.run}"
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        told = (words, result.said, result.run)
+        told = (words, result.said, result.run, result.repeat)
         ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in told if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written

@@ -29,17 +29,22 @@ from harness.run.execute import Around
 from harness.run.judging import every_checker
 from harness.run.replay import Rate, options_for, signatures
 from harness.run.stored_run import Judged, run_test
-from harness.schedule.format import SEND, Known, Schedule, ScheduleError, digest_of, read
+from harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
 from harness.schedule.reductions import with_options
 from harness.targets.rocketmq.releases import MISSING, Version, parse
+from histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
 JOURNAL = "journal.jsonl"
 SHOWN_MIN, TRIALS_MAX = 3, 10
 WRONG_STEP = 0.05
-PREPARING = frozenset({"apply-ids"})  # acts that strike nobody
 Came = Literal["bad", "clean", "failed"]
 Way = Literal["bad", "good", "calm"]
+
+
+def _prepares(act: Act) -> bool:
+    """Whether an act strikes nobody."""
+    return BUILT_IN.effect(act.f) == "none"
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -54,7 +59,7 @@ class Scenario(msgspec.Struct, frozen=True):
         if way == "good":
             return with_options(self.script, **self.known.instead)
         if way == "calm":
-            kept = tuple(act for act in self.script.acts if act.f in PREPARING)
+            kept = tuple(act for act in self.script.acts if _prepares(act))
             return msgspec.structs.replace(self.script, acts=kept)
         return self.script
 

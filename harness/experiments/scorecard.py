@@ -37,6 +37,7 @@ from harness.sampling.draw import draw
 from harness.sampling.factors import possible, row_of
 from harness.schedule.format import SEND, Schedule, digest_of, read
 from harness.targets.reference import effective
+from histories.fault_facts import KILL, PAUSE
 
 BATTERY = Path(__file__).parents[1] / "schedule" / "battery"
 JOURNAL = "journal.jsonl"
@@ -44,9 +45,9 @@ FAILED_MAX = 2  # runs of one schedule that do not come up, until it is left
 DRAWN_LENGTH_MS = 60_000
 LATENCY = {"one_sender": 1, "sixteen_senders": 16}  # schedules that measure it: of how many
 RECOVERIES = {
-    "kill of the master": ("kill", "master"),
-    "kill of the controller leader": ("kill", "controller-leader"),
-    "pause of the master": ("pause", "master"),
+    "kill of the master": (KILL, "master"),
+    "kill of the controller leader": (KILL, "controller-leader"),
+    "pause of the master": (PAUSE, "master"),
 }
 Came = Literal["kept", "broken", "unknown"]
 

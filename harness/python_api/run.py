@@ -15,6 +15,7 @@ from checkers.judgement.summary import FAIL_ON
 from harness.cli import main
 from harness.contracts.nearest import nearest
 from harness.run import stored_run
+from harness.run.doctor import Place
 from harness.run.execute import Around
 from harness.run.stored_run import Judged
 from harness.schedule.options import Options
@@ -38,8 +39,12 @@ def refuse(strange: Iterable[str], known: Iterable[str]) -> None:
         raise TypeError(f"maxq.run has no argument {name!r}{hint}; there are: {', '.join(known)}")
 
 
-def options_of(given: Mapping[str, object]) -> tuple[Options, str]:
+def options_of(given: Mapping[str, object], store: Path = Path()) -> tuple[Options, str]:
     """Resolve arguments as the command line would; the options and the base image.
+
+    Args:
+        given: by name.
+        store: where run folders go.
 
     Raises:
         ValueError: one of them is wrong, or they exclude each other.
@@ -55,7 +60,7 @@ def options_of(given: Mapping[str, object]) -> tuple[Options, str]:
         for of_the_command in ("store", "as_json", "plan", "keep", "fail_on", "explain"):
             params.pop(of_the_command)
         base_image = params.pop("base_image")
-        return main.resolved(params), base_image
+        return main.resolved(params, Place(base_image=base_image, store=store)), base_image
     except click.UsageError as error:
         raise ValueError(f"maxq.run: {error.format_message()}") from None
 
@@ -90,7 +95,7 @@ def perform(
     else:
         raise RuntimeError("maxq.run waits for a whole run: call it from a test that is no "
                            "coroutine, or in a thread")  # fmt: skip
-    options, base_image = options_of(given)
+    options, base_image = options_of(given, store)
     if fail_on and fail_on not in FAIL_ON:
         raise ValueError(f"maxq.run: fail_on is one of {', '.join(FAIL_ON)}, not {fail_on!r}")
     around = Around(base_image=base_image)

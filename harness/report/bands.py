@@ -8,7 +8,6 @@ import msgspec
 from checkers.evidence.acts import Act, paired
 from checkers.evidence.faults import Fault, faults
 from histories.history import History
-from nemeses.palette import band
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,5 +52,5 @@ class Actions(msgspec.Struct, frozen=True, kw_only=True):
 def actions(history: History) -> Actions:
     """What the nemesis did in a history."""
     every = faults(history)
-    bands = [Band(act=act, color=band(act.f)) for act in paired(every)]
+    bands = [Band(act=act, color=history.kinds.color(act.f)) for act in paired(every)]
     return Actions(every=every, bands=bands)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from checkers.availability.recovery import recoveries
-from checkers.evidence.acts import kind_of
 from checkers.evidence.faults import HOLDS, Fault
 from checkers.evidence.harms import charged
 from checkers.judgement.summary import lost_of
@@ -59,7 +58,7 @@ def _anchored(heads: Sequence[str], rows: Sequence[Sequence[Child]], actions: Ac
 
 
 def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) -> list[Child]:
-    color = actions.colors.get(action.f) if kind_of(action) == "fault" else None
+    color = actions.colors.get(action.f) if action.kind == "fault" else None
     took = "never ended"
     if action.ended_ns is not None:
         took = duration(max(0, action.ended_ns - action.begun_ns))

@@ -1,79 +1,194 @@
-"""What this machine can host, found out by trying."""
+"""What this machine can host, found out by trying; and where a run goes that names no environment.
 
-from collections.abc import Mapping
+A trial of docker or local is what a run begins with: the target's files are had, an image is built
+where there is none, and one machine is made and removed again. So what cannot be had, built or made
+is known before the run, which then takes the next environment (`harness.environments.choose`).
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import Capability, Cut, EnvironmentUnavailable
+from harness.cluster.deployment import Deployment
+from harness.contracts.environment import Environment, EnvironmentUnavailable, Lack, MachineSpec
+from harness.contracts.target import plan
 from harness.environments import docker, local
-from harness.environments.engine import image as docker_image
-from harness.environments.engine.client import Engine, EngineFailed, connect
-from harness.environments.engine.leaks import this_process
-from harness.environments.machines.packet_filter import ruleset
-from harness.environments.simulated import SimulatedEnvironment
+from harness.environments.choose import (
+    DOCKER,
+    LOCAL,
+    ORDER,
+    SIMULATED,
+    Asked,
+    Decision,
+    Facts,
+    decide,
+    settle,
+)
+from harness.environments.engine.client import EngineFailed, connect
+from harness.environments.engine.image import quiet
+from harness.environments.local import LocalEnvironment
+from harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
+from harness.run.execute import make_environment, make_target
+from harness.run.fault_selection import needs_of
+from harness.schedule.options import Options
+from harness.targets.reference import ReferenceTarget
+from harness.targets.rocketmq.releases import REFERENCE
 
-TRIAL = "maxq-doctor"
-RULES = ruleset([Cut(source="doctor", block="198.18.0.16/28", reset=True)])
+TRIAL = ".maxq-trial-"
 
-
-class Finding(msgspec.Struct, frozen=True):
-    """One environment: whether it works here, and what is missing or given."""
-
-    environment: str
-    works: bool
-    text: str
-
-
-def examine() -> list[Finding]:
-    """Try every environment."""
-    able = _able(SimulatedEnvironment.capabilities, {})
-    return [_local(), _docker(), Finding("simulated", True, f"needs nothing; {able}")]
-
-
-def _able(could: frozenset[Capability], lacking: Mapping[Capability, str]) -> str:
-    text = f"can {', '.join(sorted(c.value for c in could - lacking.keys()))}"
-    for capability, why in lacking.items():
-        text += f"; cannot {capability.value}: {why}"
-    return text
+Say = Callable[[str], None]
 
 
-def _local() -> Finding:
-    try:
-        local.check()
-    except EnvironmentUnavailable as error:
-        return Finding("local", False, str(error))
-    text = f"namespaces can be made; {_able(local.COULD, local.lacking())}"
-    return Finding("local", True, text)
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trial needs to know beside the options: the image that docker builds on, empty for the
+    default, and where run folders go, which containers must see."""
+
+    base_image: str = ""
+    store: Path = Path()
 
 
-def _docker() -> Finding:
+def aloud(text: str) -> None:
+    """Say it on standard error, as it is now."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -> str:
+    """The environment that these options run in, whatever they name; what was decided is said.
+
+    Args:
+        options: as of a real environment.
+        place: what else its trial needs.
+        say: told of what takes long, and a line for each environment down to the chosen one.
+        lasting: the cluster is to stay up without a run.
+
+    Raises:
+        EnvironmentUnavailable: none can; says what is missing in each.
+    """
+    tried: list[Decision] = []
+    for decision in examine(options, place, say, lasting=lasting):
+        tried.append(decision)
+        if decision.works:
+            break
+    choice = settle(tried)
+    if not choice.environment:
+        raise EnvironmentUnavailable("\n".join([*choice.lines[-1:], *choice.lines[:-1]]))
+    for line in choice.lines:
+        say(line)
+    return choice.environment
+
+
+def diagnosis(options: Options, place: Place, say: Say) -> list[str]:
+    """What every environment can do of what the options ask, and which one `auto` takes."""
+    decisions = list(examine(options, place, say))
+    told = [f"{'yes' if d.works else 'no ':3} {d.line}" for d in decisions]
+    return [*told, settle(decisions).lines[-1]]
+
+
+def examine(
+    options: Options, place: Place, say: Say = quiet, *, lasting: bool = False
+) -> Iterator[Decision]:
+    """Try the environments from the best on, each when its decision is asked for."""
+    asked = asked_of(options, lasting=lasting)
+    for name in ORDER:
+        facts = FACTS[name]()
+        decision = decide(asked, facts)
+        if decision.works and name != SIMULATED:  # else a trial can change nothing
+            lacks = _trial(msgspec.structs.replace(options, environment=name), place, say)
+            decision = decide(asked, msgspec.structs.replace(facts, lacks=lacks))
+        yield decision
+
+
+def asked_of(options: Options, *, lasting: bool = False) -> Asked:
+    """What options ask of an environment."""
+    # Nothing is made of these: faults tell what they need only beside a cluster.
+    cluster = Deployment(LocalEnvironment(Path()), ReferenceTarget(), options.settings())
+    return Asked(
+        needs=needs_of(options.nemesis, cluster),
+        machines=len(plan(options.topology)),
+        target=options.target,
+        lasting=lasting,
+    )
+
+
+def _docker() -> Facts:
+    lacks: tuple[Lack, ...] = ()
+    given = "no engine"
     try:
         engine = connect()
-        try:
-            return _engine(engine)
-        finally:
-            engine.close()
+        given = f"engine {engine.version} answers"
+        engine.close()
     except EnvironmentUnavailable as error:
-        return Finding("docker", False, str(error))
+        lacks = error.lacks
     except EngineFailed as error:
-        return Finding("docker", False, f"docker: {error}")
+        lacks = (Lack(str(error)),)
+    return Facts(
+        environment=DOCKER,
+        could=docker.COULD,
+        lacking=docker.lacking(),
+        lacks=lacks,
+        machines_max=docker.MACHINES_MAX,
+        given=given,
+    )
 
 
-def _engine(engine: Engine) -> Finding:
-    """What an engine that answers lacks."""
-    text = f"engine {engine.version} answers"
-    able = _able(docker.COULD, docker.lacking())
-    image = docker_image.present(engine)
-    if image is None:
-        base = docker_image.default_base(engine)
-        how = (
-            f"no image for this source yet: the first run builds it from {base} (half a minute; "
-            "where that cannot be pulled: --base-image, or as root docker/debootstrap-base)"
-        )
-        return Finding("docker", True, f"{text}; {how}; {able}")
-    why = engine.try_command(image, ("nft", RULES), this_process().labels(TRIAL))
-    if why:
-        return Finding(
-            "docker", False, f"docker: no packet rules can be made in containers ({why})"
-        )
-    return Finding("docker", True, f"{text}; {image} is there; {able}")
+def _local() -> Facts:
+    absent, lacking = local.absent(), local.lacking()
+    if absent:  # the rest failed for want of these, and says nothing
+        lacking = {c: lack for c, lack in lacking.items() if lack.package}
+    return Facts(
+        environment=LOCAL,
+        could=local.COULD,
+        lacking=lacking,
+        lacks=tuple(absent or local.no_network()),
+        machines_max=local.MACHINES_MAX,
+        given="network namespaces of this machine",
+    )
+
+
+def _simulated() -> Facts:
+    return Facts(
+        environment=SIMULATED,
+        could=SimulatedEnvironment.capabilities,
+        machines_max=MACHINES_MAX,
+        only=REFERENCE,
+        lasting=False,
+        given="virtual time in this process, needs nothing",
+    )
+
+
+FACTS: dict[str, Callable[[], Facts]] = {DOCKER: _docker, LOCAL: _local, SIMULATED: _simulated}
+
+
+def _trial(options: Options, place: Place, say: Say) -> tuple[Lack, ...]:
+    """Begin as a run in this environment would; what it lacks for that."""
+    try:
+        target = make_target(options)
+        target.prepare()
+        with tempfile.TemporaryDirectory(prefix=TRIAL, dir=_beside(place.store)) as folder:
+            environment = make_environment(options, Path(folder), place.base_image, say, target)
+            asyncio.run(_made_once(environment, [MachineSpec(name="trial")]))
+    except EnvironmentUnavailable as error:
+        return error.lacks
+    except OSError as error:
+        return (Lack(str(error)),)
+    return ()
+
+
+async def _made_once(environment: Environment, machines: Sequence[MachineSpec]) -> None:
+    try:
+        await environment.up(machines)
+    finally:
+        await environment.down()
+
+
+def _beside(store: Path) -> Path:
+    """A store, or the nearest folder above it that is there: what containers see of one they see of
+    the other."""
+    folder = store.absolute()
+    while not folder.is_dir():
+        folder = folder.parent
+    return folder

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -33,6 +34,8 @@ from harness.targets.rocketmq.releases import REFERENCE, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 from histories.store import ORACLE, Run, write_whole
 from reference.records import some
+
+NODES = "nodes"  # the folder of a run that holds its machines'
 
 
 class Stop:
@@ -86,7 +89,9 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
     components = target.prepare()
     if components:
         run.add_config({"components": components})
-    environment = make_environment(options, run, around, telling.say, target)
+    environment = make_environment(
+        options, run.path / NODES, around.base_image, telling.say, target
+    )
     stop = around.stop
 
     async def keep(cluster: Deployment) -> None:
@@ -123,14 +128,21 @@ async def _kept(cluster: Deployment, environment: Environment, telling: Telling)
 
 
 def make_environment(
-    options: Options, run: Run, around: Around, say: Callable[[str], None], target: Target
+    options: Options, folder: Path, base_image: str, say: Callable[[str], None], target: Target
 ) -> Environment:
-    """The real environment that the options name, with what the target needs."""
-    folder = run.path / "nodes"
+    """The real environment that the options name, with what the target needs.
+
+    Args:
+        options: what is run.
+        folder: where machines' folders go.
+        base_image: of the docker engine, to build on; empty: the default.
+        say: told what takes long.
+        target: what runs on the machines.
+    """
     if options.environment == "docker":
         return DockerEnvironment(
             folder,
-            base_image=around.base_image or None,
+            base_image=base_image or None,
             layer=target.layer,
             shown=target.folders(),
             disks=options.loses_power,
@@ -214,7 +226,9 @@ def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None
     """Start a cluster, say how to reach its nodes, and end it when interrupted."""
     target = make_target(options)
     target.prepare()
-    environment = make_environment(options, run, around, telling.say, target)
+    environment = make_environment(
+        options, run.path / NODES, around.base_image, telling.say, target
+    )
     cluster = Deployment(environment, target, options.settings())
 
     async def main() -> None:

@@ -9,6 +9,8 @@ from harness.contracts.environment import Capability, Environment, MissingCapabi
 from harness.generators import EMPTY
 from harness.schedule.format import Schedule, ScheduleError
 from harness.schedule.options import THEN
+from histories.fault_facts import FaultFacts
+from histories.fault_facts import complaint as complaint_of
 from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, package
 from nemeses.partition import ANY, partition_fault
@@ -70,12 +72,20 @@ def fault_packages(
 
     Raises:
         MissingCapability: the environment cannot do one of them.
+        ValueError: what one says of its kind cannot be declared.
     """
     quiet_ns = crowded(len(names)) * cluster.patience
     packages = [_package(name, cluster, seed, quiet_ns) for name in in_order(names)]
     for fault in packages:
         _possible(environment, fault.needs, f"--nemesis {fault.name}")
+    facts_of(packages)
     return packages
+
+
+def needs_of(names: Sequence[str], cluster: Deployment) -> frozenset[Capability]:
+    """What an environment must be able to do for these faults."""
+    packages = [_package(name, cluster, seed=0, quiet_ns=0) for name in in_order(names)]
+    return frozenset[Capability]().union(*(fault.needs for fault in packages))
 
 
 def _possible(environment: Environment, needs: frozenset[Capability], what: str) -> None:
@@ -83,7 +93,7 @@ def _possible(environment: Environment, needs: frozenset[Capability], what: str)
     if missing:
         lacks = ", ".join(sorted(c.value for c in missing))
         known = environment.lacking()
-        why = "; ".join(known[c] for c in sorted(missing, key=str) if c in known)
+        why = "; ".join(str(known[c]) for c in sorted(missing, key=str) if c in known)
         raise MissingCapability(
             f"{environment.name} cannot do {lacks}, which {what} needs"
             + (f": {why}" if why else "")
@@ -114,9 +124,24 @@ def scripted_package(
         generator=EMPTY,
         final_generator=EMPTY,
         nemesis=Scripted(cluster, f"{script.header.seed}/act"),
-        color="",
         fs=frozenset(NEEDS),
     )
+
+
+def facts_of(packages: Sequence[FaultPackage]) -> tuple[FaultFacts, ...]:
+    """What a run must declare of its faults: the facts of kinds that are not built in.
+
+    Raises:
+        ValueError: nobody may declare them, or two tell different things of one act.
+    """
+    found: dict[str, FaultFacts] = {}
+    for facts in (facts for fault in packages for facts in fault.facts):
+        wrong = complaint_of(facts)
+        if not wrong and found.setdefault(facts.strikes, facts) != facts:
+            wrong = "it is declared twice"
+        if wrong:
+            raise ValueError(f"facts of fault {facts.strikes!r}: {wrong}")
+    return tuple(found.values())
 
 
 def _package(name: str, cluster: Deployment, seed: int, quiet_ns: int) -> FaultPackage:

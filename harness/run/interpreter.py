@@ -6,7 +6,7 @@ or for a completion, whichever comes first, and hands it to the worker of its th
 client performs it. An invocation is recorded before its client knows of it and a completion after
 the client has answered, so a recorded interval always covers the real one.
 
-The rules are those of history-format, sections 2 to 6: a thread whose client says `info` goes on
+The rules are those of docs/spec/history-format.md 2 to 6: a thread whose client says `info` goes on
 as process p + concurrency with a fresh client; where no client can be opened, operations `fail`,
 since nothing was attempted; the nemesis never retires and all of its operations are `info`.
 

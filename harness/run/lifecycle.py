@@ -1,8 +1,8 @@
 """One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect.
 
-The whole run is one generator (`harness.run.run_plan.schedule`). Whatever a verdict needs to know
-is an operation in the history, so a stored run is judged as it was the first time. The history's
-time 0 is the creation of the run folder.
+The whole run is one generator (`harness.run.run_plan.steps`). Whatever a verdict needs to know is
+an operation in the history, so a stored run is judged as it was the first time. The history's time
+0 is the creation of the run folder.
 """
 
 import asyncio
@@ -21,16 +21,17 @@ from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.contracts.target import Target
 from harness.generators import Source
 from harness.run import interpreter
-from harness.run.fault_selection import fault_packages, scripted_package
+from harness.run.fault_selection import facts_of, fault_packages, scripted_package
 from harness.run.grounds import grounds_of
 from harness.run.lateness import Lateness
-from harness.run.run_plan import INSPECT, Composed, Making, make_workloads, scripted_steps, steps
+from harness.run.run_plan import Composed, Making, make_workloads, scripted_steps, steps
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options
 from harness.schedule.perform import First
+from histories.fault_facts import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, INSPECT, LAST_LOOK
 from histories.grounds import conclusion, declaration
 from histories.jsonl import JournalWriter
-from histories.observed import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, LAST_LOOK, LATE_MS
+from histories.observed import LATE_MS
 from histories.op import Op
 from histories.store import Run
 from nemeses.nodes import told
@@ -270,7 +271,9 @@ async def _drive(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
         around.stop.possible = True
-        recorder.append(at(declaration(grounds_of(options)), loop.time() - zero))
+        recorder.append(
+            at(declaration(grounds_of(options), facts_of(packages)), loop.time() - zero)
+        )
         try:
             await interpreter.run(
                 _source(options, composed, packages, around),

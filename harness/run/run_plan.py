@@ -35,14 +35,8 @@ from harness.generators.lift import lift
 from harness.schedule.format import Schedule
 from harness.schedule.options import APPLICANTS, LOCK_LEASE_MS, LOCKERS, MOVERS, Options
 from harness.schedule.perform import Aware, Started, acts, queue_calls, turns
-from histories.observed import (
-    AWAIT_LEVEL,
-    AWAIT_RECOVERY,
-    CHANGE_LEADER,
-    COPIED_NS,
-    ELECT_MASTER,
-    LAST_LOOK,
-)
+from histories.fault_facts import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, INSPECT, LAST_LOOK
+from histories.observed import AWAIT_LEVEL, COPIED_NS
 from histories.op import Op
 from nemeses.heals import HEALS, in_order
 from workloads import payload
@@ -53,7 +47,6 @@ from workloads.probe import probe_workload
 from workloads.queue import queue_keys, queue_workload
 from workloads.registration import registration_workload
 
-INSPECT = "inspect"
 OTHER = "other"  # as a replica: one that does not lead
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 WATCH_NS = 3_000_000_000  # of each controller that leads at the end

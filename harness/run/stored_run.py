@@ -26,6 +26,7 @@ from checkers.availability.recovery import Recovery, recoveries
 from checkers.core.api import Context
 from checkers.judgement import runner, summary
 from checkers.judgement.runner import Results
+from harness.environments.choose import AUTO, LOCAL
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
 from harness.run import doctor, execute, judging, provenance
@@ -146,17 +147,27 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def options_from(given: Mapping[str, Any]) -> Options:
-    """Resolve what the command line said: environment, seed, the meaning of `all`.
+def options_from(
+    given: Mapping[str, Any], place: doctor.Place | None = None, *, lasting: bool = False
+) -> Options:
+    """Resolve what the command line said: environment, seed, the meaning of `all`. Where no
+    environment is named they are tried (`doctor.choose`), each in its `place`.
 
     Raises:
         ValueError: options that exclude each other.
+        EnvironmentUnavailable: none is named, and none can do what is asked.
     """
-    known = dict(given)
-    if known["environment"] == "auto":
-        chosen, why = choose_environment()
-        known["environment"] = chosen
-        print(f"environment: {chosen} (chosen by auto: {why})", file=sys.stderr)
+    wanted = asked_from(given)  # what is wrong anyway is said before anything is tried
+    if given["environment"] != AUTO:
+        return wanted
+    chosen = doctor.choose(wanted, place or doctor.Place(), doctor.aloud, lasting=lasting)
+    return asked_from({**given, "environment": chosen})
+
+
+def asked_from(given: Mapping[str, Any]) -> Options:
+    """As `options_from`, but nothing is tried: `auto` is local, which can be asked for less than
+    the simulator."""
+    known = {**given, "environment": given["environment"].replace(AUTO, LOCAL)}
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
     simulated = known["environment"] == "simulated"
@@ -188,16 +199,6 @@ def options_from(given: Mapping[str, Any]) -> Options:
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return Options(**known)
-
-
-def choose_environment() -> tuple[str, str]:
-    """Docker if an engine answers, else local, else simulated; and why."""
-    found = {f.environment: f for f in doctor.examine()}
-    for name in ("docker", "local"):
-        if found[name].works:
-            missed = [found["docker"].text] if name == "local" else []
-            return name, "; ".join([*missed, found[name].text])
-    return "simulated", f"{found['docker'].text}; {found['local'].text}"
 
 
 def flat(given: Iterable[str | Iterable[str]]) -> list[str]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence.acts import CUT, UNDONE_BY_ITSELF, paired
 from checkers.evidence.acts import Act as Past
+from checkers.evidence.acts import paired
 from checkers.evidence.faults import Fault, faults
-from checkers.routing.master_addresses import MOVES
+from checkers.evidence.quiescence import MEMBERSHIP
 from harness.schedule.format import (
     READ,
     SEND,
@@ -28,21 +28,17 @@ from harness.schedule.format import (
     seconds,
 )
 from harness.schedule.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
+from histories.fault_facts import ELECT_MASTER, INSPECT
 from histories.history import History
-from histories.observed import COMMIT_PLACE, ELECT_MASTER, FETCH_PLACE, PROBED
+from histories.observed import APPLY_ID, COMMIT_PLACE, FETCH_PLACE, PROBED
 from histories.op import Op
 from workloads.observe import THREADS as OBSERVERS
 from workloads.queue import QUEUES
 
 DIGITS = 9
-# Of an act's arguments, those that say how strong it was and not whom it struck.
-KEPT = frozenset(
-    ("stays", "offset_ms", "drift_ppm", "full", "frozen", "sync_ms", "ms", "count", "reset")
-)
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
-    **dict.fromkeys(("apply-id", "join", "leave", "kill-broker", "readdress", "wipe"),
-                    "registration"),
+    **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
     **dict.fromkeys((COMMIT_PLACE, FETCH_PLACE), "offsets"),
 }  # fmt: skip
 
@@ -67,7 +63,7 @@ def _done(fault: Fault, begun: int) -> Done:
 
 def main_part(history: History) -> int:
     """When (ns) the main part of a run began: at its first operation after the inspection."""
-    inspected = [op.index for op in history.nemesis if op.f == "inspect"]
+    inspected = [op.index for op in history.nemesis if op.f == INSPECT]
     after = inspected[-1] if inspected else -1
     return next((op.time for op in history.ops[after + 1 :]), 0)
 
@@ -162,17 +158,17 @@ def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
         yield _ordered(fault, name, begun)
         return
     yield _act(fault, name, begun, _struck(fault))
-    if fault.f in UNDONE_BY_ITSELF:
+    if fault.passes:
         return
     heals: dict[int, list[str]] = {}
-    by_index = {heal.begun: heal for heal in past.healed.values() if heal.f not in MOVES
-                or fault.f in MOVES}  # fmt: skip
+    by_index = {heal.begun: heal for heal in past.healed.values() if not heal.moves
+                or fault.moves}  # fmt: skip
     for node, heal in past.healed.items():
         if heal.begun in by_index and heal.begun_ns < end:
             heals.setdefault(heal.begun, []).append(node)
     for number, (at, nodes) in enumerate(sorted(heals.items())):
         healing = _act(by_index[at], f"{name}.h{number or ''}", begun, sorted(nodes))
-        if fault.f == CUT:
+        if fault.effect == "cut":
             healing = msgspec.structs.replace(healing, who=Who(of=name))
         yield healing
 
@@ -192,21 +188,23 @@ def _ordered(fault: Fault, name: str, begun: int) -> Act:
 
 def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
     result = fault.result if isinstance(fault.result, dict) else {}
-    args: dict[str, Any] = {k: v for k, v in fault.args.items() if k in KEPT}
-    if fault.f == CUT:
+    strength = fault.facts.strength if fault.facts is not None else ()
+    args: dict[str, Any] = {k: v for k, v in fault.args.items() if k in strength}
+    cut = fault.effect == "cut"
+    if cut:
         args["grudge"] = {
             str(to): sorted(map(str, what.get("from", ())))
             for to, what in result.items()
             if isinstance(what, dict)
         }
         args["reset"] = any(isinstance(w, dict) and w.get("reset") for w in result.values())
-    if fault.f in MOVES:
+    if fault.moves:
         args["restart"] = any(isinstance(w, dict) and w.get("stopped") for w in result.values())
     return Act(
         id=name,
         f=fault.f,
         when=When(at=_done(fault, begun).at),
-        who=Who(nodes=() if fault.f == CUT else tuple(nodes)),
+        who=Who(nodes=() if cut else tuple(nodes)),
         args={k: v for k, v in args.items() if v},
         done=_done(fault, begun),
     )

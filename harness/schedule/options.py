@@ -11,6 +11,7 @@ from harness.contracts.target import Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import READ, SEND
 from harness.targets.reference import effective
 from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
+from histories.fault_facts import CHANGE_IP, POWER_LOSS
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -93,7 +94,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             seed=self.seed,
             mutant=self.mutant,
             sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
-            by_name=bool({"readdress", "change-ip"} & set(self.nemesis)),
+            by_name=bool({"readdress", CHANGE_IP} & set(self.nemesis)),
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
             topic_attributes=self.topic_attributes,
@@ -134,7 +135,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def loses_power(self) -> bool:
         """Whether a machine may lose its power: by a fault, alone or in order with another, or by
         an act of a schedule."""
-        return any({"power", "power-loss"} & set(n.split(THEN)) for n in self.nemesis)
+        return any({"power", POWER_LOSS} & set(n.split(THEN)) for n in self.nemesis)
 
     @property
     def recovery_s(self) -> float:

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence.acts import heals
 from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
 from harness.schedule.format import (
     EVENTS,
@@ -26,6 +25,7 @@ from harness.schedule.format import (
     ScheduleError,
     ns,
 )
+from histories.fault_facts import BUILT_IN
 from histories.observed import OBSERVE_CONTROLLER
 from histories.op import NEMESIS, Op, Process
 
@@ -243,7 +243,7 @@ class Acts(msgspec.Struct, frozen=True):
     def _acted(self, event: Op) -> "Acts":
         if self.awaited == 2:  # the begin of the act under way
             return msgspec.structs.replace(self, awaited=1)
-        told = (*self.told, (event.time, "healed")) if heals(event.f) else self.told
+        told = (*self.told, (event.time, "healed")) if BUILT_IN.heals(event.f) else self.told
         ended = {**self.ended, self.underway: event.time}
         return msgspec.structs.replace(self, ended=ended, told=told, underway="", awaited=0)
 

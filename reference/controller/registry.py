@@ -5,9 +5,10 @@ so `apply` validates everything again. A command carries what was seen of the wo
 proposed (who is alive); `apply` looks at nothing but the command and the state, so that every
 controller that applies the same commands has the same state.
 
-Where Java's rules lose a promise this follows the design text instead: ids are handed out strictly
-in order and never twice, and a first election takes only a registered, living broker.
-Claims: S1, S2, S3, S5. Source: ``ReplicasInfoManager``; docs "persistent unique broker id".
+Where Java's rules lose a promise this follows docs/spec/controller-ha.md 2.9 instead: ids are
+handed out strictly in order and never twice, and a first election takes only a registered, living
+broker. Claims: S1, S2, S3, S5. Sources: RocketMQ ``ReplicasInfoManager``,
+apache/rocketmq:docs/en/controller/persistent_unique_broker_id.md.
 """
 
 from dataclasses import dataclass, field

@@ -3,8 +3,8 @@
 A mutant is a module with a context manager `mutant` that replaces one or few existing attributes of
 a core class or policy for its length, and draws nothing. Its docstring tells the bug's story; three
 constants say where it belongs: `FAMILY`, `CLAIM` (the one that it breaks first) and `SOURCE` (where
-the bug was real, or the hazard of controller-ha 6.4 that it is). Nothing imports a mutant. A node
-that runs one says so in its runtime info.
+the bug was real, or the hazard that it is, docs/spec/controller-ha.md 6.4). Nothing imports a
+mutant. A node that runs one says so in its runtime info.
 
 A run in which the wrong code did nothing proves nothing about a checker, so a mutant tells `ran`
 when its code is executed and `diverged` when that came to something else than the right code would

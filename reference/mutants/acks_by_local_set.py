@@ -13,7 +13,10 @@ from reference.records import BrokerId, MasterEpoch
 
 FAMILY = "sync-state-set"
 CLAIM = "S6"
-SOURCE = "hazards H4 and H6: acknowledged by the local set, while an expansion is applied remotely"
+SOURCE = (
+    "acknowledged by the local set, while an expansion is applied remotely "
+    "(docs/spec/controller-ha.md 6.4 (H4 and H6))"
+)
 
 
 @contextmanager

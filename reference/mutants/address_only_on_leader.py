@@ -14,7 +14,10 @@ from reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S14"
-SOURCE = "RocketMQ's controllers hold heartbeat data (address, epoch, offset) unreplicated (2.6)"
+SOURCE = (
+    "RocketMQ's controllers hold heartbeat data (address, epoch, offset) unreplicated "
+    "(docs/spec/controller-ha.md 2.6)"
+)
 
 
 @contextmanager

@@ -15,7 +15,10 @@ from reference.wire.codes import ResponseCode
 
 FAMILY = "sync-state-set"
 CLAIM = "S6"
-SOURCE = "hazard H5: stale reports that arrive later, at a controller that does not fence (2.4)"
+SOURCE = (
+    "stale reports that arrive later, at a controller that does not fence "
+    "(docs/spec/controller-ha.md 2.4 and 6.4 (H5))"
+)
 FENCES = (
     ResponseCode.CONTROLLER_INVALID_MASTER,
     ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH,

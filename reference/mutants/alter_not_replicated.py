@@ -14,7 +14,8 @@ from reference.mutants import diverged, replaced
 FAMILY = "sync-state-set"
 CLAIM = "S4"
 SOURCE = (
-    "hazard H11 for 1001: RocketMQ judges a change on the leader's own state before the log (2.3)"
+    "for 1001: RocketMQ judges a change on the leader's own state before the log "
+    "(docs/spec/controller-ha.md 2.3 and 6.4 (H11))"
 )
 
 

@@ -14,7 +14,10 @@ from reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S2"
-SOURCE = "controller-ha 9: any RPC error in a running RocketMQ broker deletes the temporary file"
+SOURCE = (
+    "any RPC error in a running RocketMQ broker deletes the temporary file "
+    "(docs/spec/controller-ha.md 3.3)"
+)
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S1"
-SOURCE = "hazard H11: RocketMQ's claim is checked before it is appended, and not when applied"
+SOURCE = (
+    "RocketMQ's claim is checked before it is appended, and not when applied "
+    "(docs/spec/controller-ha.md 6.4 (H11))"
+)
 
 
 @contextmanager

@@ -12,7 +12,10 @@ from reference.records import BrokerId
 
 FAMILY = "confirm"
 CLAIM = "S6"
-SOURCE = "hazard H6: a member that is connected without an acknowledgement is skipped in confirm"
+SOURCE = (
+    "a member that is connected without an acknowledgement is skipped in confirm "
+    "(docs/spec/controller-ha.md 6.4 (H6))"
+)
 
 
 @contextmanager

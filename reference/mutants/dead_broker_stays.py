@@ -12,7 +12,10 @@ from reference.rpc import Connection
 
 FAMILY = "namesrv"
 CLAIM = "N5"
-SOURCE = "RocketMQ: of a killed container all brokers but one stay listed (container-acting-master)"
+SOURCE = (
+    "RocketMQ: of a killed container all brokers but one stay listed (docs/spec/acting-master.md "
+    "1.6)"
+)
 
 
 @contextmanager

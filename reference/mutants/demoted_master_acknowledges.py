@@ -12,7 +12,9 @@ from reference.mutants import diverged, ran, replaced
 
 FAMILY = "confirm"
 CLAIM = "S6"
-SOURCE = "hazard H7: needHandleHA is false once brokerRole has become SLAVE"
+SOURCE = (
+    "needHandleHA is false once brokerRole has become SLAVE (docs/spec/controller-ha.md 6.4 (H7))"
+)
 
 
 @contextmanager

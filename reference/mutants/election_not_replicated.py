@@ -13,7 +13,10 @@ from reference.mutants import diverged, replaced
 
 FAMILY = "election"
 CLAIM = "S3"
-SOURCE = "hazard H11 for elections: RocketMQ's leader builds the event from its own state (2.3)"
+SOURCE = (
+    "for elections: RocketMQ's leader builds the event from its own state "
+    "(docs/spec/controller-ha.md 2.3 and 6.4 (H11))"
+)
 
 
 @contextmanager

@@ -16,7 +16,9 @@ from reference.records import MasterEpoch, PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S8"
-SOURCE = "controller-ha 4.8, H2: seen of RocketMQ 5.5.0 (docs/track-record.md)"
+SOURCE = (
+    "seen of RocketMQ 5.5.0 (docs/spec/controller-ha.md 4.8 and 6.4 (H2); docs/track-record.md)"
+)
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from reference.records import PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S9"
-SOURCE = "hazard H3: an empty epoch cache makes RocketMQ's slave skip truncation (4.6, step 1)"
+SOURCE = (
+    "an empty epoch cache makes RocketMQ's slave skip truncation (docs/spec/controller-ha.md 4.6 "
+    "(step 1) and 6.4 (H3))"
+)
 
 
 @contextmanager

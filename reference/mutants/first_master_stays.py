@@ -14,7 +14,10 @@ from reference.wire.route import MASTER_ID
 
 FAMILY = "namesrv"
 CLAIM = "S13"
-SOURCE = "container-acting-master N10, turned round: the older master is held for the newer one"
+SOURCE = (
+    "claim N10 turned round: the older master is held for the newer one "
+    "(docs/spec/acting-master.md 8.1)"
+)
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from reference.namesrv.routes import Master, Refused, Registration, Routes
 
 FAMILY = "namesrv"
 CLAIM = "S14"
-SOURCE = "hazard H16: slaves keep an HA address from before the new master registered"
+SOURCE = (
+    "slaves keep an HA address from before the new master registered (docs/spec/controller-ha.md "
+    "6.4 (H16))"
+)
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from reference.mutants import diverged, replaced
 
 FAMILY = "registration"
 CLAIM = "S2"
-SOURCE = "controller-ha 9: RocketMQ writes its identity in two non-atomic steps, without a sync"
+SOURCE = (
+    "RocketMQ writes its identity in two non-atomic steps, without a sync "
+    "(docs/spec/controller-ha.md 3.1)"
+)
 
 
 @contextmanager

@@ -13,7 +13,10 @@ from reference.records import BrokerId
 
 FAMILY = "confirm"
 CLAIM = "S6"
-SOURCE = "RocketMQ P-NUM (inSyncReplicas=2 of 3) elects from the whole set (controller-ha 6.3)"
+SOURCE = (
+    "RocketMQ P-NUM (inSyncReplicas=2 of 3) elects from the whole set (docs/spec/controller-ha.md "
+    "6.3)"
+)
 
 
 @contextmanager

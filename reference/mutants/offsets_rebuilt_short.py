@@ -15,7 +15,7 @@ from reference.wire.message import Message
 
 FAMILY = "replication"
 CLAIM = "S6"
-SOURCE = "hazard H18; RocketMQ 5.1.1 to 5.1.4, #7689"
+SOURCE = "RocketMQ 5.1.1 to 5.1.4, #7689 (docs/spec/controller-ha.md 6.4 (H18))"
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from reference.records import PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S6"
-SOURCE = "controller-ha 6.4, H9: seen of RocketMQ 5.5.0 (docs/track-record.md)"
+SOURCE = "seen of RocketMQ 5.5.0 (docs/spec/controller-ha.md 6.4 (H9); docs/track-record.md)"
 
 
 @contextmanager

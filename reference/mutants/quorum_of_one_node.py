@@ -13,7 +13,8 @@ from reference.wire.route import BrokerMemberGroup
 FAMILY = "locks"
 CLAIM = "L1"
 SOURCE = (
-    "Redlock's assumption of independent nodes; RocketMQ finds itself in its polled group (6.6)"
+    "Redlock's assumption of independent nodes; RocketMQ finds itself in its polled group "
+    "(docs/spec/acting-master.md 6.6)"
 )
 
 

@@ -15,7 +15,10 @@ from reference.records import some
 
 FAMILY = "raft"
 CLAIM = "S3"
-SOURCE = "DLedger 0.3.1.2: entries are flushed every 10 ms, and acknowledged before (8.1)"
+SOURCE = (
+    "DLedger 0.3.1.2: entries are flushed every 10 ms, and acknowledged before "
+    "(docs/spec/controller-ha.md 7)"
+)
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from reference.records import BrokerId, MasterEpoch
 
 FAMILY = "sync-state-set"
 CLAIM = "S14"
-SOURCE = "hazard H4: RocketMQ's second report replaces the member that the first one added"
+SOURCE = (
+    "RocketMQ's second report replaces the member that the first one added "
+    "(docs/spec/controller-ha.md 6.4 (H4))"
+)
 
 
 @contextmanager

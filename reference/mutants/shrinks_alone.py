@@ -13,7 +13,10 @@ from reference.records import BrokerId
 
 FAMILY = "sync-state-set"
 CLAIM = "S6"
-SOURCE = "hazard H6: RocketMQ acknowledges, and shows to readers, by its local set (5.1-5.3)"
+SOURCE = (
+    "RocketMQ acknowledges, and shows to readers, by its local set (docs/spec/controller-ha.md "
+    "5.1 to 5.3 and 6.4 (H6))"
+)
 
 
 @contextmanager

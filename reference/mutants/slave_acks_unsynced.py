@@ -13,7 +13,10 @@ from reference.mutants import diverged, ran, replaced
 
 FAMILY = "replication"
 CLAIM = "S6"
-SOURCE = "controller-ha 6.3: RocketMQ's slave acknowledges before its sync (reportSlaveMaxOffset)"
+SOURCE = (
+    "RocketMQ's slave acknowledges before its sync, reportSlaveMaxOffset "
+    "(docs/spec/controller-ha.md 6.3)"
+)
 
 
 @contextmanager

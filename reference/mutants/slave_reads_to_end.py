@@ -12,7 +12,10 @@ from reference.wire.ha import Transfer
 
 FAMILY = "confirm"
 CLAIM = "S10"
-SOURCE = "RocketMQ with allAckInSyncStateSet=false: a slave's confirmOffset is its end (5.3)"
+SOURCE = (
+    "RocketMQ with allAckInSyncStateSet=false: a slave's confirmOffset is its end "
+    "(docs/spec/controller-ha.md 5.3)"
+)
 
 
 @contextmanager

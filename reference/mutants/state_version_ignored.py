@@ -12,7 +12,7 @@ from reference.namesrv.routes import Registration, Routes
 
 FAMILY = "namesrv"
 CLAIM = "S13"
-SOURCE = "RocketMQ before 5.1.1: no stateVersion in registrations (controller-ha 10)"
+SOURCE = "RocketMQ before 5.1.1: no stateVersion in registrations (docs/spec/releases.md 3)"
 
 
 @contextmanager

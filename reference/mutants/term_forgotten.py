@@ -14,7 +14,10 @@ from reference.raft.storage import Snapshot, Storage
 
 FAMILY = "raft"
 CLAIM = "S4"
-SOURCE = "Raft, figure 2: currentTerm and votedFor are persistent; DLedger syncs neither (8.1)"
+SOURCE = (
+    "Raft, figure 2: currentTerm and votedFor are persistent; DLedger syncs neither "
+    "(docs/spec/controller-ha.md 7)"
+)
 
 
 @contextmanager

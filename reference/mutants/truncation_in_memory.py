@@ -13,7 +13,7 @@ from reference.records import PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S8"
-SOURCE = "hazard H1; RocketMQ #10666, open at 5.5.0"
+SOURCE = "RocketMQ #10666, open at 5.5.0 (docs/spec/controller-ha.md 6.4 (H1))"
 
 
 @contextmanager

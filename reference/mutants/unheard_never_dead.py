@@ -12,7 +12,10 @@ from reference.mutants import diverged, ran, replaced
 
 FAMILY = "election"
 CLAIM = "S13b"
-SOURCE = "hazard H14: RocketMQ's scan walks brokerLiveTable; whoever never beat is not in it (2.6)"
+SOURCE = (
+    "RocketMQ's scan walks brokerLiveTable; whoever never beat is not in it "
+    "(docs/spec/controller-ha.md 2.6 and 6.4 (H14))"
+)
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Route tables: which brokers live where, and which topics they serve. Pure.
 
-Rules are those of RocketMQ's ``RouteInfoManager`` (``spec`` of the remoting protocol, 4.2): the
+Rules are those of RocketMQ's ``RouteInfoManager`` (docs/spec/remoting.md 4.2): the
 topics of a broker name come from its master, or from its smallest id where brokers say that they
 know acting masters; a stale master, by the epoch in its data version, cannot displace a newer one.
 Two things differ from Java's: a refused first registration leaves nothing behind (not an empty

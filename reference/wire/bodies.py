@@ -2,7 +2,7 @@
 
 SyncStateSets are tuples of broker ids: a set on the wire, written ascending by Java and by us.
 Offsets are message indices in consumer bodies, bytes of the commit log in epoch and HA bodies.
-Source: controller-ha.md section 1, remoting.md sections 2.8 to 2.17; captures of all three lines.
+Source: docs/spec/remoting.md 2.8 to 2.17 and 8; captures of all three lines.
 """
 
 import msgspec

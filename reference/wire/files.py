@@ -5,7 +5,7 @@ a file is there, which copy is older, and when to sync, is the caller's business
 not parse raises `RemoteProtocolError` with its line where it has lines. Offsets are bytes of the
 commit log, times are milliseconds of the broker's clock.
 
-Source: controller-ha.md sections 3.1, 4.7 and 5.3; RocketMQ ``CheckpointFile``,
+Source: docs/spec/controller-ha.md 3.1, 4.7 and 5.3; RocketMQ ``CheckpointFile``,
 ``BrokerMetadata``, ``StoreCheckpoint``; ``java.util.Properties``; stores of 5.1.1, 5.3.3, 5.5.0.
 """
 

@@ -5,7 +5,7 @@ follows it. The header is JSON (type 0) or binary (type 1); both sides must look
 each frame. Everything is big-endian. The decoder is incremental and bounded: it accepts bytes in
 any split and raises `RemoteProtocolError` at a length out of bounds or a header it cannot read.
 
-Source: RocketMQ remoting protocol, ``RemotingCommand`` and ``RocketMQSerializable``; seen in
+Source: docs/spec/remoting.md 1, RocketMQ ``RemotingCommand`` and ``RocketMQSerializable``; seen in
 captures of 5.1.1, 5.3.3 and 5.5.0.
 """
 

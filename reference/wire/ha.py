@@ -7,7 +7,7 @@ Offsets are bytes of the commit log; numbers are big-endian and signed.
 
 The decoders are incremental and bounded, and after `RemoteProtocolError` the stream has no
 meaning. Java's master acts on the first 12 bytes of a handshake, so a slave must send all 16 in
-one write. Source: controller-ha.md section 4.1, RocketMQ ``AutoSwitchHAClient`` and
+one write. Source: docs/spec/controller-ha.md 4.1, RocketMQ ``AutoSwitchHAClient`` and
 ``AutoSwitchHAConnection`` from 5.1.1 on; captures of 5.1.1, 5.3.3 and 5.5.0.
 """
 

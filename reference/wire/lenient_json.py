@@ -9,7 +9,7 @@ field they do not know. Object keys are written as Java does (`dumps_object_keys
 
 ``$ref`` markers stay what they are, objects with one key. Numbers must fit a Java long or be
 doubles; NaN and infinities do not exist. Source: fastjson 1.2.83 and fastjson2 as run and
-captured, remoting.md sections 3.2 and 3.3.
+captured, docs/spec/remoting.md 3.2 and 3.3.
 """
 
 import re

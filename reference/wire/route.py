@@ -1,7 +1,7 @@
 """What brokers tell the name server and what it tells everybody: topics, addresses, routes.
 
 Key 0 of `broker_addrs` is the master, in controller mode too; other keys are controller-assigned
-broker ids. Times are milliseconds of the writer's clock. Source: remoting.md sections 3.1 and 4.1;
+broker ids. Times are milliseconds of the writer's clock. Source: docs/spec/remoting.md 3.1 and 4.1;
 RocketMQ ``TopicRouteData``, ``RegisterBrokerBody``; captures of 103, 105, 106 and 21.
 """
 

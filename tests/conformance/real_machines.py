@@ -29,7 +29,7 @@ def missing(environment: str) -> str:
     except EnvironmentUnavailable as error:
         return str(error)
     needed = {Capability.CUT, Capability.READDRESS}
-    return "; ".join(why for what, why in lacking().items() if what in needed)
+    return "; ".join(str(why) for what, why in lacking().items() if what in needed)
 
 
 def world_of(environment: str, mark: pytest.MarkDecorator) -> Any:

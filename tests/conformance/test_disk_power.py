@@ -19,7 +19,7 @@ from harness.environments.disks.node_disk import TRIAL_BYTES, OwnDisk
 from harness.simulation.world import World
 from reference.host import Disk, RealDisk, replace_file
 
-LACKING = node_disk.lacking()
+LACKING = str(node_disk.lacking() or "")
 Case = Callable[[Disk, str], Awaitable[None]]
 Files = dict[str, bytes]
 Lose = Callable[[Case, Path], list[Files]]

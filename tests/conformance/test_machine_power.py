@@ -21,7 +21,7 @@ from harness.environments.engine import leaks as docker_remains
 from harness.environments.machines import machine
 from harness.environments.machines.machine import LinkedMachine
 
-LACKING = node_disk.lacking()
+LACKING = str(node_disk.lacking() or "")
 pytestmark = [
     pytest.mark.parametrize("where", WORLDS),
     pytest.mark.timeout(300),

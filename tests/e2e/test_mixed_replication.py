@@ -7,8 +7,8 @@ turn the SyncStateSet has all, the logs are equal byte by byte, and every acknow
 there.
 
 Not shown, since Java cannot: a Java master that writes nothing in its epoch, then ours. The Java
-slave refuses the entry that starts where its last one does (controller-ha.md, H2). Our own masters
-begin each epoch with a record.
+slave refuses the entry that starts where its last one does (docs/spec/controller-ha.md 6.4 (H2)).
+Our own masters begin each epoch with a record.
 """
 
 import asyncio

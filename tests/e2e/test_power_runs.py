@@ -28,7 +28,7 @@ def no_engine() -> str:
 
 
 def world_of(name: str, why: str) -> Any:
-    why = why or node_disk.lacking()
+    why = why or str(node_disk.lacking() or "")
     marks = [getattr(pytest.mark, name), pytest.mark.skipif(bool(why), reason=why)]
     return pytest.param(name, marks=marks)
 

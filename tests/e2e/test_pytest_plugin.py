@@ -148,6 +148,33 @@ def test_options_and_the_ini_file_say_what_arguments_do_not(pytester: pytest.Pyt
     assert len(list((pytester.path / "other" / "queue").glob("2*"))) == 2
 
 
+def test_auto_takes_what_can_do_it_and_says_so(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an engine and without `unshare`."""
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{pytester.path}/none")
+    monkeypatch.setenv("PATH", str(pytester.path))
+    pytester.makepyfile("""
+        import pytest
+        from harness.contracts.environment import EnvironmentUnavailable
+
+        def test_it(maxq, capsys):
+            outcome = maxq.run(workload="queue", nemesis="kill", time_limit="3s", seed=3)
+            assert outcome
+            assert "--env simulated" in outcome.repeat
+            docker, local, chosen = capsys.readouterr().err.splitlines()
+            assert docker.startswith("docker: no engine answers at ")
+            assert local == "local: unshare is missing; apt-get install util-linux"
+            assert chosen.startswith("environment: simulated (chosen by auto: ")
+
+        def test_none(maxq):
+            with pytest.raises(EnvironmentUnavailable, match="simulated: it runs reference nodes"):
+                maxq.run(target="rocketmq:5.5.0")
+            assert not maxq.runs
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=2)
+
+
 def test_workers_share_a_store_without_meeting(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"""
         import pytest

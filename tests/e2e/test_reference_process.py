@@ -138,7 +138,7 @@ def broker_text(store: Path, port: int, more: str = "") -> str:
 def test_a_bad_configuration_exits_2_with_file_and_line(
     start: Callable[..., Node], role: str, text: str, where: str
 ) -> None:
-    """Design 9: refused before anything is opened; one line, no traceback."""
+    """Refused before anything is opened; one line, no traceback."""
     node = start(role, text)
     assert node.ends() == 2
     said = node.log.read_text()
@@ -148,7 +148,7 @@ def test_a_bad_configuration_exits_2_with_file_and_line(
 
 
 def test_missing_files_roles_and_mutants_exit_2(start: Callable[..., Node], tmp_path: Path) -> None:
-    """Design 9: wrong arguments."""
+    """Wrong arguments."""
     node = start("namesrv", "", "--config", str(tmp_path / "none"))
     assert node.ends() == 2
     assert str(tmp_path / "none") in node.log.read_text()
@@ -207,7 +207,7 @@ def test_a_life_of_a_broker(start: Callable[..., Node], tmp_path: Path) -> None:
 
 
 def test_a_namesrv_stops_at_once_and_warns_of_java_keys(start: Callable[..., Node]) -> None:
-    """Design 9: one warning for a key that only the Java system uses."""
+    """One warning for a key that only the Java system uses."""
     (port,) = free_ports(1)
     node = start("namesrv", f"listenPort={port}\nbindAddress=127.0.0.1\nrocketmqHome=/x\n")
     node.until("namesrv.started")
@@ -232,7 +232,7 @@ def test_a_namesrv_stops_at_once_and_warns_of_java_keys(start: Callable[..., Nod
 def test_a_damaged_store_exits_1_and_says_which_file(
     start: Callable[..., Node], tmp_path: Path, path: str, content: bytes, why: str
 ) -> None:
-    """Design 9: refuses to start; one line that names the file."""
+    """Refuses to start; one line that names the file."""
     file = tmp_path / "store" / path
     file.parent.mkdir(parents=True)
     file.write_bytes(content)

@@ -270,7 +270,7 @@ Plain = tuple[list[tuple[Any, int]], list[tuple[Any, list[tuple[int, int]]]]]
 @settings(max_examples=400)
 @given(PLAIN)
 def test_lost_writes_equal_those_of_a_naive_twin(plain: Plain) -> None:
-    """Any nonsense of sends and polls: exactly what the words of 13.2 and 13.3 say."""
+    """Any nonsense of sends and polls: exactly what docs/spec/checkers.md 2.1 to 2.3 say."""
     cluster = Cluster(1)
     sends, polls = plain
     for value, (op_type, offset) in enumerate(sends, 1):

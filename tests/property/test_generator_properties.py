@@ -84,7 +84,7 @@ def simulated(source: gen.Source, seed: int, concurrency: int = 3) -> list[Op]:
 
 
 def assert_well_formed(history: list[Op]) -> None:
-    """W1, W3 to W8 of history-format 7."""
+    """W1, W3 to W8 of docs/spec/history-format.md 7."""
     outstanding: dict[int | str, Op] = {}
     retired: set[int | str] = set()
     for i, op in enumerate(history):

@@ -92,7 +92,10 @@ def cut_nothing(mine: Epochs, my_end: PhyOffset, theirs: Epochs, their_end: PhyO
 
 
 def refuse_equal_starts(epochs: Epochs, epoch: MasterEpoch, start: PhyOffset) -> Epochs:
-    """RocketMQ, H2: an epoch that begins where the last one did is not kept."""
+    """RocketMQ: an epoch that begins where the last one did is not kept.
+
+    docs/spec/controller-ha.md 6.4 (H2)
+    """
     if epochs and epochs[-1].start >= start:
         return epochs
     return (*epochs, EpochStart(epoch=epoch, start=start))
@@ -108,7 +111,10 @@ def resume_a_term(epochs: Epochs, epoch: MasterEpoch, start: PhyOffset) -> Epoch
 def leave_out_the_silent(
     waited_for: Set[BrokerId], me: BrokerId, mine: int, acked: Mapping[BrokerId, int]
 ) -> int | None:
-    """RocketMQ, H6: a member that has not acknowledged holds nothing back."""
+    """RocketMQ: a member that has not acknowledged holds nothing back.
+
+    docs/spec/controller-ha.md 6.4 (H6)
+    """
     return min([mine, *(acked[s] for s in sorted(waited_for - {me}) if s in acked)])
 
 

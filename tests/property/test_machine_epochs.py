@@ -160,7 +160,10 @@ def cut_nothing(mine: Epochs, my_end: PhyOffset, theirs: Epochs, their_end: PhyO
 
 
 def refuse_equal_starts(epochs: Epochs, epoch: MasterEpoch, start: PhyOffset) -> Epochs:
-    """RocketMQ's H2: an epoch without bytes is not recorded by the next."""
+    """RocketMQ: an epoch without bytes is not recorded by the next.
+
+    docs/spec/controller-ha.md 6.4 (H2)
+    """
     grown = REAL_APPEND(epochs, epoch, start)
     equal = bool(epochs) and epochs[-1].start >= start
     return epochs if grown is None or equal else grown

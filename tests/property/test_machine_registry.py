@@ -1,8 +1,8 @@
 """The controllers' registry, driven by rules beside the rules of the specification.
 
-The twin is written from controller-ha.md 2.2 and 2.4, not from the code: what is allowed, and what
-an allowed command changes. A second registry applies the same commands from their bytes, restored
-from a snapshot at any time: it must have the same state (claims S1 to S5, S7).
+The twin is written from docs/spec/controller-ha.md 2.2 and 2.4, not from the code: what is allowed,
+and what an allowed command changes. A second registry applies the same commands from their bytes,
+restored from a snapshot at any time: it must have the same state (claims S1 to S5, S7).
 """
 
 import hypothesis.strategies as st

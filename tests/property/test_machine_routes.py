@@ -1,7 +1,7 @@
 """A name server's tables, driven by rules beside the list of everything that was registered.
 
 The twin keeps no tables: it keeps who registered when, and answers from that. Brokers are those
-from before acting masters, as all of ours are. Source: remoting 4.2.
+from before acting masters, as all of ours are. Source: docs/spec/remoting.md 4.2.
 """
 
 from dataclasses import dataclass

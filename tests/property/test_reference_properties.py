@@ -194,7 +194,7 @@ def test_a_log_cut_in_its_last_record_keeps_all_before(
 def test_one_flipped_bit_is_a_torn_tail_or_a_refusal(
     bodies: list[bytes], data: st.DataObject
 ) -> None:
-    """S6, design 9: in the last record: cut, or without effect where nothing guards it; before a
+    """S6: in the last record: cut, or without effect where nothing guards it; before a
     sound record: the store refuses, or reads the same number of records. Never fewer in silence."""
 
     async def case(host: SimHost, content: bytearray) -> None:

@@ -77,7 +77,10 @@ def groups(cluster: Cluster) -> SubscriptionGroups:
 
 
 def test_a_deleted_topic_is_gone_with_its_offsets(cluster: Cluster) -> None:
-    """2.14, 215: also after a restart; one made anew goes on where the old one was (S11)."""
+    """215: also after a restart; one made anew goes on where the old one was (S11).
+
+    docs/spec/remoting.md 2.14
+    """
     process = up(cluster)
     create_topic(cluster)
     cluster.send(BROKER, b"x")
@@ -112,7 +115,10 @@ def test_system_topics_are_not_deleted(cluster: Cluster, topic: str, code: int) 
 
 
 def test_a_list_of_topics_is_made_whole_or_not_at_all(cluster: Cluster) -> None:
-    """2.14, 18: one new version for all of them, on disk, and in the routes when answered."""
+    """18: one new version for all of them, on disk, and in the routes when answered.
+
+    docs/spec/remoting.md 2.14
+    """
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     process = cluster.up("b1", "broker", BROKER_CONF)
     code = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
@@ -139,7 +145,7 @@ def key(queue_id: int = 0, topic: str = "T") -> str:
 
 
 def test_how_full_a_topic_is(cluster: Cluster) -> None:
-    """2.14, 202: each queue's bounds and its last message's time."""
+    """202: each queue's bounds and its last message's time (docs/spec/remoting.md 2.14)."""
     up(cluster)
     create_topic(cluster)
     cluster.send(BROKER, b"x")
@@ -159,7 +165,7 @@ def test_how_full_a_topic_is(cluster: Cluster) -> None:
 
 
 def test_groups_by_list_by_name_and_gone(cluster: Cluster) -> None:
-    """2.14: 225, 352, 207; offsets stay unless they are to be cleaned."""
+    """225, 352, 207; offsets stay unless they are to be cleaned (docs/spec/remoting.md 2.14)."""
     process = up(cluster)
     create_topic(cluster)
     code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
@@ -189,7 +195,10 @@ def test_groups_by_list_by_name_and_gone(cluster: Cluster) -> None:
 
 
 def test_how_far_a_group_is(cluster: Cluster) -> None:
-    """2.14, 208: of all its topics or one; of a group that nobody knows, nothing."""
+    """208: of all its topics or one; of a group that nobody knows, nothing.
+
+    docs/spec/remoting.md 2.14
+    """
     up(cluster)
     create_topic(cluster)
     create_topic(cluster, "U")
@@ -216,7 +225,10 @@ def test_how_far_a_group_is(cluster: Cluster) -> None:
 
 
 def test_who_is_connected(cluster: Cluster) -> None:
-    """2.9: 203 and 204 with address, id, language and version; 206 and 1 for nobody."""
+    """203 and 204 with address, id, language and version; 206 and 1 for nobody.
+
+    docs/spec/remoting.md 2.9
+    """
     up(cluster)
     create_topic(cluster)
     wanted = SubscriptionData(topic="T", sub_string="*", sub_version=7)
@@ -264,7 +276,10 @@ def test_who_is_connected(cluster: Cluster) -> None:
 
 
 def test_a_record_by_its_place(cluster: Cluster) -> None:
-    """2.13, 33: whatever begins there, and nothing that only looks like it."""
+    """33: whatever begins there, and nothing that only looks like it.
+
+    docs/spec/remoting.md 2.13
+    """
     up(cluster)
     cluster.send(BROKER, b"x" * 300)
     cluster.send(BROKER, b"y")
@@ -284,7 +299,10 @@ def test_a_record_by_its_place(cluster: Cluster) -> None:
 
 
 def test_settings_by_command(cluster: Cluster) -> None:
-    """2.15: 25 takes effect at once and shows in 26; what cannot change is refused."""
+    """25 takes effect at once and shows in 26; what cannot change is refused.
+
+    docs/spec/remoting.md 2.15
+    """
     up(cluster)
     create_topic(cluster)
     update = RequestCode.UPDATE_BROKER_CONFIG
@@ -302,7 +320,10 @@ def test_settings_by_command(cluster: Cluster) -> None:
 
 
 def test_a_broker_that_is_made_read_only_says_so_in_the_routes(cluster: Cluster) -> None:
-    """2.15: brokerPermission is registered at once; slaves still copy the topics as they are."""
+    """brokerPermission is registered at once; slaves still copy the topics as they are.
+
+    docs/spec/remoting.md 2.15
+    """
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     cluster.up("b1", "broker", BROKER_CONF)
     create_topic(cluster)
@@ -320,7 +341,10 @@ def test_a_broker_that_is_made_read_only_says_so_in_the_routes(cluster: Cluster)
 
 
 def test_the_shown_settings_follow_the_role(cluster: Cluster) -> None:
-    """2.15: brokerRole and brokerId are what they are now, not what was configured."""
+    """brokerRole and brokerId are what they are now, not what was configured.
+
+    docs/spec/remoting.md 2.15
+    """
 
     def shown() -> dict[str, str]:
         text = (cluster.ask(BROKER, RequestCode.GET_BROKER_CONFIG).body or b"").decode()

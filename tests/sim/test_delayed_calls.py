@@ -58,7 +58,10 @@ def reached(cluster: Cluster, at: str = BROKER) -> dict[str, int]:
 
 
 def test_a_delayed_message_comes_when_its_time_has_come(cluster: Cluster) -> None:
-    """2.6: the answer tells of the schedule topic; the copy has topic, queue, tag of the send."""
+    """The answer tells of the schedule topic; the copy has topic, queue, tag of the send.
+
+    docs/spec/remoting.md 2.6
+    """
     broker_up(cluster, **LEVELS)
     create_topic(cluster)
     sent = delayed(cluster, b"later", 2)
@@ -105,7 +108,10 @@ def test_a_message_that_waits_survives_a_kill(cluster: Cluster) -> None:
 
 
 def test_what_was_delivered_is_not_delivered_again_once_that_is_written(cluster: Cluster) -> None:
-    """2.6: a kill within flushDelayOffsetInterval repeats; a later one, or a stop, does not."""
+    """A kill within flushDelayOffsetInterval repeats; a later one, or a stop, does not.
+
+    docs/spec/remoting.md 2.6
+    """
     process = broker_up(cluster, **LEVELS)
     create_topic(cluster)
     delayed(cluster, b"1", 1)
@@ -174,7 +180,10 @@ def only(cluster: Cluster, topic: str, offset: int = 0) -> Message:
 
 
 def test_a_message_comes_again_until_it_is_a_dead_letter(cluster: Cluster) -> None:
-    """2.11: every second try is a copy that knows its origin; the last is for an operator."""
+    """Every second try is a copy that knows its origin; the last is for an operator.
+
+    docs/spec/remoting.md 2.11
+    """
     broker_up(cluster, **LEVELS)
     create_topic(cluster)
     group(cluster, retry_max_times=2)
@@ -214,7 +223,10 @@ def test_a_consumer_names_the_level_and_how_often(cluster: Cluster) -> None:
 
 
 def test_what_cannot_be_sent_back(cluster: Cluster) -> None:
-    """2.11: 26 without a group, 1 without a message; a group without retries is answered 0."""
+    """26 without a group, 1 without a message; a group without retries is answered 0.
+
+    docs/spec/remoting.md 2.11
+    """
     broker_up(cluster, autoCreateSubscriptionGroup="false", **LEVELS)
     create_topic(cluster)
     cluster.send(BROKER, b"x")
@@ -233,7 +245,10 @@ def test_what_cannot_be_sent_back(cluster: Cluster) -> None:
 
 
 def test_a_client_sends_to_the_retry_topic_itself(cluster: Cluster) -> None:
-    """2.4: what was tried more often than allowed is a dead letter, and not delayed."""
+    """What was tried more often than allowed is a dead letter, and not delayed.
+
+    docs/spec/remoting.md 2.4
+    """
     broker_up(cluster, **LEVELS)
     group(cluster)
     create_topic(cluster, RETRY)

@@ -1,19 +1,27 @@
 """The worked examples of docs/extending.md, named where that says, run and judged."""
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
-from flap_fault import flap_fault
+from flap_fault import FLAP, flap_fault
 from register_checker import LastWrite
 from register_workload import register_workload
 
 from checkers.core.api import Context
 from checkers.evidence.faults import faults
+from checkers.evidence.quiescence import Lull, lulls
+from checkers.judgement.runner import Results
 from harness.run import fault_selection as fault_table
 from harness.run import judging, run_plan
 from harness.run.stored_run import Judged, run_test
 from harness.schedule.options import Options
+from histories.fault_facts import BUILT_IN
+from histories.grounds import RUN
 from histories.history import History
 from histories.op import Op
 
@@ -33,11 +41,11 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(fault_table.MAKERS, "flap", flap_fault)
 
 
-def run(folder: Path, seed: int) -> Judged:
+def run(folder: Path, seed: int, *, workload: tuple[str, ...] = ("queue", "register")) -> Judged:
     options = Options(
         environment="simulated",
         seed=seed,
-        workload=("queue", "register"),
+        workload=workload,
         nemesis=("flap", "kill"),
         time_limit_ns=20_000_000_000,
     )
@@ -53,6 +61,70 @@ def test_the_examples_run_together(named: None, tmp_path: Path, seed: int) -> No
     flaps = [f for f in faults(judged.stored.history) if f.f == "start-flap"]
     assert len(flaps) >= 2
     assert all(f.holds for f in flaps)
+
+
+def answers_on_the_living(results: Results) -> int:
+    """How often an undisturbed broker was due to be listed (N6)."""
+    return results.counts["routes:answers-on-the-living"]
+
+
+def test_time_after_a_flap_that_has_healed_is_judged(named: None, tmp_path: Path) -> None:
+    judged = run(tmp_path, 1)
+    history, results = judged.stored.history, judged.results
+    flaps = [f for f in faults(history) if f.f == FLAP.strikes]
+    assert len(lulls_after(history, flaps[0].begun)) > len(flaps)
+    assert results.of("not judged") == ()
+    assert {"S13", "S14", "N6"} <= set(results.of("kept"))
+
+    before = history.filter(lambda op: op.index < flaps[0].begun or op.process == RUN)
+    until_the_first = judging.judge(judged.options, before)
+    assert answers_on_the_living(results) > answers_on_the_living(until_the_first)
+
+
+def lulls_after(history: History, index: int) -> list[Lull]:
+    return [lull for lull in lulls(history) if lull.time.at > index]
+
+
+def test_a_flap_that_the_run_does_not_declare_is_unknown(named: None, tmp_path: Path) -> None:
+    judged = run(tmp_path, 1)
+    silent = History(
+        msgspec.structs.replace(op, value={"grounds": op.value["grounds"]}) if at == 0 else op
+        for at, op in enumerate(judged.stored.history.ops)
+    )
+    results = judging.judge(judged.options, silent)
+    assert results.valid == "unknown"
+    assert {"S13", "S14", "N6"} <= set(results.of("not judged"))
+    assert "performed start-flap (op " in results.whys[0]
+    assert "docs/extending.md" in results.advice[0]
+
+
+READ_BACK = """
+import json, sys
+from pathlib import Path
+from harness.report.bands import actions
+from harness.run.stored_run import judge_stored
+
+judged = judge_stored(Path(sys.argv[1]))
+colors = actions(judged.stored.history).colors
+assert not any("flap" in name for name in sys.modules)
+print(json.dumps([judged.results.to_json(), colors]))
+"""
+
+
+def test_a_stored_run_needs_no_code_of_its_fault(named: None, tmp_path: Path) -> None:
+    """A process without the module judges and colours it by its stored facts."""
+    judged = run(tmp_path, 2, workload=("queue",))
+    done = subprocess.run(
+        [sys.executable, "-c", READ_BACK, str(judged.stored.path)],
+        cwd=DOCS.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    results, colors = json.loads(done.stdout)
+    assert results == json.loads(json.dumps(judged.results.to_json()))
+    assert (results["valid"], colors[FLAP.strikes]) == (True, FLAP.color)
+    assert FLAP.color != BUILT_IN.color(FLAP.strikes)
 
 
 def test_the_example_checker_can_fail() -> None:

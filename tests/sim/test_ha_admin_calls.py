@@ -69,7 +69,10 @@ def test_ha_status_of_both_sides(cluster: Cluster) -> None:
 
 
 def test_a_new_master_begins_its_epoch_with_a_record(cluster: Cluster) -> None:
-    """H2: so that no two epochs start at one place; both replicas have it."""
+    """So that no two epochs start at one place; both replicas have it.
+
+    docs/spec/controller-ha.md 6.4 (H2)
+    """
     first, second = (asked(cluster, a, RequestCode.GET_BROKER_EPOCH_CACHE) for a in (BROKER, SLAVE))
     assert first["epochList"] == second["epochList"]
     assert first["maxOffset"] == second["maxOffset"]

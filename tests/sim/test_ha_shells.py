@@ -295,7 +295,10 @@ def test_a_term_is_not_resumed(made: Callable[..., Brokers]) -> None:
 
 
 def test_epochs_without_bytes_reach_everybody(made: Callable[..., Brokers]) -> None:
-    """6.5.1, H2: three elections, no write; also with kept connections (3.6 step 2)."""
+    """Three elections, no write; also with kept connections.
+
+    docs/spec/controller-ha.md 3.6 (step 2), 6.4 (H2) and 6.5 (rule 1)
+    """
     set_ = made(2)
     assert set_.elect(1)
     set_.follow(2, 1)
@@ -313,7 +316,7 @@ def test_epochs_without_bytes_reach_everybody(made: Callable[..., Brokers]) -> N
 
 
 def test_a_partial_record_is_cut_before_leading(made: Callable[..., Brokers]) -> None:
-    """5.7, H8a: a slave's log may end within a record."""
+    """A slave's log may end within a record (docs/spec/controller-ha.md 5.7 and 6.4 (H8a))."""
     set_ = made(1)
     set_.nodes[1].log.data = b"0123456789012"
     assert set_.elect(1)
@@ -336,7 +339,10 @@ def test_a_full_disk_is_tried_again(made: Callable[..., Brokers]) -> None:
 
 
 def test_a_log_without_epochs_is_copied_anew(made: Callable[..., Brokers]) -> None:
-    """6.5.4: by a broker that is not in the set; RocketMQ goes on behind unknown bytes."""
+    """By a broker that is not in the set; RocketMQ goes on behind unknown bytes.
+
+    docs/spec/controller-ha.md 6.5 (rule 4)
+    """
     set_ = made(2)
     set_.nodes[2].log.data = b"of nobody."
     assert set_.elect(1)
@@ -348,7 +354,7 @@ def test_a_log_without_epochs_is_copied_anew(made: Callable[..., Brokers]) -> No
 
 
 def test_bytes_that_are_no_packets_close_the_connection(made: Callable[..., Brokers]) -> None:
-    """Design 9: the node lives."""
+    """The node lives."""
     set_ = made(2)
     assert set_.elect(1)
     loop, _ = set_.world.process(set_.machines[2])

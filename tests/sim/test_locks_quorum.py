@@ -1,6 +1,6 @@
 """Locks of ordered queues over the simulated wire: one broker, and strict mode over three.
 
-Claims L1, L3, L6 to L9 (container-acting-master.md 8.5). Leases last 5 s here.
+Claims L1, L3, L6 to L9 (docs/spec/acting-master.md 8.2). Leases last 5 s here.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ def test_one_broker_decides_alone_without_strict_mode(cluster: Cluster) -> None:
 
 
 def test_the_fast_port_locks_too(cluster: Cluster) -> None:
-    """1.7: the VIP channel."""
+    """The VIP channel (docs/spec/remoting.md 1.7)."""
     cluster.up("b1", "broker", ALONE)
     answer = cluster.ask("198.18.0.48:10909", RequestCode.LOCK_BATCH_MQ, {}, body("A", 0))
     want = b'{"lockOKMQSet":[{"brokerName":"b","queueId":0,"topic":"T"}]}'
@@ -164,7 +164,10 @@ def test_a_quorum_excludes_whoever_is_asked(cluster: Cluster) -> None:
 def test_a_master_that_restarts_does_not_help_a_second_client(
     cluster: Cluster, restart: bool
 ) -> None:
-    """L1, 6.6 (a): A holds {b1, b2}; b1 restarts; B must not get {b1, b3}."""
+    """L1: A holds {b1, b2}; b1 restarts; B must not get {b1, b3}.
+
+    docs/spec/acting-master.md 6.6 (a)
+    """
     made = set_of_three(cluster)
     made["b3"].loop.kill()
     cluster.sleep(1.5)
@@ -242,7 +245,10 @@ def test_a_member_in_silence_delays_nobody_who_does_not_need_it(cluster: Cluster
 
 
 def test_java_members_are_asked_in_their_words_and_never_to_undo(cluster: Cluster) -> None:
-    """6.3: 41 with onlyThisBroker; what cannot tell an undo from an unlock is not told."""
+    """41 with onlyThisBroker; what cannot tell an undo from an unlock is not told.
+
+    docs/spec/acting-master.md 6.3
+    """
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     replica(cluster, "b1", totalReplicas="5")
     b2 = member(cluster, "b2", grant_all)
@@ -296,7 +302,7 @@ def test_an_unlock_that_comes_late_does_not_end_what_was_acquired_anew(cluster: 
 
 
 def test_members_are_kept_while_no_name_server_answers(cluster: Cluster) -> None:
-    """6.3: the last polled group counts."""
+    """The last polled group counts (docs/spec/acting-master.md 6.3)."""
     namesrv = cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     for name in AT:
         replica(cluster, name, namesrvAddr=f"198.18.0.96:9876;{NAMESRV}")

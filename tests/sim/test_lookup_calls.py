@@ -34,7 +34,10 @@ def asked(
 
 
 def test_messages_are_found_by_key(cluster: Cluster) -> None:
-    """2.13: by one of its keys or its UNIQ_KEY, the newest first; 22 if there is none."""
+    """By one of its keys or its UNIQ_KEY, the newest first; 22 if there is none.
+
+    docs/spec/remoting.md 2.13
+    """
     broker_up(cluster)
     create_topic(cluster)
     for at in range(4):

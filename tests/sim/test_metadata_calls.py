@@ -68,8 +68,11 @@ def busy(cluster: Cluster) -> None:
 @pytest.mark.parametrize("release", sorted(SLAVES))
 @pytest.mark.parametrize("code", sorted(CODES))
 def test_the_answers_have_the_shape_of_javas(cluster: Cluster, release: str, code: int) -> None:
-    """2.17: to a Java slave's own request, at its port: fields and their order, ext keys, and no
-    bare key."""
+    """To a Java slave's own request, at its port: fields and their order, ext keys, and no
+    bare key.
+
+    docs/spec/remoting.md 2.17
+    """
     broker_up(cluster)
     busy(cluster)
     request, java = captured(release)[code]
@@ -95,7 +98,7 @@ def test_the_answers_have_the_shape_of_javas(cluster: Cluster, release: str, cod
 
 
 def test_the_offsets_of_groups(cluster: Cluster) -> None:
-    """2.8, 2.17: quoted queue ids, groupTopicMap, no pullOffsetTable."""
+    """Quoted queue ids, groupTopicMap, no pullOffsetTable (docs/spec/remoting.md 2.8 and 2.17)."""
     broker_up(cluster)
     busy(cluster)
     body = cluster.ask(BROKER, RequestCode.GET_ALL_CONSUMER_OFFSET).body
@@ -138,7 +141,10 @@ def pulling(cluster: Cluster, *masters: str, follows: Callable[[], bool] = lambd
 
 
 def test_a_slave_of_ours_copies_a_master_of_ours(cluster: Cluster) -> None:
-    """2.17: topics, groups and offsets, with their versions, in memory and on disk."""
+    """Topics, groups and offsets, with their versions, in memory and on disk.
+
+    docs/spec/remoting.md 2.17
+    """
     broker_up(cluster)
     busy(cluster)
     got = pulling(cluster, BROKER)
@@ -179,7 +185,10 @@ def java_master(cluster: Cluster, release: str, **bodies: bytes | None) -> list[
 
 @pytest.mark.parametrize("release", sorted(SLAVES))
 def test_a_slave_of_ours_copies_a_master_of_java(cluster: Cluster, release: str) -> None:
-    """2.17: the captured answers, bare keys and pullOffsetTable included, are taken whole."""
+    """The captured answers, bare keys and pullOffsetTable included, are taken whole.
+
+    docs/spec/remoting.md 2.17
+    """
     asked = java_master(cluster, release)
     got = pulling(cluster, BROKER, BROKER)
     assert asked == [21, 43, 45, 201, 402] * 2
@@ -236,7 +245,10 @@ def test_nothing_is_taken_of_a_master_who_is_none_any_more(cluster: Cluster) -> 
 
 
 def test_the_pull_has_its_rhythm(cluster: Cluster) -> None:
-    """3.5: by a tick of 3 s every 12 s; at once from another master; never from none."""
+    """By a tick of 3 s every 12 s; at once from another master; never from none.
+
+    docs/spec/controller-ha.md 3.5
+    """
     asked = java_master(cluster, "5.1.1")
     loop, host = cluster.world.process(cluster.machines["b2"])
     made = tables(host)

@@ -130,7 +130,10 @@ def test_what_comes_late_over_an_older_connection_changes_nothing(cluster: Clust
 
 
 def test_the_silent_are_cut_off_unless_others_speak_for_themselves(cluster: Cluster) -> None:
-    """1.6: a connection is closed when the last of its brokers has expired, not before."""
+    """A connection is closed when the last of its brokers has expired, not before.
+
+    docs/spec/acting-master.md 1.6
+    """
     cluster.up("namesrv", "namesrv", CONF)
 
     async def main(pool: Pool) -> None:
@@ -154,7 +157,10 @@ def test_the_silent_are_cut_off_unless_others_speak_for_themselves(cluster: Clus
 
 @pytest.mark.parametrize("on", [True, False])
 def test_an_acting_master_is_shown_where_it_is_switched_on(cluster: Cluster, on: bool) -> None:
-    """1.7: supportActingMaster; 901 and 106 stay raw; 327 disables it until the next wipe."""
+    """supportActingMaster; 901 and 106 stay raw; 327 disables it until the next wipe.
+
+    docs/spec/acting-master.md 1.7
+    """
     cluster.up("namesrv", "namesrv", {**CONF, "supportActingMaster": str(on).lower()})
 
     async def main(ask: Ask, pool: Pool) -> None:
@@ -176,7 +182,7 @@ def test_an_acting_master_is_shown_where_it_is_switched_on(cluster: Cluster, on:
 
 
 def test_an_unknown_group_has_no_members(cluster: Cluster) -> None:
-    """1.8: code 0, the asked cluster echoed, no addresses."""
+    """Code 0, the asked cluster echoed, no addresses (docs/spec/acting-master.md 1.8)."""
     cluster.up("namesrv", "namesrv", CONF)
     answer = cluster.ask(NAMESRV, 901, {"clusterName": "x", "brokerName": "y"})
     assert answer.code == 0
@@ -185,7 +191,7 @@ def test_an_unknown_group_has_no_members(cluster: Cluster) -> None:
 
 
 def test_a_name_server_may_wait_before_it_answers_routes(cluster: Cluster) -> None:
-    """1.7: needWaitForService gates 105 and nothing else."""
+    """needWaitForService gates 105 and nothing else (docs/spec/acting-master.md 1.7)."""
     wait = {"needWaitForService": "true", "waitSecondsForService": "5"}
     cluster.up("namesrv", "namesrv", {**CONF, **wait})
     answer = cluster.ask(NAMESRV, 105, {"topic": "T"})
@@ -196,7 +202,7 @@ def test_a_name_server_may_wait_before_it_answers_routes(cluster: Cluster) -> No
 
 
 def test_topic_lists_and_topics_by_command(cluster: Cluster) -> None:
-    """2.16: 206, 224, 304, 216, 217, and the two switches of the lists."""
+    """206, 224, 304, 216, 217, and the two switches of the lists (docs/spec/remoting.md 2.16)."""
     cluster.up("namesrv", "namesrv", CONF)
 
     async def main(ask: Ask, pool: Pool) -> None:
@@ -225,7 +231,10 @@ def test_topic_lists_and_topics_by_command(cluster: Cluster) -> None:
 
 
 def test_settings_by_command(cluster: Cluster) -> None:
-    """2.16: 319 shows what 318 has changed; 16 for what must not change; gone with the process."""
+    """319 shows what 318 has changed; 16 for what must not change; gone with the process.
+
+    docs/spec/remoting.md 2.16
+    """
     process = cluster.up("namesrv", "namesrv", CONF)
     assert cluster.ask(NAMESRV, 318, {}, b"supportActingMaster=true\n").code == 0
     assert cluster.ask(NAMESRV, 318, {}, b"kvConfigPath=/x\n").code == 16
@@ -245,7 +254,7 @@ def order(key: str = "T1", value: str | None = "b:4") -> dict[str, str]:
 
 
 def test_kv_settings_survive_the_process(cluster: Cluster) -> None:
-    """2.16: 100, 101, 102, 219; on disk before they are answered."""
+    """100, 101, 102, 219; on disk before they are answered (docs/spec/remoting.md 2.16)."""
     process = cluster.up("namesrv", "namesrv", CONF)
     assert cluster.ask(NAMESRV, 101, order(value=None)).code == 22
     assert cluster.ask(NAMESRV, 219, {"namespace": "ORDER_TOPIC_CONFIG"}).code == 22
@@ -312,8 +321,11 @@ def test_the_number_of_kv_settings_is_bounded(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_ordered_topics_in_routes_and_registrations(cluster: Cluster, on: bool) -> None:
-    """2.16, 4.1: orderTopicConf if orderMessageEnable; the KVTable body of 103 if
-    returnOrderTopicConfigToBroker, and only once there is something."""
+    """orderTopicConf if orderMessageEnable; the KVTable body of 103 if
+    returnOrderTopicConfigToBroker, and only once there is something.
+
+    docs/spec/remoting.md 2.16 and 4.1
+    """
     switches = {"orderMessageEnable": str(on), "returnOrderTopicConfigToBroker": str(on)}
     cluster.up("namesrv", "namesrv", {**CONF, **{k: v.lower() for k, v in switches.items()}})
 
@@ -341,7 +353,10 @@ def test_ordered_topics_in_routes_and_registrations(cluster: Cluster, on: bool) 
 def test_groups_are_told_of_their_smallest_id_where_it_is_switched_on(
     cluster: Cluster, on: bool
 ) -> None:
-    """1.11: one-way, in order; an address that cannot be reached, or is none, stops nobody."""
+    """One-way, in order; an address that cannot be reached, or is none, stops nobody.
+
+    docs/spec/acting-master.md 1.11
+    """
     cluster.up("namesrv", "namesrv", {**CONF, "notifyMinBrokerIdChanged": str(on).lower()})
     heard: list[dict[str, str]] = []
 

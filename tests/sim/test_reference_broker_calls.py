@@ -44,7 +44,10 @@ FAST = "198.18.0.48:10909"
 
 
 def test_a_send_is_answered_with_its_place(cluster: Cluster) -> None:
-    """2.4: msgId, queueId, queueOffset, transactionId, MSG_REGION, TRACE_ON; offsets count up."""
+    """msgId, queueId, queueOffset, transactionId, MSG_REGION, TRACE_ON; offsets count up.
+
+    docs/spec/remoting.md 2.4
+    """
     up(cluster)
     for at in range(3):
         answer = cluster.send(BROKER, b"m%d" % at)
@@ -61,7 +64,10 @@ def test_a_send_is_answered_with_its_place(cluster: Cluster) -> None:
 
 
 def test_short_headers_and_both_ports(cluster: Cluster) -> None:
-    """2.4: 310 and 320 by letters; the fast port takes sends and refuses pulls."""
+    """310 and 320 by letters; the fast port takes sends and refuses pulls.
+
+    docs/spec/remoting.md 2.4
+    """
     up(cluster)
     short = to_short_ext(send_header())
     assert cluster.ask(FAST, RequestCode.SEND_MESSAGE_V2, short, b"1").code == 0
@@ -72,7 +78,10 @@ def test_short_headers_and_both_ports(cluster: Cluster) -> None:
 
 
 def test_a_batch_is_stored_atomically_with_consecutive_offsets(cluster: Cluster) -> None:
-    """6.4: one answer, comma-joined ids, the first offset; field m decides, not the code."""
+    """One answer, comma-joined ids, the first offset; field m decides, not the code.
+
+    docs/spec/remoting.md 6.4
+    """
     up(cluster)
     body = encode_batch([BatchElement(body=b"%d" % i) for i in range(4)])
     answer = cluster.send(BROKER, body, batch=True)
@@ -104,7 +113,10 @@ def test_a_batch_is_stored_atomically_with_consecutive_offsets(cluster: Cluster)
 def test_a_refused_send_stores_nothing(
     cluster: Cluster, header: dict[str, Any], body: bytes, code: int
 ) -> None:
-    """6.2: each refusal with its code, its MSG_REGION and TRACE_ON, and no byte in the log."""
+    """Each refusal with its code, its MSG_REGION and TRACE_ON, and no byte in the log.
+
+    docs/spec/remoting.md 6.2
+    """
     up(cluster)
     cluster.send(BROKER, b"first")
     end = cluster.info(BROKER)["commitLogMaxOffset"]
@@ -117,14 +129,14 @@ def test_a_refused_send_stores_nothing(
 
 @pytest.mark.parametrize("code", [46, 324, 370, 400, 200050, 200051, 999])
 def test_requests_that_are_not_here_are_refused_by_code_3(cluster: Cluster, code: int) -> None:
-    """Design 9: unknown and unimplemented codes get the protocol's own answer."""
+    """Unknown and unimplemented codes get the protocol's own answer."""
     up(cluster)
     answer = cluster.ask(BROKER, code, {}, b"{}")
     assert (answer.code, answer.remark) == (3, f" request type {code} not supported")
 
 
 def test_an_unreadable_header_is_a_system_error(cluster: Cluster) -> None:
-    """Design 9: the node lives and says what is missing."""
+    """The node lives and says what is missing."""
     up(cluster)
     answer = cluster.ask(BROKER, RequestCode.SEND_MESSAGE, {"topic": "T"}, b"x")
     assert answer.code == 1
@@ -133,7 +145,7 @@ def test_an_unreadable_header_is_a_system_error(cluster: Cluster) -> None:
 
 
 def test_an_answer_longer_than_a_frame_does_not_kill_the_node(cluster: Cluster) -> None:
-    """Design 9: a remark that echoes a request of 16 MiB cannot be written; say so instead."""
+    """A remark that echoes a request of 16 MiB cannot be written; say so instead."""
     up(cluster)
     topic = "x" * ((16 << 20) - 140)
     answer = cluster.ask(BROKER, RequestCode.GET_TOPIC_CONFIG, {"topic": topic})
@@ -216,7 +228,10 @@ def test_a_topic_is_never_forgotten_that_has_a_message(at: int) -> None:
 
 
 def test_topics_are_not_made_where_that_is_forbidden(cluster: Cluster) -> None:
-    """2.4: also after a time when it was allowed and TBW102 got into the file."""
+    """Also after a time when it was allowed and TBW102 got into the file.
+
+    docs/spec/remoting.md 2.4
+    """
     process = up(cluster)
     assert cluster.send(BROKER, b"x").code == 0
     process.loop.kill()
@@ -226,7 +241,10 @@ def test_topics_are_not_made_where_that_is_forbidden(cluster: Cluster) -> None:
 
 
 def test_sync_flush_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """6.1: SUCCESS only after the sync; 10 after syncFlushTimeout; WAIT=false does not wait."""
+    """SUCCESS only after the sync; 10 after syncFlushTimeout; WAIT=false does not wait.
+
+    docs/spec/remoting.md 6.1
+    """
     up(cluster, flushDiskType="SYNC_FLUSH", syncFlushTimeout="1000")
     cluster.send(BROKER, b"make the topic")
     honest = Store.sync
@@ -254,7 +272,7 @@ def test_sync_flush_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.Mon
 
 
 def test_a_full_disk_refuses_sends_and_the_broker_lives(cluster: Cluster) -> None:
-    """Design 9, S6: no ENOSPC ends the broker; what was acknowledged stays; room heals it."""
+    """S6: no ENOSPC ends the broker; what was acknowledged stays; room heals it."""
     process = up(cluster)
     cluster.send(BROKER, b"kept")
     disk = cluster.machines["b1"].disk
@@ -278,7 +296,10 @@ def test_a_full_disk_refuses_sends_and_the_broker_lives(cluster: Cluster) -> Non
 
 
 def test_a_fenced_broker_refuses_and_a_clean_stop_unregisters(cluster: Cluster) -> None:
-    """6.2 and 2.16: without a role 2; the name server forgets who says goodbye, at once."""
+    """Without a role 2; the name server forgets who says goodbye, at once.
+
+    docs/spec/remoting.md 6.2 and 2.16
+    """
     waiting = cluster.up("b1", "broker", JOINED)
     assert cluster.send(BROKER, b"x").code == 2
     waiting.loop.kill()
@@ -320,7 +341,7 @@ def test_a_stop_writes_offsets_also_without_name_servers(
 def test_a_damaged_table_refuses_to_start_by_its_name(
     cluster: Cluster, table: str, content: bytes
 ) -> None:
-    """Design 9: tables are replaced whole, so a torn one was damaged; says which."""
+    """Tables are replaced whole, so a torn one was damaged; says which."""
     path = f"/data/config/{table}.json"
     cluster.machines["b1"].disk.files[path] = bytearray(content)
     with pytest.raises(Exception, match=path):

@@ -41,7 +41,10 @@ FAST = "198.18.0.48:10909"
 
 
 def test_pull_answers_carry_the_bounds(cluster: Cluster) -> None:
-    """2.7: nextBeginOffset, minOffset, maxOffset, suggestWhichBrokerId on every result."""
+    """nextBeginOffset, minOffset, maxOffset, suggestWhichBrokerId on every result.
+
+    docs/spec/remoting.md 2.7
+    """
     up(cluster)
     cluster.send(BROKER, b"x")
     for offset, code, following in ((0, 0, "1"), (1, 19, "1"), (5, 21, "1"), (-3, 21, "0")):
@@ -66,14 +69,14 @@ def test_pull_answers_carry_the_bounds(cluster: Cluster) -> None:
     ],
 )
 def test_refused_pulls(cluster: Cluster, header: dict[str, Any], code: int) -> None:
-    """2.7: the other codes."""
+    """The other codes (docs/spec/remoting.md 2.7)."""
     up(cluster)
     cluster.send(BROKER, b"x")
     assert cluster.pull(BROKER, **header).code == code
 
 
 def test_groups_must_exist_where_they_are_not_made(cluster: Cluster) -> None:
-    """2.7: 26 until 200 has made the group."""
+    """26 until 200 has made the group (docs/spec/remoting.md 2.7)."""
     up(cluster, autoCreateSubscriptionGroup="false")
     create_topic(cluster)
     assert cluster.pull(BROKER).code == 26
@@ -83,7 +86,10 @@ def test_groups_must_exist_where_they_are_not_made(cluster: Cluster) -> None:
 
 
 def test_permissions(cluster: Cluster) -> None:
-    """2.7: 16 for a topic or broker that may not be read; on sends only for ordered topics."""
+    """16 for a topic or broker that may not be read; on sends only for ordered topics.
+
+    docs/spec/remoting.md 2.7
+    """
     process = up(cluster)
     create_topic(cluster, perm=2)
     assert cluster.pull(BROKER).code == 16
@@ -116,7 +122,10 @@ def waiting_pull(cluster: Cluster, **more: Any) -> "asyncio.Task[tuple[Frame, in
 
 
 def test_a_held_pull_wakes_on_arrival(cluster: Cluster) -> None:
-    """2.7: answered when a message comes to its queue, not before, and not for another queue."""
+    """Answered when a message comes to its queue, not before, and not for another queue.
+
+    docs/spec/remoting.md 2.7
+    """
     up(cluster)
     create_topic(cluster)
     task = waiting_pull(cluster, suspend_timeout_millis=15_000)
@@ -144,7 +153,10 @@ def test_a_held_pull_wakes_on_arrival(cluster: Cluster) -> None:
 def test_a_held_pull_times_out_at_its_time(
     cluster: Cluster, asked_ms: int, settings: dict[str, str], held_s: float
 ) -> None:
-    """2.7: 19 with the same offset when the time is up; the time is bounded."""
+    """19 with the same offset when the time is up; the time is bounded.
+
+    docs/spec/remoting.md 2.7
+    """
     up(cluster, **settings)
     create_topic(cluster)
     begun = cluster.now_ns
@@ -156,7 +168,10 @@ def test_a_held_pull_times_out_at_its_time(
 
 
 def test_a_held_pull_waits_for_a_wanted_message(cluster: Cluster) -> None:
-    """2.7: the filter is checked at each arrival; in the end it moves past what it dropped."""
+    """The filter is checked at each arrival; in the end it moves past what it dropped.
+
+    docs/spec/remoting.md 2.7
+    """
     up(cluster)
     create_topic(cluster)
     patient = waiting_pull(cluster, suspend_timeout_millis=9000, subscription="A")
@@ -182,8 +197,11 @@ def offset_of(answer: Frame) -> int:
 
 
 def test_offsets_of_groups(cluster: Cluster) -> None:
-    """2.8: 22 until something is committed, unless message 0 is there; no monotony; a pull with
-    the commit flag commits; kept over a clean stop, as old as 5 s after a kill."""
+    """22 until something is committed, unless message 0 is there; no monotony; a pull with
+    the commit flag commits; kept over a clean stop, as old as 5 s after a kill.
+
+    docs/spec/remoting.md 2.8
+    """
     process = up(cluster)
     create_topic(cluster)
     query = headers.QueryConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0)
@@ -224,7 +242,7 @@ def test_offsets_of_groups(cluster: Cluster) -> None:
 
 
 def test_bounds_and_times_of_queues(cluster: Cluster) -> None:
-    """2.8: 29, 30, 31, 32."""
+    """29, 30, 31, 32 (docs/spec/remoting.md 2.8)."""
     up(cluster)
     create_topic(cluster)
     queue = headers.QueueRequest(topic="T", queue_id=0)
@@ -268,7 +286,10 @@ def members(cluster: Cluster) -> Frame:
 
 
 def test_members_come_by_heartbeat_and_go_by_word_close_and_silence(cluster: Cluster) -> None:
-    """2.9: the others are told by 40 each time; the group and its retry topic are made."""
+    """The others are told by 40 each time; the group and its retry topic are made.
+
+    docs/spec/remoting.md 2.9
+    """
     up(cluster)
     told: list[str] = []
 
@@ -318,7 +339,7 @@ def test_members_come_by_heartbeat_and_go_by_word_close_and_silence(cluster: Clu
 
 
 def test_an_illegal_group_is_refused_whole(cluster: Cluster) -> None:
-    """Design 9: names become topics and folders, so a heartbeat cannot make them up."""
+    """Names become topics and folders, so a heartbeat cannot make them up."""
     up(cluster)
     for group in ("", "../../x", "a b", "x" * 300):
         frame = heartbeat("c1", group)

@@ -9,7 +9,7 @@ SET = {"clusterName": "c", "brokerName": "b"}
 
 
 def test_only_the_leader_answers_and_everybody_names_it(cluster: Cluster) -> None:
-    """controller-ha.md 1.3, 1.4: 2007 where it does not lead; 1005 works on any node."""
+    """2007 where it does not lead; 1005 works on any node (docs/spec/remoting.md 8.2 and 8.3)."""
     group = Controllers(cluster)
     leader = group.leader()
     cluster.sleep(1)

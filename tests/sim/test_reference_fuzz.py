@@ -1,4 +1,4 @@
-"""Whatever peers send, a node lives: it answers a protocol code or closes (design 9, style 1.4)."""
+"""Whatever peers send, a node lives: it answers a protocol code or closes."""
 
 import asyncio
 from typing import Any
@@ -120,7 +120,7 @@ def talk(cluster: Cluster, address: str, pieces: list[bytes]) -> list[Frame]:
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_a_node_lives_through_anything(kind: str, data: st.DataObject) -> None:
-    """Design 9: frames with random codes, headers and bodies, and bytes that are no frames, on
+    """Frames with random codes, headers and bodies, and bytes that are no frames, on
     several connections; afterwards the node serves as before."""
     machine, config, address = NODES[kind]
     talks = data.draw(st.lists(st.lists(st.one_of(FRAMES, GARBAGE), max_size=12), max_size=4))
@@ -140,7 +140,7 @@ def test_a_node_lives_through_anything(kind: str, data: st.DataObject) -> None:
 
 
 def test_every_known_request_without_a_header_is_answered() -> None:
-    """Design 9: a missing header is a SYSTEM_ERROR at worst."""
+    """A missing header is a SYSTEM_ERROR at worst."""
     for kind, (machine, config, address) in sorted(NODES.items()):
         with Cluster() as cluster:
             process = cluster.up(machine, kind, config)

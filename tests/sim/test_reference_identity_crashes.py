@@ -160,8 +160,11 @@ def test_a_controller_killed_at_any_event_forgets_no_id() -> None:
 
 
 def test_a_lost_answer_to_a_claim_costs_no_id(cluster: Cluster) -> None:
-    """S1, 3.3: after a time-out the same claim is made again; the temporary file stays meanwhile.
-    (Java drops it, and the id is an orphan.)"""
+    """S1: after a time-out the same claim is made again; the temporary file stays meanwhile.
+    (Java drops it, and the id is an orphan.)
+
+    docs/spec/controller-ha.md 3.3
+    """
     cluster.up("controller", "controller", CONTROLLER_CONF)
     claims: list[tuple[str, bytes | None]] = []
 
@@ -183,7 +186,10 @@ def test_a_lost_answer_to_a_claim_costs_no_id(cluster: Cluster) -> None:
 
 
 def test_only_2014_drops_a_claim(cluster: Cluster) -> None:
-    """S1, 3.3: errors and refusals of other kinds keep the temporary file."""
+    """S1: errors and refusals of other kinds keep the temporary file.
+
+    docs/spec/controller-ha.md 3.3
+    """
     cluster.up("controller", "controller", CONTROLLER_CONF)
     join(cluster, "b2")
     refusals = [1, 2, 3, 2005, 2007, 2014]
@@ -289,7 +295,7 @@ def test_racing_brokers_under_random_kills_get_an_id_each(seed: int) -> None:
 def test_a_broker_refuses_to_start_on_such_an_identity(
     cluster: Cluster, content: bytes, why: str
 ) -> None:
-    """S1, design 9: damaged or somebody else's: says which file and why; claims nothing."""
+    """S1: damaged or somebody else's: says which file and why; claims nothing."""
     cluster.up("controller", "controller", CONTROLLER_CONF)
     cluster.machines["b1"].disk.files[FINAL] = bytearray(content)
     process = cluster.start("b1", "broker", JOINED)
@@ -303,7 +309,7 @@ def test_a_broker_refuses_to_start_on_such_an_identity(
 
 
 def test_a_controller_refuses_a_damaged_log(cluster: Cluster) -> None:
-    """S1, design 9: it would hand ids out again."""
+    """S1: it would hand ids out again."""
     cluster.up("controller", "controller", CONTROLLER_CONF)
     join(cluster, "b1")
     content = bytearray(cluster.machines["controller"].disk.files["/data/raft/log"])

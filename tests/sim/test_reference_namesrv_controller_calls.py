@@ -76,8 +76,11 @@ COMPRESSED = zlib.compress(
     ids=["plain", "no crc", "compressed", "one-way"],
 )
 def test_registrations_are_taken_in_every_form(cluster: Cluster, frame: Frame) -> None:
-    """4.1, 4.2: compressed, unchecked, and one-way, as 5.1.1 announces retry topics; the TCP close
-    of the broker's connection unregisters it at once."""
+    """Compressed, unchecked, and one-way, as 5.1.1 announces retry topics; the TCP close
+    of the broker's connection unregisters it at once.
+
+    docs/spec/remoting.md 4.1 and 4.2
+    """
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
 
     async def main(pool: Pool) -> Frame:
@@ -107,7 +110,7 @@ def test_registrations_are_taken_in_every_form(cluster: Cluster, frame: Frame) -
 def test_registrations_that_are_refused(
     cluster: Cluster, frame: Frame, code: int, remark: str
 ) -> None:
-    """4.1: code 1 with the reason; nothing is remembered."""
+    """Code 1 with the reason; nothing is remembered (docs/spec/remoting.md 4.1)."""
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     answer = cluster.client(lambda pool: pool.call(NAMESRV, frame, timeout_s=5))
     assert answer.code == code
@@ -117,7 +120,10 @@ def test_registrations_that_are_refused(
 
 
 def test_silence_expires_and_signs_of_life_keep(cluster: Cluster) -> None:
-    """4.2: heartbeatTimeoutMillis without 103, 322 or 904; a stale master changes nothing."""
+    """heartbeatTimeoutMillis without 103, 322 or 904; a stale master changes nothing.
+
+    docs/spec/remoting.md 4.2
+    """
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     life = {"brokerName": "b", "brokerAddr": "m:1", "clusterName": "c", "brokerId": "0"}
     stale = RegisterBrokerBody(topic_config_serialize_wrapper=TopicConfigSerializeWrapper(
@@ -153,7 +159,7 @@ def test_silence_expires_and_signs_of_life_keep(cluster: Cluster) -> None:
 
 
 def test_a_killed_broker_is_out_of_the_route_at_once(cluster: Cluster) -> None:
-    """4.2, and again in it after a restart."""
+    """And again in it after a restart (docs/spec/remoting.md 4.2)."""
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     for _ in range(2):
         process = cluster.up("b1", "broker", BROKER_CONF)
@@ -188,7 +194,10 @@ def beat_once(cluster: Cluster, header: dict[str, str]) -> None:
 
 
 def test_controller_answers_by_the_tables(cluster: Cluster) -> None:
-    """controller-ha.md 1.4 to 1.11, 2.4: codes and shapes, before and after the first election."""
+    """Codes and shapes, before and after the first election.
+
+    docs/spec/remoting.md 8.3; docs/spec/controller-ha.md 2.4
+    """
     cluster.up("controller", "controller", CONTROLLER_CONF)
 
     def ask(code: int, body: bytes | None = None, **more: object) -> Frame:

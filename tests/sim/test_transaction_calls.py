@@ -113,7 +113,10 @@ def producing(
 
 
 def test_a_commit_shows_the_message_and_a_rollback_does_not(cluster: Cluster) -> None:
-    """2.5: where it was meant to go, with what it was sent with; nobody asks afterwards."""
+    """Where it was meant to go, with what it was sent with; nobody asks afterwards.
+
+    docs/spec/remoting.md 2.5
+    """
     broker_up(cluster, **TIMES)
     create_topic(cluster)
     first, second = half(cluster, b"1"), half(cluster, b"2")

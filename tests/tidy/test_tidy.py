@@ -1,4 +1,4 @@
-"""House rules that a machine can check: sizes, docstrings, names, no paths of one machine."""
+"""Rules that a machine can check: sizes, docstrings, names, no paths of one machine."""
 
 import ast
 import re

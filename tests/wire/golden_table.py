@@ -1,6 +1,6 @@
 """Decodes every byte captured from real clusters, and says what came of it.
 
-The captures lie beside the repository (``../shared/golden``), one folder a release. Each item is
+The captures lie outside of the repository, in `ROOT`, one folder a release. Each item is
 counted as equal (decoded and written again to the same bytes), or as excluded with a reason (the
 format has no single right answer, or the capture was cut off), or it is a failure. Run
 ``python -m tests.wire.golden_table`` for the table.

@@ -34,7 +34,7 @@ def test_every_kind_is_covered(table: dict[str, dict[str, golden.Row]]) -> None:
 
 
 def test_a_rejoin_with_truncation() -> None:
-    """5.3.3: the old master held 198 bytes of epoch 1 that the new master does not have."""
+    """In 5.3.3 the old master held 198 bytes of epoch 1 that the new master does not have."""
     name = "083-broker0-to-broker1-10912"
     from_slave = ha.slave_decoder().feed((ROOT / "5.3.3" / f"{name}.c2s.bin").read_bytes())
     from_master = ha.master_decoder().feed((ROOT / "5.3.3" / f"{name}.s2c.bin").read_bytes())

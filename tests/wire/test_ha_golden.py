@@ -134,7 +134,10 @@ def test_our_slave_ends_with_the_masters_bytes(capture: Capture) -> None:
 
 
 def test_our_master_answers_as_the_real_one_did(capture: Capture) -> None:
-    """4.1, 4.4: the reply byte by byte; transfers of the same bytes under the same labels."""
+    """The reply byte by byte; transfers of the same bytes under the same labels.
+
+    docs/spec/controller-ha.md 4.1 and 4.4
+    """
     core = HaMaster(
         broker_id=BrokerId(99), settings=MasterSettings(file_size=1 << 30, all_ack=True)
     )
@@ -182,7 +185,7 @@ def test_our_master_answers_as_the_real_one_did(capture: Capture) -> None:
 
 @pytest.mark.parametrize("release", golden.RELEASES)
 def test_a_captured_epoch_file_is_ours(release: str) -> None:
-    """Line 5 of the issue: a captured broker's store is opened as our own."""
+    """A captured broker's store is opened as our own."""
     store = ROOT / release / "stores" / "broker1"
     disk = SimDisk(Draws(0))
     for name in ("epochFileCheckpoint", "epochFileCheckpoint.bak"):

@@ -48,10 +48,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def lacks_programs() -> str:
-    """The program that is not there; empty if all are."""
-    for program, package in (("mkfs.ext4", "e2fsprogs"), ("e2fsck", "e2fsprogs")):
+    """The program of e2fsprogs that is not there; empty if all are."""
+    for program in ("mkfs.ext4", "e2fsck"):
         if shutil.which(program, path=_path()) is None:
-            return f"{program} is missing (package {package})"
+            return program
     return ""
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from harness.contracts.environment import Lack
 from harness.environments.disks import kernel, leaks
 from harness.environments.disks.loss import PAGE, View, lost, pages_of
 from reference.records import some
@@ -229,14 +230,14 @@ def close_all(disks: list[OwnDisk]) -> None:
 
 
 @cache
-def lacking() -> str:
-    """Why machines can have no such disks here, found out by a loss of power; empty if they can.
+def lacking() -> Lack | None:
+    """Why machines can have no such disks here, found out by a loss of power; None if they can.
     Asks once a process."""
     if os.geteuid() != 0:
-        return NEEDS_ROOT
-    why = kernel.lacks_programs()
-    if why:
-        return why
+        return Lack(NEEDS_ROOT, mend="run maxq as root")
+    program = kernel.lacks_programs()
+    if program:
+        return Lack(f"{program} is missing", package="e2fsprogs")
     try:
         with tempfile.TemporaryDirectory() as folder:
             disk = OwnDisk(Path(folder), TRIAL_BYTES)
@@ -246,5 +247,5 @@ def lacking() -> str:
             finally:
                 disk.close()
     except OSError as error:
-        return f"no ext4 on a loop device can be made, or shut down, here ({error})"
-    return ""
+        return Lack(f"no ext4 on a loop device can be made, or shut down, here ({error})")
+    return None

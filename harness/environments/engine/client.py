@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.contracts.environment import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable, Lack
 
 CALL_TIMEOUT_S = 60
 BUILD_TIMEOUT_S = 600
@@ -230,7 +230,8 @@ def connect() -> Engine:
     if scheme not in ("unix", "http+unix"):
         raise EnvironmentUnavailable(
             f"docker: the engine at {where} is on another machine; nodes and harness share folders "
-            f"and sockets, so it must be one of this machine; {INSTEAD}"
+            f"and sockets, so it must be one of this machine; {INSTEAD}",
+            Lack(f"the engine at {where} is on another machine", mend="unset DOCKER_HOST"),
         )
     try:
         # First by hand: of a socket that it cannot connect the SDK forgets to close its end.
@@ -239,8 +240,21 @@ def connect() -> Engine:
         return Engine(_sdk().APIClient(version="auto", timeout=CALL_TIMEOUT_S, **given))
     except (_sdk().errors.DockerException, OSError) as error:
         raise EnvironmentUnavailable(
-            f"docker: no engine answers at {where} ({_why(error)}); {HELP}"
+            f"docker: no engine answers at {where} ({_why(error)}); {HELP}", silent(where, error)
         ) from None
+
+
+def silent(where: str, error: Exception) -> Lack:
+    """Why nothing is heard of the engine, and what would mend that."""
+    if isinstance(error, PermissionError):
+        return Lack(
+            f"this user may not use the engine at {where}",
+            mend="usermod --append --groups docker USER (as root; then log in anew)",
+        )
+    return Lack(
+        f"no engine answers at {where} ({_why(error)})",
+        mend="docker/start-engine starts one (as root)",
+    )
 
 
 @cache

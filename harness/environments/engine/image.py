@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.contracts.environment import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable, Lack
 from harness.environments.engine.client import INSTEAD, Engine, EngineFailed, connect
 
 ROOT = Path(__file__).parents[3]
@@ -39,6 +39,7 @@ HELPER = ("__init__", "environments/__init__", "environments/machines/__init__",
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 DOWNLOAD_TIMEOUT_S = 300
 HASH_LENGTH = 12
+BUILD = "python -m harness.environments.engine.image build"
 
 
 def quiet(line: str) -> None:
@@ -70,7 +71,8 @@ def ensure_image(
             engine.build(tag, context, {"BASE": base, **_proxies()}, say)
         return _ensure_layer(engine, tag, layer, say) if layer else tag
     except EngineFailed as error:
-        raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}") from None
+        lack = Lack(str(error), mend=f"`{BUILD}` shows all of it")
+        raise EnvironmentUnavailable(f"docker: {error}; {INSTEAD}", lack) from None
 
 
 def _ensure_layer(engine: Engine, machine: str, layer: str, say: Callable[[str], None]) -> str:
@@ -107,7 +109,11 @@ def _ensure_base(engine: Engine, base: str, say: Callable[[str], None]) -> None:
     except EngineFailed as error:
         raise EnvironmentUnavailable(
             f"docker: the base image is not there and cannot be had ({error}); name one that is by "
-            f"--base-image, or make one as root by docker/debootstrap-base; {INSTEAD}"
+            f"--base-image, or make one as root by docker/debootstrap-base; {INSTEAD}",
+            Lack(
+                f"the engine has no base image and cannot pull {base}",
+                mend="docker/debootstrap-base makes one (as root)",
+            ),
         ) from None
 
 
@@ -133,7 +139,8 @@ def _source(path: str) -> bytes:
             return place.read_bytes()
     raise EnvironmentUnavailable(
         f"docker: {path} is not beside the packages, and an image is built from it: install Max-Q "
-        f"from its wheel or run from a checkout; {INSTEAD}"
+        f"from its wheel or run from a checkout; {INSTEAD}",
+        Lack(f"{path} is not beside the packages", mend="run from a checkout"),
     )
 
 
@@ -184,7 +191,11 @@ def _download(pins: Path, folder: Path, version: str) -> None:
     if why:
         raise EnvironmentUnavailable(
             f"docker: pip cannot fetch what the reference needs for Python {version} ({why}); "
-            f"{INSTEAD}"
+            f"{INSTEAD}",
+            Lack(
+                f"pip cannot fetch what the reference needs for Python {version} ({why})",
+                mend=f"`{BUILD}` shows all of it",
+            ),
         )
 
 

@@ -1,9 +1,9 @@
 """Every row of RocketMQ's decision tables, and how it shows that a run has reached it.
 
-The tables are those of our reading of the source, ``controller-ha`` 2.4 (what controllers check),
-3.5 (what a broker does with an answer to its poll), 4.6 (truncation at the handshake), 4.8 (the
-list of epochs), 5.2 (what an acknowledgement waits for), 5.3 (confirmOffset), 5.4 and 5.5 (the
-SyncStateSet of a master, and how it is reported). A row without a detector is one that nothing
+The tables are those of docs/spec/controller-ha.md 2.4 (what controllers check), 3.5 (what a broker
+does with an answer to its poll), 4.6 (truncation at the handshake), 4.8 (the list of epochs), 5.2
+(what an acknowledgement waits for), 5.3 (confirmOffset), 5.4 and 5.5 (the SyncStateSet of a master,
+and how it is reported). A row without a detector is one that nothing
 visible tells of; it is told as such and is never called reached. A row with one that was never
 reached is a hole of the hunt.
 """

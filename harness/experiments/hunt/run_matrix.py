@@ -30,6 +30,7 @@ from harness.sampling.factors import (
 )
 from harness.schedule.format import Act, Schedule
 from harness.targets.rocketmq.releases import BACK_ENDS
+from histories.fault_facts import BUILT_IN, Effect
 
 # Of forty runs: 35 %, 35 %, 15 %, and 15 % between the last two; half of each with either.
 SHARES: dict[Profile, int] = {
@@ -46,14 +47,14 @@ FAULTS = (3, 6)
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 40}
 BOUNDS = Bounds(rates=RATES, faults=FAULTS, in_turn=True)
 CANDIDATES = 24  # drawn rows of which one is taken
-KIND_OF = {  # of faults, by the act that begins one; what kills or ends is told by its victims
-    "pause": "hang",
-    "start-partition": "cut",
-    "change-ip": "move",
-    "order-election": "order",
-    "bump-clock": "clock",
-    "start-disk-fault": "disk",
-    "start-delay": "link-delay",
+KIND_OF: dict[Effect | None, str] = {  # of faults; what kills or ends is told by its victims
+    "held": "hang",
+    "cut": "cut",
+    "moved": "move",
+    "order": "order",
+    "clock": "clock",
+    "disk": "disk",
+    "slow": "link-delay",
 }
 ENDING = frozenset(value for kind in ("crash", "whole-stop") for value in FACTORS[kind]) - {"off"}
 
@@ -133,7 +134,7 @@ def kind_of(act: Act) -> str:
     """The kind of the fault that an act begins; empty: it begins none."""
     if act.f in ENDING:
         return "whole-stop" if act.who.nodes else "crash"
-    return KIND_OF.get(act.f, "")
+    return KIND_OF.get(BUILT_IN.effect(act.f), "")
 
 
 def met_row(row: Row, performed: Schedule) -> Row:
@@ -146,7 +147,7 @@ def met_row(row: Row, performed: Schedule) -> Row:
     struck = {
         kind_of(act)
         for act in performed.acts
-        if act.done is not None and (act.done.nodes or act.f == "order-election")
+        if act.done is not None and (act.done.nodes or BUILT_IN.effect(act.f) == "order")
     }
     return {name: "off" if name in KINDS and name not in struck else v for name, v in row.items()}
 

@@ -7,7 +7,7 @@ same state. Registry: see `oracle_facts.Facts.decided`.
 The digest of a state is the sum of those of its broker sets, so a command pays for the one set that
 it names. Every `WHOLE_EVERY` commands the sum is made anew: a command might have changed another.
 
-Source: Ongaro and Ousterhout, figure 3; controller-ha.md 6.3.
+Source: Ongaro and Ousterhout, figure 3; docs/spec/controller-ha.md 6.3.
 """
 
 from hashlib import blake2b

@@ -13,7 +13,8 @@ What is judged, and where: `oracle_controller` (Raft and the registry), `oracle_
 logs, ids, what was promised to clients), `oracle_locks` (ordered queues). One world is taken to
 hold one controller group, and broker sets are told apart by name.
 
-Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: controller-ha.md 6.3 and 6.5.
+Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: docs/spec/controller-ha.md 6.3 and
+6.5.
 """
 
 from collections.abc import Mapping, Sequence

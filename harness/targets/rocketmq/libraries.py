@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import EnvironmentUnavailable
+from harness.contracts.environment import EnvironmentUnavailable, Lack
 
 FETCH_TIMEOUT_S = 600
 LIST = "jars.json"
@@ -70,7 +70,8 @@ def _fetch(component: str, release: str, folder: Path) -> None:
     if maven is None:
         raise EnvironmentUnavailable(
             f"rocketmq-{component} {release} is not in {folder.parent}, and there is no mvn "
-            "(package maven) to fetch it"
+            "(package maven) to fetch it",
+            Lack("there is no mvn to fetch the jars", package="maven"),
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:

@@ -5,14 +5,15 @@ small heap, a log that goes to the node's own, and lookups of names that are not
 machines change their addresses. Brokers are told none of their own addresses: a broker finds its
 machine's when it starts, so one that has moved needs a restart.
 
-Source: remoting 9 (class names, options of the JVM, logback of RocketMQ's own package).
+Source: docs/spec/remoting.md 9 (class names, options of the JVM, logback of RocketMQ's own
+package).
 """
 
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.contracts.environment import EnvironmentUnavailable, Machine, Role
+from harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
 from harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
 from harness.targets.reference import properties
 from harness.targets.rocketmq.libraries import digest, libraries
@@ -102,7 +103,8 @@ class RocketMQTarget:
             EnvironmentUnavailable: they cannot be had, or there is no JVM.
         """
         if self._here and shutil.which(JAVA) is None:
-            raise EnvironmentUnavailable("there is no java (package openjdk-17-jre-headless)")
+            lack = Lack("there is no java", package="openjdk-17-jre-headless")
+            raise EnvironmentUnavailable(str(lack), lack)
         told = {}
         for role in Role:
             release = components(self.version.release)[role.value]

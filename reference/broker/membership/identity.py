@@ -11,7 +11,10 @@ which the next start goes on:
 
 So the same store always has the same id, and no id has two owners. The temporary file is dropped
 only when the controller says that its id belongs to somebody else (2014); Java also drops it on a
-time-out, which leaks the id. Claims: S1, S2. Source: "persistent unique broker id", design text.
+time-out, which leaks the id. Claims: S1, S2.
+
+Sources: docs/spec/controller-ha.md 3.1 to 3.3,
+apache/rocketmq:docs/en/controller/persistent_unique_broker_id.md.
 """
 
 from reference.host import Disk, read_file, replace_file

@@ -373,7 +373,8 @@ class Membership:
         """Begin the epoch with a record of its own, so that the next one starts elsewhere.
 
         A Java slave does not record an epoch that starts where its last one does, and would hold
-        bytes of two masters under one entry (H2); nor does it record any while its log is empty.
+        bytes of two masters under one entry (docs/spec/controller-ha.md 6.4 (H2)); nor does it
+        record any while its log is empty.
         """
         mark = Message(
             topic=MARK_TOPIC,

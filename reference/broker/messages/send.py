@@ -1,10 +1,13 @@
 """Sends: what a broker checks before it stores, what it stores, and what it answers.
 
 The checks are pure and in RocketMQ's order, because the code of a refusal tells a client whether
-anything was stored: every refusal here comes before the append. After the append the only answers
-are SUCCESS and FLUSH_DISK_TIMEOUT, which says that the message is stored but maybe not on disk.
+anything was stored: every refusal here comes before the append. After the append the answers are
+SUCCESS, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT
+(`reference.broker.client_calls.acknowledgement`): stored, but maybe not on disk, or not on the
+replicas that must have it. The last one outweighs the other.
 
-Source: RocketMQ ``AbstractSendMessageProcessor``, ``SendMessageProcessor``, ``HookUtils``.
+Source: docs/spec/remoting.md 2.4 and 6.1, RocketMQ ``AbstractSendMessageProcessor``,
+``SendMessageProcessor``, ``HookUtils``.
 """
 
 from collections.abc import Container, Mapping, Sequence

@@ -14,10 +14,11 @@ the last one is gone. Whoever changes log and list keeps that order:
 
 A crash between the two leaves an entry that begins behind the log's end, which `reconcile` drops,
 or an epoch without bytes, which is true of the log that is left. So epochs without bytes are kept:
-RocketMQ refuses them, and two masters then write under one entry (hazard H2).
+RocketMQ refuses them, and two masters then write under one entry (docs/spec/controller-ha.md 6.4
+(H2)).
 
 Offsets are bytes of the commit log, ends exclusive. Everything but `EpochFile` is pure. Source:
-controller-ha.md 4.6-4.8 and 6.5; RocketMQ ``EpochFileCache``, ``CheckpointFile``.
+docs/spec/controller-ha.md 4.6 to 4.8 and 6.5; RocketMQ ``EpochFileCache``, ``CheckpointFile``.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ that. The server never waits. `reference.broker.replication.replication` changes
 
 Bounds: the inbox of a connection holds `BUFFER_BYTES_MAX` of a master or `PACKETS_MAX` packets of
 a slave, then reading stops; what is written to a slave is bounded by the core's window. Times are
-ns of the node's monotonic clock. Source: controller-ha.md 4.
+ns of the node's monotonic clock. Source: docs/spec/controller-ha.md 4.
 """
 
 import asyncio

@@ -21,7 +21,7 @@ it to now whenever nothing is left to *send*, so a slave that takes all and ackn
 stays.
 
 Offsets are bytes of the commit log, ends exclusive; times are ns of this node's monotonic clock.
-Claims: S6, S9, S10, S14, S14b. Source: controller-ha.md 4.4, 5.1-5.5, 6.5; RocketMQ
+Claims: S6, S9, S10, S14, S14b. Source: docs/spec/controller-ha.md 4.4, 5.1 to 5.5, 6.5; RocketMQ
 ``AutoSwitchHAConnection``, ``AutoSwitchHAService``, ``GroupTransferService``.
 """
 

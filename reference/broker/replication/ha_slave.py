@@ -10,7 +10,8 @@ What is promised, and to whom:
 
 * An acknowledgement never speaks of more than is in this log and agrees with the master's; in a
   durable broker (SYNC_FLUSH), of more than is on the disk. (RocketMQ's slave acknowledges what is
-  in memory whatever flushDiskType says, and can acknowledge bytes that it has lost: H9.)
+  in memory whatever flushDiskType says, and can acknowledge bytes that it has lost:
+  docs/spec/controller-ha.md 6.4 (H9).)
 * Nothing is cut for a master older than the one the controller named, or than the last one that
   this log heard of: the newer one may have had bytes acknowledged that only this log holds.
 * A log that shares no epoch with the master's is thrown away only while this broker is known not
@@ -18,7 +19,8 @@ What is promised, and to whom:
   empty, copies on behind unknown bytes.)
 
 Offsets are bytes of the commit log, ends exclusive; times are ns of this node's monotonic clock.
-Claims: S6, S8, S9, S14. Source: controller-ha.md 4.3, 4.6, 6.5; RocketMQ ``AutoSwitchHAClient``.
+Claims: S6, S8, S9, S14. Source: docs/spec/controller-ha.md 4.3, 4.6, 6.5; RocketMQ
+``AutoSwitchHAClient``.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """A broker's replication: one log, one epoch file, and at most one side at work.
 
 The rule for those who write to the log: nobody appends while `lead` or `follow` runs, and between
-a `follow` and the next `lead` the slave's side alone does. Source: controller-ha.md 3.6.
+a `follow` and the next `lead` the slave's side alone does. Source: docs/spec/controller-ha.md 3.6.
 """
 
 import asyncio

@@ -10,11 +10,12 @@ A slave joins in two steps. First it is held: from then on nothing is acknowledg
 without it. When it has reached what was confirmed before, it is proposed. Without the first step a
 slave under constant load would be behind at each instant that one looks at it, and never join.
 
-RocketMQ replaces its one pending set at each change and repeats reports of long ago with the
-epochs of now (hazards H4, H5); it lets a member that is connected and silent hold nothing back.
+RocketMQ replaces its one pending set at each change and repeats reports of long ago with the epochs
+of now (docs/spec/controller-ha.md 6.4 (H4, H5)); it lets a member that is connected and silent hold
+nothing back.
 
-Times are ns. Claims: S6, S7, S9, S14b. Source: controller-ha.md 5.1-5.5 and 6.5; RocketMQ
-``AutoSwitchHAService``, ``ReplicasManager``.
+Times are ns. Claims: S6, S7, S9, S14b. Source: docs/spec/controller-ha.md 5.1 to 5.5 and 6.5;
+RocketMQ ``AutoSwitchHAService``, ``ReplicasManager``.
 """
 
 from collections.abc import Mapping, Set
@@ -196,7 +197,8 @@ def confirmed(
 
     Returns:
         An offset; None if some member is not connected or has acknowledged nothing: RocketMQ
-        leaves the second kind out, and lets consumers read what that member may not have (H6).
+        leaves the second kind out, and lets consumers read what that member may not have
+        (docs/spec/controller-ha.md 6.4 (H6)).
     """
     others = sorted(waited_for - {me})
     if any(slave not in acked for slave in others):
@@ -207,7 +209,8 @@ def confirmed(
 def reached(members: Set[BrokerId], acked: Mapping[BrokerId, int], count: int) -> int | None:
     """Up to where `count` distinct slaves of `members` have the log; None if there are fewer.
 
-    RocketMQ counts connections, also a second one of the same slave, and learners (5.2).
+    RocketMQ counts connections, also a second one of the same slave, and learners
+    (docs/spec/controller-ha.md 5.2).
     """
     offsets = sorted((acked[slave] for slave in sorted(members & acked.keys())), reverse=True)
     return offsets[count - 1] if len(offsets) >= count else None

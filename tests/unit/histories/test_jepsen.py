@@ -13,7 +13,7 @@ from histories.jepsen import encode_edn, read_edn_history
 from histories.op import NEMESIS, HistoryError, Op
 
 SPEC = r"""
-; history-format 8.2, form by form
+; docs/spec/history-format.md 8.2, form by form
 nil true false 12 -3 +4 7N 99999999999999999999 1.5 -2e-9 1.0M 1/3 ##Inf
 "a\n\"b\" \u00e9" \a \newline \u0041 :ok :jepsen.client/timeout :seek-to-beginning? foo ...
 (1 2) [1, 2] {:a 1, "b" [2], [1 2] 3} #{1 2} #_ [skipped :twice] #inst "2026-07-31"

@@ -30,7 +30,7 @@ def _write(path: Path, *ops: Op) -> bytes:
 
 
 def test_lines_are_exactly_as_specified(tmp_path: Path) -> None:
-    """History-format 9.2: order of keys, escapes, exact integers, end marker."""
+    """Order of keys, escapes, exact integers, end marker (docs/spec/history-format.md 9.2)."""
     text = _write(
         tmp_path / "h.jsonl",
         Op("invoke", 3, "poll", [["poll", 1]], None, 0, 5),

@@ -7,10 +7,10 @@ from random import Random
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.evidence.acts import UNDONE_BY
 from harness.contracts.cluster import FaultPackage
 from harness.generators import EMPTY, any_of, limit, nemesis, once, time_limit
 from harness.generators.simulate import after, simulate
+from histories.fault_facts import BUILT_IN
 from histories.op import Op
 from nemeses.combine import ordered
 from nemeses.fault import Fault, crowded, pace, package
@@ -53,8 +53,8 @@ def test_the_order_knows_every_fault_that_a_heal_undoes() -> None:
     assert [*HEALS][-4:] == [STOP, "resume", "restore-ip", "start"]
     assert [place(f) for f in HEALS] == [*range(len(HEALS))]
     assert place("kill") == place("stop-flap") == NO_PLACE
-    for fault, heal in UNDONE_BY.items():
-        assert fault in HEALS[heal]
+    for facts in BUILT_IN.facts:
+        assert all(facts.strikes in HEALS[heal] for heal in facts.heals)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -8,7 +8,7 @@ from struck_cluster import TRIO, FakeCluster, invoke, values
 
 from checkers.core.claims import unmade
 from harness.cluster.deployment import Deployment
-from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
+from harness.contracts.environment import SIMULATED_ONLY, Capability, Lack, MissingCapability
 from harness.contracts.outcome import Ok
 from harness.contracts.target import plan
 from harness.environments import docker, local
@@ -45,7 +45,7 @@ def test_an_environment_that_cannot_refuses_by_name(
 ) -> None:
     """As without root."""
     for module in (local, docker):
-        monkeypatch.setattr(module, "lacking", lambda: {Capability.POWER_LOSS: NEEDS_ROOT})
+        monkeypatch.setattr(module, "lacking", lambda: {Capability.POWER_LOSS: Lack(NEEDS_ROOT)})
     environment = made(tmp_path)
     options = Options(environment=environment.name, seed=1, nemesis=("power",))
     cluster = Deployment(environment, ReferenceTarget(), options.settings())

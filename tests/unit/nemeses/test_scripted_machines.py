@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from checkers.evidence.acts import UNDONE_BY, heals
 from harness.cluster.deployment import Deployment
 from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
 from harness.contracts.outcome import Ok
@@ -16,9 +15,9 @@ from harness.run.run_plan import script_heals
 from harness.schedule.format import Act, Schedule, Who
 from harness.schedule.options import Options
 from harness.targets.reference import ReferenceTarget
+from histories.fault_facts import BUILT_IN
 from histories.op import NEMESIS, Op
 from nemeses.heals import HEALS
-from nemeses.palette import BANDS
 from nemeses.scripted import AILMENTS, NEEDS, Scripted
 
 # A fault of machines, what it is asked with, what is told of it, its heal.
@@ -70,12 +69,13 @@ def test_a_fault_of_machines_and_its_heal(
 def test_every_act_has_its_needs_its_heal_and_its_colour() -> None:
     for f in {f for f, _, _, _ in FAULTS}:
         assert NEEDS[f] <= SIMULATED_ONLY
-        assert UNDONE_BY[f] in AILMENTS
-        assert NEEDS[UNDONE_BY[f]] == NEEDS[f]
-        assert f in HEALS[UNDONE_BY[f]]
-        assert f in BANDS
-        assert heals(UNDONE_BY[f])
-        assert not heals(f)
+        facts = BUILT_IN.of(f)
+        assert facts is not None
+        [heal] = facts.heals
+        assert heal in AILMENTS
+        assert NEEDS[heal] == NEEDS[f]
+        assert f in HEALS[heal]
+        assert facts.color
 
 
 def test_heals_come_before_starts_at_the_end() -> None:

@@ -16,7 +16,7 @@ from reference.config import (
     render_config,
 )
 
-# remoting.md 9.4: the broker file of a minimal cluster, as the Java broker takes it.
+# docs/spec/remoting.md 9: the broker file of a minimal cluster, as the Java broker takes it.
 BROKER_FILE = b"""\
 brokerClusterName=c1
 brokerName=b1
@@ -52,7 +52,7 @@ def refusal(kind: Any, text: str) -> str:
 
 
 def test_one_file_serves_both_systems() -> None:
-    """Design 9: the broker file of remoting.md 9.4 is taken whole; two keys are Java's alone."""
+    """The broker file of docs/spec/remoting.md 9 is taken whole; two keys are Java's alone."""
     config, warnings = parse_config(BrokerConfig, BROKER_FILE, "broker-0.conf")
     assert (config.broker_cluster_name, config.broker_name, config.broker_id) == ("c1", "b1", -1)
     assert config.broker_ip1 == config.broker_ip2 == "10.1.0.30"
@@ -68,7 +68,7 @@ def test_one_file_serves_both_systems() -> None:
 
 
 def test_the_controller_and_namesrv_files_of_the_minimal_cluster_are_taken() -> None:
-    """Design 9: the other two files of remoting.md 9.4."""
+    """The other two files of docs/spec/remoting.md 9."""
     text = (
         b"controllerDLegerGroup=g1\n"
         b"controllerDLegerPeers=n0-10.1.0.20:9878;n1-10.1.0.21:9878;n2-10.1.0.22:9878\n"
@@ -91,7 +91,7 @@ def test_the_controller_and_namesrv_files_of_the_minimal_cluster_are_taken() -> 
     ],
 )
 def test_a_key_of_java_alone_gives_exactly_one_warning(kind: Any, keys: frozenset[str]) -> None:
-    """Design 9: accepted with one warning, also when it is repeated."""
+    """Accepted with one warning, also when it is repeated."""
     ours = {f.encode_name for f in msgspec.structs.fields(kind)}
     for key in sorted(keys - ours):
         _, warnings = parse_config(kind, f"{key}=x\n{key}=y\n".encode(), "f")
@@ -101,7 +101,7 @@ def test_a_key_of_java_alone_gives_exactly_one_warning(kind: Any, keys: frozense
 
 @pytest.mark.parametrize("kind", [BrokerConfig, ControllerConfig, NamesrvConfig])
 def test_every_own_key_has_a_java_name(kind: Any) -> None:
-    """Design 9: both targets take the same keys, so ours are among Java's."""
+    """Both targets take the same keys, so ours are among Java's."""
     keys = {
         BrokerConfig: java_keys.BROKER,
         ControllerConfig: java_keys.CONTROLLER,
@@ -142,7 +142,7 @@ def test_an_unknown_key_is_refused_with_the_nearest_names() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_by_file_and_line(line: str, why: str) -> None:
-    """Design 9: type, range, enum, name and address; the first line is 1."""
+    """Type, range, enum, name and address; the first line is 1."""
     found = refusal(BrokerConfig, "\n" + line)
     assert found.startswith(f"node.conf:2: {line}: ")
     assert why in found
@@ -150,19 +150,19 @@ def test_a_wrong_value_is_refused_by_file_and_line(line: str, why: str) -> None:
 
 @pytest.mark.parametrize("peers", ["n0", "n0-host", "-h:1", "n0-h:x", "n0-h:0"])
 def test_wrong_controller_peers_are_refused_by_file_and_line(peers: str) -> None:
-    """Design 9: id-host:port for each controller."""
+    """Id-host:port for each controller."""
     found = refusal(ControllerConfig, f"controllerDLegerPeers={peers}")
     assert found.startswith(f"node.conf:1: controllerDLegerPeers={peers}: not id-host:port")
 
 
 def test_controller_mode_without_a_controller_is_refused() -> None:
-    """Design 9: such a broker would be fenced for ever."""
+    """Such a broker would be fenced for ever."""
     found = refusal(BrokerConfig, "enableControllerMode=true\ncontrollerAddr=;\n")
     assert found == "node.conf: enableControllerMode=true needs controllerAddr"
 
 
 def test_what_is_no_properties_file_is_refused() -> None:
-    """Design 9: bytes that are not text name their file."""
+    """Bytes that are not text name their file."""
     with pytest.raises(ConfigError, match=r"node\.conf: properties is not UTF-8"):
         parse_config(NamesrvConfig, b"\xff\xfe", "node.conf")
     with pytest.raises(ConfigError, match=r"node\.conf: properties line 1"):

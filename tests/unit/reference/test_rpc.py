@@ -30,7 +30,7 @@ def test_a_broken_invariant_is_found_inside_task_groups(error: Exception, ours: 
 
 @pytest.mark.parametrize("peers", ["", "n1-h:1", "n1-h:1;n2-h:2"])
 def test_a_controller_that_is_not_of_its_group_is_refused(peers: str) -> None:
-    """Design 9: its own address is its entry among the peers."""
+    """Its own address is its entry among the peers."""
     config = ControllerConfig(controller_dleger_peers=peers, controller_dleger_self_id="n0")
     with pytest.raises(ConfigError, match="lacks 'n0'"):
         make_node(config, RealHost(seed=1))
@@ -58,7 +58,7 @@ def test_a_sync_that_nobody_waits_for_any_more_leaks_nothing(tmp_path: Path) -> 
 
 
 def test_an_answer_keeps_the_serialization_of_its_request() -> None:
-    """1.4: a peer that writes binary headers reads them."""
+    """A peer that writes binary headers reads them (docs/spec/remoting.md 1.4)."""
     request = Frame(code=1, opaque=7)
     answer = request.answer(3, "no")
     assert (answer.opaque, answer.serialize, answer.is_response) == (7, request.serialize, True)

@@ -36,7 +36,10 @@ def test_live_settings_change_at_once() -> None:
 def test_what_cannot_change_refuses_the_whole_request(
     line: str, code: ResponseCode, why: str
 ) -> None:
-    """2.15: 16 for black-listed keys; and nothing is taken of a request with one wrong line."""
+    """16 for black-listed keys; and nothing is taken of a request with one wrong line.
+
+    docs/spec/remoting.md 2.15
+    """
     made = settings()
     with pytest.raises(UpdateRefused, match=why) as caught:
         made.update(f"orderMessageEnable=true\n{line}\n".encode())

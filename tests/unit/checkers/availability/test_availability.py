@@ -10,7 +10,7 @@ from timed_cluster import Timed
 
 from checkers.availability.availability import Availability
 from checkers.core.api import Anomaly, Context, Verdict
-from checkers.evidence.quiescence import calm_after
+from checkers.evidence.quiescence import Interval, settled
 from harness.contracts.target import Profile
 from histories.op import NEMESIS
 
@@ -253,9 +253,9 @@ def test_a_cut_that_was_healed_excuses_no_more() -> None:
     r.at(0).controllers(set_view(1, 3, 1, 1, 2, 3))
     for n in range(3):
         r.lives(n, leads=n == 0)
-    r.at(1).fault("cut", **{"b0-0": True})
+    r.at(1).fault("start-partition", **{"b0-0": True})
     r.at(2).fault("start", **{"b0-0": True})
-    r.at(3).fault("heal", **{"b0-0": True})
+    r.at(3).fault("stop-partition", **{"b0-0": True})
     r.at(10).fault("kill", **{"b0-2": True})
     r.lives(0, leads=True)
     r.at(20).controllers(set_view(1, 3, 1, 1, 2, 3))
@@ -367,18 +367,18 @@ def test_a_cut_is_undone_by_its_own_heal_only(f: str, of: str, over: bool) -> No
 # Calm.
 
 
-def test_calm_begins_after_the_last_disturbance_and_says_what_makes_it_doubtful() -> None:
-    assert calm_after(Timed().history) == (-1, 0, "")
+def test_rest_begins_after_the_last_disturbance_and_says_what_makes_it_doubtful() -> None:
+    assert settled(Timed().history) == Interval()
     r = struck()
     healed = len(r.ops) - 1
     r.at(40).recovered(True, 1)
-    assert calm_after(r.history) == (healed, 30 * SECOND_NS, "")
+    assert settled(r.history) == Interval(healed, 30 * SECOND_NS)
     moved = r.at(41).op("ok", 3, "leave", {"node": "b0-1"}, {"node": "b0-1"})
-    assert calm_after(r.history).at == moved
+    assert settled(r.history).at == moved
     r.begin(3, "join", {"node": "b0-1"})
-    assert calm_after(r.history).doubt.startswith("join at op")
+    assert settled(r.history).doubt.startswith("join at op")
     r.at(42).begin(NEMESIS, "kill", "one")
-    assert calm_after(r.history).doubt != ""
+    assert settled(r.history).doubt != ""
 
 
 @pytest.mark.parametrize("value", [None, {"cluster": 1}, {"cluster": {"holds": "yes"}}])

@@ -11,7 +11,8 @@ from checkers.availability.availability import Availability
 from checkers.availability.write_availability import Attempts, windows
 from checkers.core.api import Anomaly, Context, Verdict
 from checkers.core.keyed import Event
-from checkers.evidence.active_faults import connected, lulls
+from checkers.evidence.active_faults import connected
+from checkers.evidence.quiescence import lulls
 from harness.contracts.target import Profile
 from histories.op import NEMESIS, Op
 
@@ -262,9 +263,15 @@ def test_who_is_cut_off_from_all_may_be_sound_and_does_not_count() -> None:
     r.act("start-partition", cut_off("b0-0", "c0", "c1", "n0", "b0-1", "b0-2"), "b", who={"of": ""})
     r.at(60).act("await-recovery", None)
     *_, last = lulls(r.history)
-    assert sorted(connected(last, CONTROLLERS, OTHERS) or ()) == ["b0-1", "b0-2", "c0", "c1", "n0"]
-    assert not last.gone
-    assert not last.doubtful
+    assert sorted(connected(last.state, CONTROLLERS, OTHERS) or ()) == [
+        "b0-1",
+        "b0-2",
+        "c0",
+        "c1",
+        "n0",
+    ]
+    assert not last.state.gone
+    assert not last.state.doubtful
 
 
 def test_a_send_of_another_shape_is_for_others_to_judge() -> None:

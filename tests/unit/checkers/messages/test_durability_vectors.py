@@ -1,4 +1,4 @@
-"""The log workload's conformance vectors: history-format, appendix A, the column "ours"."""
+"""Vectors of the log workload: what Jepsen's checker says, but for docs/spec/checkers.md 2.3."""
 
 from collections.abc import Callable
 from typing import Any
@@ -199,7 +199,7 @@ def test_vector(steps: tuple[Build, ...], valid: Valid, found: dict[str, int]) -
 
 
 def test_k3_tells_all_fields() -> None:
-    """Fields of history-format 13.3, operations that prove it, and a story."""
+    """Fields of docs/spec/checkers.md 2.2, operations that prove it, and a story."""
     verdict = _judge(*THREE, P(1, (0, 10), (2, 12)))
 
     by_name = {a.name: a for a in verdict.anomalies}

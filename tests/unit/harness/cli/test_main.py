@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,14 @@ from waiting import eventually, line_count
 
 from harness.cli.main import EXIT_CRASH, EXIT_USAGE, run_cli
 from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.contracts.environment import (
+    Capability,
+    EnvironmentLost,
+    EnvironmentUnavailable,
+    Lack,
+    MissingCapability,
+)
+from harness.environments.choose import Facts
 from harness.run import doctor, execute, stored_run
 from harness.schedule.options import Options
 from histories.op import NEMESIS, Op
@@ -155,11 +163,20 @@ def test_help_is_no_error(argv: list[str], capsys: pytest.CaptureFixture[str]) -
     assert maxq(capsys, *argv)[0] == 0
 
 
-def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_says_what_auto_says(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch)
     code, out, _ = maxq(capsys, "doctor")
     assert code == 0
-    assert "yes simulated:" in out
-    assert " local: " in out
+    lines = out.splitlines()
+    assert lines[:2] == [f"no  {line}" for line in LINES]
+    assert lines[2].startswith("yes simulated:")
+    assert lines[3].startswith("environment: simulated (chosen by auto: ")
+    code, out, _ = maxq(capsys, "doctor", "--target", "rocketmq:5.5.0")
+    assert code == 0
+    assert "no  simulated: it runs reference nodes only, not rocketmq:5.5.0" in out
+    assert "environment: none can do what is asked" in out
 
 
 @pytest.mark.parametrize(
@@ -354,20 +371,71 @@ def test_a_store_that_cannot_be_made_is_our_failure(
     assert err.startswith("error: Not a directory: ")
 
 
+LINES = ["docker: no engine", "local: ip is missing; apt-get install iproute2"]
+
+
+def without(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine with neither an engine nor iproute2."""
+    lacks = {"docker": Lack("no engine"), "local": Lack("ip is missing", package="iproute2")}
+    for name, lack in lacks.items():
+        could = frozenset(Capability)
+        facts = Facts(environment=name, could=could, lacks=(lack,), machines_max=9, given="")
+        monkeypatch.setitem(doctor.FACTS, name, partial(msgspec.structs.replace, facts))
+
+
+def test_where_auto_finds_none_the_refusal_lists_each_and_nothing_is_begun(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without(monkeypatch)
+    for argv, why in (
+        (
+            ("test", "--target", "rocketmq:5.5.0"),
+            "it runs reference nodes only, not rocketmq:5.5.0",
+        ),
+        (("up",), "a cluster is there only during a run"),
+    ):
+        code, out, err = maxq(capsys, *argv, "--store", tmp_path)
+        assert (code, out) == (EXIT_CRASH, "")
+        assert err.splitlines() == [
+            "error: environment: none can do what is asked", *LINES, f"simulated: {why}"
+        ]  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_tried_where_the_arguments_are_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "choose", None)
+    code, _, err = maxq(capsys, "test", "--nemesis", "none,kill", "--store", tmp_path)
+    assert (code, "none excludes other faults" in err) == (EXIT_USAGE, True)
+
+
+def test_a_named_environment_never_falls_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    monkeypatch.setattr(doctor, "choose", None)
+    code, out, err = maxq(capsys, "test", "--env", "docker", *SMALL_ARGS, "--store", tmp_path)
+    assert (code, out) == (EXIT_CRASH, "")
+    assert "error: docker: no engine answers" in err
+
+
+def test_nothing_stays_up_in_the_simulator(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = maxq(capsys, "up", "--env", "simulated", "--store", tmp_path)
+    assert (code, "up needs --env docker or local" in err) == (EXIT_USAGE, True)
+
+
 def test_auto_falls_back_to_the_simulator_and_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    missing = {
-        "_local": doctor.Finding("local", False, "local: ip is missing (package iproute2)"),
-        "_docker": doctor.Finding("docker", False, "docker: no engine answers"),
-    }
-    for name, finding in missing.items():
-        monkeypatch.setattr(doctor, name, lambda finding=finding: finding)
+    without(monkeypatch)
     argv = ("test", *SMALL_ARGS, "--store", tmp_path, *SHORT, "--json")
     code, out, err = maxq(capsys, *argv)
     assert code == 0
-    said = "environment: simulated (chosen by auto: docker: no engine answers; local: ip is missing"
-    assert said in err
+    chosen = "environment: simulated (chosen by auto: virtual time in this process, needs nothing)"
+    assert err.splitlines()[:3] == [*LINES, chosen]
     assert "--env simulated" in json.loads(out)["repeat"]
 
 

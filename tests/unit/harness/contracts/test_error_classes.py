@@ -1,4 +1,4 @@
-"""The outcome table of sends: every row of the remoting protocol's section 6.2."""
+"""The outcome table of sends: every row of docs/spec/remoting.md 6.2."""
 
 import pytest
 

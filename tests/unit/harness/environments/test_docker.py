@@ -4,16 +4,19 @@ import io
 import tarfile
 from ipaddress import IPv4Network
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 
 from harness.contracts.environment import EnvironmentUnavailable
 from harness.environments.docker import free_subnets, subnet_prefix
+from harness.environments.engine import client as docker_engine
 from harness.environments.engine import image, leaks
-from harness.environments.engine.client import connect
+from harness.environments.engine.client import Engine, EngineFailed, connect
 from harness.environments.engine.leaks import Holder, is_dead, started, this_process
 from harness.run import doctor
+from harness.schedule.options import Options
 
 HERE = Holder(pid=7, start=100, boot="boot-1", processes="pid:[1]")
 
@@ -101,15 +104,44 @@ def test_no_engine_is_said_with_what_helps_and_what_works_instead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
-    with pytest.raises(EnvironmentUnavailable, match=r"no engine answers .*docker/start-engine"):
+    with pytest.raises(
+        EnvironmentUnavailable,
+        match=r"no engine answers .*docker/start-engine.*--environment simulated",
+    ):
         connect()
-    finding = next(f for f in doctor.examine() if f.environment == "docker")
-    assert not finding.works
-    assert "--environment simulated" in finding.text
+    decision = next(doctor.examine(Options(environment="local", seed=1), doctor.Place()))
+    assert not decision.works
+    assert decision.line.startswith(f"docker: no engine answers at unix://{tmp_path}/none (")
+    assert decision.line.endswith("; docker/start-engine starts one (as root)")
     assert leaks.clean() == []
     monkeypatch.setenv("DOCKER_HOST", "tcp://198.18.0.1:2375")
-    with pytest.raises(EnvironmentUnavailable, match="on another machine"):
+    with pytest.raises(EnvironmentUnavailable, match="on another machine") as caught:
         connect()
+    assert caught.value.lacks[0].mend == "unset DOCKER_HOST"
+
+
+class Bare:
+    """An engine without images, which reaches no other place."""
+
+    def has_image(self, tag: str) -> bool:
+        return False
+
+    def pull(self, tag: str) -> None:
+        raise EngineFailed(f"pull image {tag}: no route to host")
+
+
+def test_a_base_that_cannot_be_pulled_says_which_and_what_makes_one() -> None:
+    with pytest.raises(EnvironmentUnavailable, match=r"no route to host.*--base-image") as caught:
+        image.ensure_image(cast(Engine, Bare()), None, image.quiet)
+    (lack,) = caught.value.lacks
+    assert lack.what == "the engine has no base image and cannot pull debian:bookworm-slim"
+    assert lack.mend == "docker/debootstrap-base makes one (as root)"
+
+
+def test_a_socket_that_this_user_may_not_use_is_told_apart() -> None:
+    lack = docker_engine.silent("unix:///x", PermissionError(13, "denied"))
+    assert lack.what == "this user may not use the engine at unix:///x"
+    assert lack.mend.startswith("usermod --append --groups docker")
 
 
 def test_sources_that_are_not_there_are_named(

@@ -7,9 +7,10 @@ import pytest
 
 from harness.contracts.environment import Capability, EnvironmentUnavailable
 from harness.environments import local
-from harness.environments.local import LocalEnvironment, check, lacking
+from harness.environments.local import LocalEnvironment, allowing, check, lacking
 from harness.environments.machines.machine import write_hosts
 from harness.run import doctor
+from harness.schedule.options import Options
 
 try:
     check()
@@ -47,11 +48,55 @@ def test_without_nft_local_works_and_says_that_it_cannot_cut(
     monkeypatch.setattr(local, "SBIN", "")
     lacking.cache_clear()
     try:
-        assert lacking()[Capability.CUT] == "nft is missing (package nftables)"
+        assert str(lacking()[Capability.CUT]) == "nft is missing (package nftables)"
         assert Capability.CUT not in LocalEnvironment(tmp_path).capabilities
         assert Capability.PAUSE in LocalEnvironment(tmp_path).capabilities
-        finding = next(f for f in doctor.examine() if f.environment == "local")
-        assert finding.works
-        assert "cannot cut: nft is missing (package nftables)" in finding.text
+        local_only = {"local": doctor.FACTS["local"], "simulated": doctor.FACTS["simulated"]}
+        monkeypatch.setattr(doctor, "FACTS", local_only)
+        monkeypatch.setattr(doctor, "ORDER", tuple(local_only))
+        said: list[str] = []
+        place = doctor.Place(store=tmp_path)
+        kill = Options(environment="local", seed=1, nemesis=("kill",))
+        assert doctor.choose(kill, place, said.append) == "local"
+        assert (
+            "cannot cut: nft is missing (package nftables)"
+            in next(doctor.examine(kill, place)).line
+        )
+        cut = Options(environment="local", seed=1, nemesis=("kill", "partition"))
+        assert doctor.choose(cut, place, said.append) == "simulated"
+        assert said[1] == "local: nft is missing; apt-get install nftables"
     finally:
         lacking.cache_clear()
+
+
+def test_a_bare_machine_lacks_both_programs_and_nothing_that_was_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(local, "SBIN", "")
+    (tmp_path / "unshare").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "unshare").chmod(0o755)
+    lacking.cache_clear()
+    try:
+        facts = doctor.FACTS["local"]()
+    finally:
+        lacking.cache_clear()
+    assert [lack.what for lack in facts.lacks] == ["ip is missing"]
+    assert {c: lack.package for c, lack in facts.lacking.items() if c is Capability.CUT} == {
+        Capability.CUT: "nftables"
+    }
+    assert Capability.READDRESS not in facts.lacking
+
+
+def test_the_setting_that_forbids_namespaces_is_named(tmp_path: Path) -> None:
+    (tmp_path / "kernel").mkdir()
+    assert allowing(tmp_path, root=False) == "run maxq as root"
+    assert allowing(tmp_path, root=True) == ""
+    clone = tmp_path / "kernel" / "unprivileged_userns_clone"
+    clone.write_text("1\n")
+    apparmor = tmp_path / "kernel" / "apparmor_restrict_unprivileged_userns"
+    apparmor.write_text("1\n")
+    want = "sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+    assert allowing(tmp_path, root=False) == want
+    clone.write_text("0\n")
+    assert allowing(tmp_path, root=False) == "sysctl kernel.unprivileged_userns_clone=1"

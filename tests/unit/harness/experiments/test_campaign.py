@@ -104,6 +104,24 @@ def test_what_is_not_as_expected_is_told(tmp_path: Path) -> None:
     assert "did you mean kill?" in wrong.why
 
 
+def test_auto_falls_back_in_a_campaign_too_and_it_says_where_a_run_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none")
+    monkeypatch.setenv("PATH", str(tmp_path))  # no unshare
+    cell = 'name = "c"\n[[cell]]\nworkload = "queue"\nnemesis = "kill"\ntime_limit = "3s"\n'
+    (job,) = jobs_of(read_campaign(written(tmp_path, cell)))
+    assert job.words[:2] == ("--env", "auto")
+    done = perform_job(job, tmp_path)
+    assert (done.passed, done.exit_code) == (True, 0), done.why
+    assert done.repeat.startswith("maxq test --env simulated ")
+    assert done.repeat in junit("c", [job], {job.name: done}).decode()
+    release = Job(name="r", words=("--target", "rocketmq:5.5.0"), seed=1, expect="valid")
+    refused = perform_job(release, tmp_path)
+    assert (refused.passed, refused.exit_code) == (False, 255)
+    assert "simulated: it runs reference nodes only" in refused.why
+
+
 def test_a_harness_killed_at_any_moment_leaves_what_can_be_judged(tmp_path: Path) -> None:
     words = ("--env", "simulated", "--workload", "queue", "--time-limit", "1h")
     done = perform_job(Job(name="k", words=words, seed=5, expect="nothing left"), tmp_path)

@@ -10,9 +10,9 @@ from harness.report.measures import LogScale, kinds, thinned, windows
 from harness.report.page import render
 from harness.report.plot import shaded
 from harness.report.timescale import TimeScale, duration, seconds, timescale
+from histories.fault_facts import BUILT_IN
 from histories.history import History
 from histories.op import NEMESIS, Op
-from nemeses.palette import BANDS
 
 
 def test_a_band_lasts_until_the_heal_of_its_kind_on_its_node() -> None:
@@ -31,7 +31,7 @@ def test_a_band_lasts_until_the_heal_of_its_kind_on_its_node() -> None:
     assert kill.end_ns() == 6_010_000_000
     assert cut.end_ns() == 3_010_000_000
     assert pause.end_ns() is None
-    assert (kill.color, cut.color) == (BANDS["kill"], BANDS["start-partition"])
+    assert (kill.color, cut.color) == (BUILT_IN.color("kill"), BUILT_IN.color("start-partition"))
 
 
 def test_thousands_of_faults_are_shaded_by_few_bands() -> None:
@@ -58,7 +58,7 @@ def test_bands_of_one_colour_are_one_where_they_overlap() -> None:
         ]
     )
     time = TimeScale(start_ns=0, end_ns=10 * SECOND_NS)
-    color = BANDS["kill"]
+    color = BUILT_IN.color("kill")
     expected = [(color, 0.0, 3010.0), (color, 9000.0, 10_000)]
     assert shaded(time, actions(History(ops)).bands) == expected
 

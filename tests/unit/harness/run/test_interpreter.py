@@ -125,7 +125,7 @@ def test_fail_keeps_the_value_and_the_process() -> None:
 
 
 def test_info_retires_the_process_and_its_client() -> None:
-    """History-format 4: thread t goes on as p + concurrency, with a fresh client."""
+    """docs/spec/history-format.md 4: thread t goes on as p + concurrency, with a fresh client."""
     answers = {0: Info("timeout"), 2: Info("timeout", value=[1, 7]), 4: Ok(5)}
     world = World(lambda op: answers[op.process])  # type: ignore[index]
 
@@ -206,7 +206,7 @@ def test_an_answer_that_is_no_outcome_is_indeterminate() -> None:
 
 
 def test_without_a_client_operations_fail() -> None:
-    """History-format 4: nothing was attempted, so the process goes on."""
+    """docs/spec/history-format.md 4: nothing was attempted, so the process goes on."""
 
     class Shut(Scripted):
         async def open(self) -> None:
@@ -242,7 +242,7 @@ def test_a_factory_that_raises_is_no_client() -> None:
 
 
 def test_the_nemesis_is_always_info_and_never_retires() -> None:
-    """History-format 5."""
+    """docs/spec/history-format.md 5."""
     answers = iter([Ok("killed"), Fail("no"), Info("who knows"), RuntimeError("ouch")])
     world = World(faults=lambda op: next(answers))
 

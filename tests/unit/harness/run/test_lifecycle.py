@@ -17,9 +17,8 @@ from harness.contracts.environment import (
     Role,
 )
 from harness.contracts.target import Node, Settings
-from harness.run.run_plan import INSPECT
 from harness.targets.reference import ReferenceTarget
-from histories.observed import AWAIT_RECOVERY
+from histories.fault_facts import AWAIT_RECOVERY, INSPECT
 from histories.op import Op
 
 

@@ -9,9 +9,10 @@ import pytest
 from harness.contracts.cluster import FaultPackage, Workload
 from harness.generators import cycle, once
 from harness.generators.simulate import after, simulate
-from harness.run.run_plan import INSPECT, Composed, steps
+from harness.run.run_plan import Composed, steps
 from harness.schedule.options import Options
-from histories.observed import AWAIT_LEVEL, AWAIT_RECOVERY, COPIED_NS, ELECT_MASTER, LAST_LOOK
+from histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, INSPECT, LAST_LOOK
+from histories.observed import AWAIT_LEVEL, COPIED_NS
 from histories.op import NEMESIS
 
 SECOND_NS = 1_000_000_000
@@ -52,7 +53,6 @@ def fault(strike: str = "kill", heal: str = "start") -> FaultPackage:
         generator=once({"f": strike, "value": None}),
         final_generator=once({"f": heal, "value": None}),
         nemesis=None,  # type: ignore[arg-type]
-        color="",
         fs=frozenset({strike, heal}),
     )
 

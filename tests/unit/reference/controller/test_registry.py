@@ -63,7 +63,10 @@ def with_brokers(count: int) -> Registry:
 
 
 def test_ids_are_handed_out_strictly_in_order() -> None:
-    """S1, controller-ha.md 2.9 rule 5: only the next id can be claimed, and none twice."""
+    """S1: only the next id can be claimed, and none twice.
+
+    docs/spec/controller-ha.md 2.9 (rule 5)
+    """
     made = Registry()
     assert made.next_broker_id("b") == 1
     for broker_id in (0, -1, 2, 7):
@@ -108,7 +111,7 @@ def test_registering_changes_the_address_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(("broker_set", "broker_id"), [("b", 2), ("nowhere", 1)])
 def test_who_has_no_id_cannot_register(broker_set: str, broker_id: int) -> None:
-    """controller-ha.md 2.4: set or id unknown is 2010."""
+    """Set or id unknown is 2010 (docs/spec/controller-ha.md 2.4)."""
     got = with_brokers(1).apply(
         RegisterBroker(
             cluster="c", broker_set=broker_set, broker_id=BrokerId(broker_id), address="x"
@@ -121,7 +124,7 @@ def test_who_has_no_id_cannot_register(broker_set: str, broker_id: int) -> None:
 
 
 def test_election_answers_by_the_table() -> None:
-    """S3, S5, controller-ha.md 2.4: codes, and one epoch more for each new master."""
+    """S3, S5: codes, and one epoch more for each new master (docs/spec/controller-ha.md 2.4)."""
     made = with_brokers(3)
     assert made.apply(elect(1, broker_set="x")).code == (
         ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED
@@ -177,7 +180,10 @@ def pick(
 
 
 def test_policy_orders_epoch_offset_priority_preference_id() -> None:
-    """S7, controller-ha.md 2.5: highest epoch, longest log, lowest priority, then as told."""
+    """S7: highest epoch, longest log, lowest priority, then as told.
+
+    docs/spec/controller-ha.md 2.5
+    """
 
     def c(broker_id: int, epoch: int, end: int, priority: int = 5) -> Candidate:
         return Candidate(
@@ -230,13 +236,13 @@ def damaged() -> list[bytes]:
 
 @pytest.mark.parametrize("data", damaged())
 def test_a_state_that_was_never_written_is_refused(data: bytes) -> None:
-    """S1, design 9: a controller that forgot ids would hand them out again."""
+    """S1: a controller that forgot ids would hand them out again."""
     with pytest.raises(RemoteProtocolError):
         registry.from_bytes(data)
 
 
 def test_the_address_of_a_master_that_is_not_there_is_none() -> None:
-    """controller-ha.md 1.10: no address means no master."""
+    """No address means no master (docs/spec/remoting.md 8.3)."""
     assert BrokerSet("c", "b").master_address is None
 
 
@@ -256,7 +262,7 @@ def beat(broker_id: int, *, timeout_ms: int = 1000, end: int = 0) -> Heartbeat:
 
 
 def test_a_broker_lives_for_its_own_timeout_after_its_last_heartbeat() -> None:
-    """controller-ha.md 2.6: alive while last update + timeout >= now."""
+    """Alive while last update + timeout >= now (docs/spec/controller-ha.md 2.6)."""
     seen = Liveness()
     seen.on_heartbeat(0, beat(1))
     seen.on_heartbeat(0, beat(2, timeout_ms=3000))
@@ -284,7 +290,7 @@ def test_a_new_leader_gives_a_broker_that_it_never_heard_one_timeout_of_grace() 
 
 
 def test_a_broker_is_gone_with_the_connection_of_its_last_heartbeat() -> None:
-    """controller-ha.md 2.6; an older connection that closes later says nothing."""
+    """An older connection that closes later says nothing (docs/spec/controller-ha.md 2.6)."""
     seen = Liveness()
     seen.on_heartbeat(0, beat(1), "old")
     seen.on_heartbeat(1, beat(1), "new")
@@ -315,7 +321,10 @@ def alter(*members: int, **changed: object) -> AlterSyncStateSet:
 
 
 def test_a_sync_state_set_changes_by_the_table() -> None:
-    """S4, controller-ha.md 2.4: each check with its code, in order; +1 for each change."""
+    """S4: each check with its code, in order; +1 for each change.
+
+    docs/spec/controller-ha.md 2.4
+    """
     made = with_brokers(3)
     made.apply(elect(1, 2, 3, preferred=1))
     known = made.sets["b"]
@@ -338,7 +347,10 @@ def test_a_sync_state_set_changes_by_the_table() -> None:
 
 
 def test_cleaning_forgets_brokers_and_never_their_ids() -> None:
-    """S1, controller-ha.md 1.12, 2.9: guards of the living; ids are not given out again."""
+    """S1: guards of the living; ids are not given out again.
+
+    docs/spec/remoting.md 8.3; docs/spec/controller-ha.md 2.9
+    """
     made = with_brokers(3)
     made.apply(elect(1, 2, 3, preferred=1))
     made.apply(alter(1, 2))

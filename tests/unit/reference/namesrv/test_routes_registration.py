@@ -1,4 +1,4 @@
-"""The name server's tables: the rules of remoting.md 4.2, one test each."""
+"""The name server's tables: the rules of docs/spec/remoting.md 4.2, one test each."""
 
 import msgspec
 import pytest
@@ -47,7 +47,10 @@ def route_of(routes: Routes, topic: str) -> TopicRouteData:
 
 
 def test_an_address_has_one_id_of_its_name() -> None:
-    """4.2: a registration removes other ids with the same address, then sets id -> address."""
+    """A registration removes other ids with the same address, then sets id -> address.
+
+    docs/spec/remoting.md 4.2
+    """
     routes = Routes()
     routes.register(0, registration(2, "a:1"))
     routes.register(1, registration(0, "a:1"))
@@ -55,7 +58,10 @@ def test_an_address_has_one_id_of_its_name() -> None:
 
 
 def test_a_stale_master_is_ignored_by_its_state_version() -> None:
-    """4.2, S4: same id, another address, lower epoch: nothing changes, and the answer is empty."""
+    """S4: same id, another address, lower epoch: nothing changes, and the answer is empty.
+
+    docs/spec/remoting.md 4.2
+    """
     routes = Routes()
     routes.register(0, registration(0, "new:1", epoch=3))
     got = routes.register(1, registration(0, "old:1", epoch=2, counter=99))
@@ -68,7 +74,7 @@ def test_a_stale_master_is_ignored_by_its_state_version() -> None:
 
 
 def test_a_first_registration_with_exactly_one_topic_is_refused() -> None:
-    """4.2: it is taken for an update that came before the full table."""
+    """It is taken for an update that came before the full table (docs/spec/remoting.md 4.2)."""
     routes = Routes()
     got = routes.register(0, registration(0, "a:1", table=topics("T1")))
     assert got == Refused(remark="register broker failed")
@@ -80,7 +86,7 @@ def test_a_first_registration_with_exactly_one_topic_is_refused() -> None:
 
 
 def test_topics_come_from_the_master() -> None:
-    """4.2: id 0, or for brokers that know acting masters the smallest id."""
+    """Id 0, or for brokers that know acting masters the smallest id (docs/spec/remoting.md 4.2)."""
     routes = Routes()
     routes.register(0, registration(2, "s:1", table=topics("S1", "S2"), acting=None))
     assert routes.topics() == ()  # an old slave's table does not count
@@ -91,7 +97,10 @@ def test_topics_come_from_the_master() -> None:
 
 
 def test_the_smallest_id_acts_for_an_absent_master_read_only() -> None:
-    """4.2: with the broker's flag set and no id 0, the write bit goes from its queues."""
+    """With the broker's flag set and no id 0, the write bit goes from its queues.
+
+    docs/spec/remoting.md 4.2
+    """
     routes = Routes()
     routes.register(0, registration(3, "s3:1", acting=True))
     routes.register(0, registration(2, "s2:1", acting=True))
@@ -106,7 +115,10 @@ def test_the_smallest_id_acts_for_an_absent_master_read_only() -> None:
 
 
 def test_queues_change_with_the_data_version_and_are_never_removed() -> None:
-    """4.2: an equal version adds unknown topics only; a new one replaces; none removes."""
+    """An equal version adds unknown topics only; a new one replaces; none removes.
+
+    docs/spec/remoting.md 4.2
+    """
     routes = Routes()
     routes.register(0, registration(0, "m:1"))
     routes.register(1, registration(0, "m:1", table=topics("T1", "T3", queues=9)))
@@ -118,7 +130,7 @@ def test_queues_change_with_the_data_version_and_are_never_removed() -> None:
 
 
 def test_silence_expires_an_address_after_its_own_timeout() -> None:
-    """4.2: registrations, 322 and 904 count as signs of life."""
+    """Registrations, 322 and 904 count as signs of life (docs/spec/remoting.md 4.2)."""
     routes = Routes()
     routes.register(0, registration(0, "m:1", timeout_ms=1000))
     routes.register(0, registration(2, "s:1"))
@@ -133,7 +145,10 @@ def test_silence_expires_an_address_after_its_own_timeout() -> None:
 
 
 def test_the_last_address_takes_name_and_queues_along() -> None:
-    """4.2: unregister removes the address; the last one its name, cluster entry and queues."""
+    """Unregister removes the address; the last one its name, cluster entry and queues.
+
+    docs/spec/remoting.md 4.2
+    """
     routes = Routes()
     routes.register(0, registration(0, "m:1"))
     routes.register(0, registration(2, "s:1"))
@@ -148,7 +163,7 @@ def test_the_last_address_takes_name_and_queues_along() -> None:
 
 
 def test_a_lost_connection_forgets_its_address_under_every_name() -> None:
-    """4.2: a TCP close unregisters at once."""
+    """A TCP close unregisters at once (docs/spec/remoting.md 4.2)."""
     routes = Routes()
     routes.register(0, registration(0, "m:1"))
     routes.register(0, registration(0, "m:1", name="other"))
@@ -157,7 +172,7 @@ def test_a_lost_connection_forgets_its_address_under_every_name() -> None:
 
 
 def test_a_slave_learns_its_master_and_a_master_nothing() -> None:
-    """4.1: haServerAddr and masterAddr only where a live id 0 is known."""
+    """haServerAddr and masterAddr only where a live id 0 is known (docs/spec/remoting.md 4.1)."""
     routes = Routes()
     assert routes.register(0, registration(2, "s:1")) == Master()
     assert routes.register(0, registration(0, "m:1")) == Master()
@@ -165,7 +180,7 @@ def test_a_slave_learns_its_master_and_a_master_nothing() -> None:
 
 
 def test_routes_are_strict_json() -> None:
-    """3.3: every key quoted, so that any reader takes it."""
+    """Every key quoted, so that any reader takes it (docs/spec/remoting.md 3.3)."""
     routes = Routes()
     routes.register(0, registration(0, "m:1"))
     for answer in (route_of(routes, "T1"), routes.cluster_info(), routes.member_group("b")):
@@ -178,7 +193,7 @@ def test_routes_are_strict_json() -> None:
 
 @pytest.mark.parametrize(("address", "known"), [("m:1", True), ("x:1", False)])
 def test_versions_are_known_by_address(address: str, known: bool) -> None:
-    """2.16: 322 answers what this address registered last."""
+    """322 answers what this address registered last (docs/spec/remoting.md 2.16)."""
     routes = Routes()
     routes.register(0, registration(0, "m:1", epoch=7))
     version = routes.version(address)

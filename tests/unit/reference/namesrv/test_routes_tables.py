@@ -1,6 +1,6 @@
 """The name server's tables beyond registration: permissions, acting masters, notices, presentation.
 
-Sources: container-acting-master.md 1.3 and 1.6 to 1.11; remoting.md 2.16.
+Sources: docs/spec/acting-master.md 1.3 and 1.6 to 1.11, docs/spec/remoting.md 2.16.
 """
 
 import msgspec
@@ -52,8 +52,11 @@ def test_the_loss_of_a_master_makes_its_queues_read_only() -> None:
 
 
 def test_write_permissions_by_command() -> None:
-    """1.9: 205 clears WRITE, 327 sets exactly 6; both count all topics; an equal data version
-    leaves the edit alone, another one overwrites it."""
+    """205 clears WRITE, 327 sets exactly 6; both count all topics; an equal data version
+    leaves the edit alone, another one overwrites it.
+
+    docs/spec/acting-master.md 1.9
+    """
     routes = filled(entry(0, "m:1"), entry(0, "x:1", broker_name="other"))
     assert routes.queues.wipe_write("b") == 2
     assert (perms(routes), perms(routes, "other")) == ({"T1": 4, "T2": 5}, {"T1": 6, "T2": 7})
@@ -67,7 +70,10 @@ def test_write_permissions_by_command() -> None:
 
 
 def test_a_stale_master_leaves_its_group() -> None:
-    """1.3 step 4 and 5: what claims id 0 with an old epoch is no slave either."""
+    """What claims id 0 with an old epoch is no slave either.
+
+    docs/spec/acting-master.md 1.3 (steps 4 and 5)
+    """
     new = DataVersion(state_version=3)
     routes = filled(entry(0, "new:1", data_version=new), entry(2, "old:1"))
     assert routes.register(0, entry(0, "old:1")) == Master()
@@ -76,7 +82,10 @@ def test_a_stale_master_leaves_its_group() -> None:
 
 
 def test_a_full_table_may_remove_topics_and_an_update_never() -> None:
-    """1.3 step 8: deleteTopicWithBrokerRegistration; of one topic, it is an update."""
+    """deleteTopicWithBrokerRegistration; of one topic, it is an update.
+
+    docs/spec/acting-master.md 1.3 (step 8)
+    """
     routes = filled(entry(0, "m:1"), entry(0, "x:1", broker_name="other"))
     one = {"T3": TopicConfig(topic_name="T3")}
     routes.register(0, entry(0, "m:1", topics=one, only_these_topics=True))
@@ -90,8 +99,11 @@ def test_a_full_table_may_remove_topics_and_an_update_never() -> None:
 
 
 def test_topics_by_command() -> None:
-    """1.10: 217 takes what is given unless a broker name is unknown; 216 everywhere or in a
-    cluster."""
+    """217 takes what is given unless a broker name is unknown; 216 everywhere or in a
+    cluster.
+
+    docs/spec/acting-master.md 1.10
+    """
     routes = filled(entry(0, "m:1"), entry(0, "x:1", broker_name="o", cluster="other"))
     queues = QueueData(broker_name="b", perm=2, read_queue_nums=1, write_queue_nums=1)
     routes.register_topic("N", (queues, msgspec.structs.replace(queues, broker_name="nobody")))
@@ -109,8 +121,11 @@ def test_topics_by_command() -> None:
 
 
 def test_groups_hear_of_their_smallest_id() -> None:
-    """1.11: on register all but the new smallest; on eviction all, if acting masters are known;
-    never for the first of a group, and never for one that is larger."""
+    """On register all but the new smallest; on eviction all, if acting masters are known;
+    never for the first of a group, and never for one that is larger.
+
+    docs/spec/acting-master.md 1.11
+    """
     on = {"acting_master": True}
     routes = filled(entry(3, "s3:1", **on), entry(2, "s2:1", **on), entry(4, "s4:1", **on))
     new = {"broker_id": 2, "address": "s2:1", "ha_address": "ha-s2:1"}
@@ -144,7 +159,10 @@ def test_groups_hear_of_their_smallest_id() -> None:
 def test_an_acting_master_is_shown_as_id_0(
     topic: str, acting: bool, perm: int, addresses: dict[int, str], shown: dict[int, str]
 ) -> None:
-    """N3, 1.7: the smallest id moves to 0; the other ids stay; the tables do not change."""
+    """N3: the smallest id moves to 0; the other ids stay; the tables do not change.
+
+    docs/spec/acting-master.md 1.7
+    """
     routes = filled(*[entry(i, a, acting_master=acting) for i, a in addresses.items()])
     if not addresses:
         routes = filled(entry(0, "m", acting_master=acting))
@@ -157,7 +175,10 @@ def test_an_acting_master_is_shown_as_id_0(
 
 
 def test_a_zone_sees_its_own_groups_and_masterless_ones() -> None:
-    """1.7: the zone filter; without a name or the mode everything is shown."""
+    """The zone filter; without a name or the mode everything is shown.
+
+    docs/spec/acting-master.md 1.7
+    """
     routes = filled(
         entry(0, "m:1", broker_name="mine", zone="Z1"),
         entry(0, "o:1", broker_name="theirs", zone="z2"),

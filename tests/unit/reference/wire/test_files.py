@@ -27,7 +27,7 @@ def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:
     ],
 )
 def test_epoch_file_vectors(entries: tuple[EpochStart, ...], raw: bytes) -> None:
-    """controller-ha.md 4.7."""
+    """docs/spec/controller-ha.md 4.7."""
     assert files.encode_epochs(entries) == raw
     assert files.decode_epochs(raw) == entries
 
@@ -59,7 +59,7 @@ def test_refused_epoch_files(raw: bytes) -> None:
 
 
 def test_identity_files() -> None:
-    """controller-ha.md 3.1."""
+    """docs/spec/controller-ha.md 3.1."""
     final = Identity(cluster="DefaultCluster", broker_name="broker-a", broker_id=BrokerId(2))
     temporary = Identity(
         cluster="DefaultCluster",
@@ -124,7 +124,7 @@ def test_refused_properties_name_the_line() -> None:
 
 
 def test_checkpoints() -> None:
-    """Layout: controller-ha.md 5.3; 40 bytes up to 5.3.3, 48 in 5.5.0."""
+    """Layout: docs/spec/controller-ha.md 5.3; 40 bytes up to 5.3.3, 48 in 5.5.0."""
     checkpoint = files.Checkpoint(
         physic_msg_timestamp=1, confirm_offset=PhyOffset(9), logics_physical_offset=PhyOffset(8)
     )
@@ -141,7 +141,7 @@ def test_checkpoints() -> None:
 
 
 def test_timer_checkpoints() -> None:
-    """remoting.md 2.17, code 60."""
+    """Code 60 (docs/spec/remoting.md 2.17)."""
     raw = bytes(range(56))
     assert files.encode_timer_checkpoint(files.decode_timer_checkpoint(raw + b"x")) == raw
     with pytest.raises(RemoteProtocolError):

@@ -30,7 +30,7 @@ def framed(header: bytes, body: bytes = b"", kind: int = 0) -> bytes:
 
 
 def test_json_vector() -> None:
-    """remoting.md 1.2."""
+    """docs/spec/remoting.md 1.2."""
     raw = bytes.fromhex("000000810000007d") + JSON_HEADER
     want = Frame(code=105, opaque=7, ext={"topic": "T"})
 
@@ -39,7 +39,7 @@ def test_json_vector() -> None:
 
 
 def test_binary_vector() -> None:
-    """remoting.md 1.4."""
+    """docs/spec/remoting.md 1.4."""
     want = Frame(
         code=105, opaque=7, ext={"topic": "T"}, language="JAVA", serialize=Serialize.ROCKETMQ
     )

@@ -1,4 +1,4 @@
-"""HA packets: the vectors of controller-ha.md 4.1, bounds, refusals."""
+"""HA packets: the vectors of docs/spec/controller-ha.md 4.1, bounds, refusals."""
 
 import pytest
 

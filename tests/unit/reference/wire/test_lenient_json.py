@@ -69,7 +69,7 @@ ROUTE = (
 
 
 def test_route_in_both_forms() -> None:
-    """remoting.md 3.1: strict, and with bare keys."""
+    """Strict, and with bare keys (docs/spec/remoting.md 3.1)."""
     got = route.TopicRouteData.from_json(ROUTE)
     legacy = ROUTE.replace(b'"0":', b"0:").replace(b'"1":', b"1:")
 
@@ -79,7 +79,7 @@ def test_route_in_both_forms() -> None:
 
 
 def test_registration() -> None:
-    """remoting.md 4.1: the body, and its crc."""
+    """The body, and its crc (docs/spec/remoting.md 4.1)."""
     body = route.RegisterBrokerBody(
         topic_config_serialize_wrapper=route.TopicConfigSerializeWrapper(
             data_version=route.DataVersion(timestamp=1700000000000),
@@ -107,7 +107,7 @@ def test_registration() -> None:
 
 
 def test_heartbeat() -> None:
-    """remoting.md 2.9."""
+    """docs/spec/remoting.md 2.9."""
     raw = (
         b'{"clientID":"10.0.0.9@4242#123","producerDataSet":[{"groupName":"pg"}],'
         b'"consumerDataSet":[{"groupName":"cg","consumeType":"CONSUME_PASSIVELY",'
@@ -126,7 +126,7 @@ def test_heartbeat() -> None:
 
 
 def test_controller_bodies() -> None:
-    """controller-ha.md 1.8 and 1.16."""
+    """docs/spec/remoting.md 8.3."""
     elected = bodies.ElectMasterBody.from_json(
         b'{"brokerMemberGroup":{"brokerAddrs":{1:"ip:port",2:"ip:port"},"brokerName":"broker-a",'
         b'"cluster":"DefaultCluster"},\n "syncStateSet":[1]}'

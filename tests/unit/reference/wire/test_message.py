@@ -29,7 +29,7 @@ MESSAGE = m.Message(
 
 
 def test_record_vector() -> None:
-    """remoting.md 5.1."""
+    """docs/spec/remoting.md 5.1."""
     assert m.encode(MESSAGE) == VECTOR
     assert m.decode(VECTOR) == (MESSAGE, 151)
     assert m.encoded_size(MESSAGE) == 151
@@ -157,7 +157,7 @@ def test_messages_that_fit_no_record(change: dict[str, object]) -> None:
 
 
 def test_batch_vector() -> None:
-    """remoting.md 5.6."""
+    """docs/spec/remoting.md 5.6."""
     raw = bytes.fromhex(
         "00000026 00000000 00000000 00000000 00000002 6869 000e 6b01760257414954017472756502"
     )
@@ -217,7 +217,7 @@ def test_java_hash_codes(tag: str | None, code: int) -> None:
 
 
 def test_properties() -> None:
-    """remoting.md 5.4."""
+    """docs/spec/remoting.md 5.4."""
     raw = property_text.encode({"k": "v", "WAIT": "true"})
     assert raw == b"k\x01v\x02WAIT\x01true\x02"
     assert property_text.decode(raw) == {"k": "v", "WAIT": "true"}

@@ -12,7 +12,10 @@ Q = tuple(MessageQueue(broker_name="b", queue_id=i, topic="T") for i in range(3)
 
 
 def test_a_lease_excludes_until_more_than_its_time_has_passed() -> None:
-    """6.2, L3, L8: granted if free, own, or expired (strictly more than the lease)."""
+    """L3, L8: granted if free, own, or expired (strictly more than the lease).
+
+    docs/spec/acting-master.md 6.2
+    """
     table = LockTable(LEASE)
     assert table.lock(0, "g", "A", Q[:2]) == Q[:2]
     assert table.lock(LEASE, "g", "B", Q) == Q[2:]
@@ -31,7 +34,7 @@ def test_a_renewal_counts_from_itself() -> None:
 
 
 def test_unlock_ends_the_own_lease_only() -> None:
-    """6.2, L9."""
+    """L9 (docs/spec/acting-master.md 6.2)."""
     table = LockTable(LEASE)
     table.lock(0, "g", "A", Q[:1])
     table.unlock("g", "B", Q)
@@ -88,12 +91,15 @@ def test_expired_leases_are_forgotten_and_their_number_is_bounded() -> None:
 
 @pytest.mark.parametrize(("replicas", "needed"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3)])
 def test_a_quorum_is_more_than_half_of_the_configured_replicas(replicas: int, needed: int) -> None:
-    """6.3."""
+    """docs/spec/acting-master.md 6.3."""
     assert quorum(replicas) == needed
 
 
 def test_a_count_is_decided_as_soon_as_no_answer_can_change_it() -> None:
-    """6.3, L6: each queue for itself; what the asked broker did not grant cannot be won."""
+    """L6: each queue for itself; what the asked broker did not grant cannot be won.
+
+    docs/spec/acting-master.md 6.3
+    """
     tally = Tally(2, Q[:2], asked=2)
     assert (tally.won, tally.lost, tally.decided) == ((), (), False)
     tally.on_answer([Q[0], Q[0], Q[2]])
@@ -107,7 +113,10 @@ def test_a_count_is_decided_as_soon_as_no_answer_can_change_it() -> None:
 
 
 def test_a_broker_never_asks_itself() -> None:
-    """6.6 (d): one broker must not count twice, whatever id or address it is listed under."""
+    """One broker must not count twice, whatever id or address it is listed under.
+
+    docs/spec/acting-master.md 6.6 (d)
+    """
     group = BrokerMemberGroup(broker_addrs={0: "a:1", 1: "old:1", 2: "b:1", 3: "b:1", 4: "a:1"})
     assert others(group, address="a:1", ids=(0, 1)) == ("b:1",)
     assert others(group, address="x:1", ids=(7,)) == ("a:1", "old:1", "b:1")

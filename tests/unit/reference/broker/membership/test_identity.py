@@ -43,13 +43,13 @@ def read(final: bytes | None, temporary: bytes | None) -> State:
     ],
 )
 def test_state_table(final: bytes | None, temporary: bytes | None, state: State) -> None:
-    """S1, controller-ha.md 3.3: the final file decides; else a whole temporary one."""
+    """S1: the final file decides; else a whole temporary one (docs/spec/controller-ha.md 3.3)."""
     assert read(final, temporary) == state
 
 
 @pytest.mark.parametrize("final", [b"", b"c#b", b"c#b#", b"c#b#x", TEMP, b"c#b#0", b"c#b#-1"])
 def test_a_damaged_final_file_refuses_to_start_by_its_name(final: bytes) -> None:
-    """S1, design 9: Java takes it for new and claims a second id; we refuse."""
+    """S1: Java takes it for new and claims a second id; we refuse."""
     with pytest.raises(IdentityError, match="/s/brokerIdentity: "):
         read(final, TEMP)
 
@@ -95,5 +95,5 @@ def test_claim_settle_and_drop_on_a_disk(tmp_path: Path) -> None:
 
 
 def test_the_check_code_begins_with_the_address() -> None:
-    """controller-ha.md 1.6: the controller takes the address from it."""
+    """The controller takes the address from it (docs/spec/remoting.md 8.3)."""
     assert check_code("10.0.0.5:10911", 1_700_000_000_000) == CODE

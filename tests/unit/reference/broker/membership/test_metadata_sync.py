@@ -9,7 +9,7 @@ from reference.wire.bodies import ConsumerData, HeartbeatBody, ProducerData
 
 
 def test_a_slave_pulls_again_after_ten_seconds_or_from_another_master() -> None:
-    """controller-ha.md 3.5: a tick of 3 s, a throttle of 10 s; a new master at once."""
+    """A tick of 3 s, a throttle of 10 s; a new master at once (docs/spec/controller-ha.md 3.5)."""
     throttle = Throttle()
     assert not throttle.is_due(0, "")
     assert throttle.is_due(0, "a:1")
@@ -20,7 +20,7 @@ def test_a_slave_pulls_again_after_ten_seconds_or_from_another_master() -> None:
 
 
 def test_topics_are_asked_for_at_the_fast_port() -> None:
-    """1.7: P-2."""
+    """P-2 (docs/spec/remoting.md 1.7)."""
     assert fast_address("h:10911") == "h:10909"
     with pytest.raises(ValueError, match="not an address"):
         fast_address("h")
@@ -43,7 +43,10 @@ def heartbeat(client: str, *, consumer: str = "", producer: str = "") -> Heartbe
 
 
 def test_producers_leave_by_word_by_connection_or_by_silence() -> None:
-    """1.7: as consumers do; and only consumer groups are told to rebalance."""
+    """As consumers do; and only consumer groups are told to rebalance.
+
+    docs/spec/remoting.md 2.9
+    """
     clients = Clients()
     assert clients.on_heartbeat(0, "c1", heartbeat("A", producer="p"), language="GO") == []
     assert clients.on_heartbeat(0, "c2", heartbeat("B", producer="p", consumer="g")) == ["g"]

@@ -82,7 +82,10 @@ def code_of(got: send.Accepted | Refusal | None) -> int:
     [("master", True, 0), ("slave", False, 2), ("fenced", True, 2), ("fenced", False, 14)],
 )
 def test_roles_that_take_no_message(role: str, slave: bool, code: int) -> None:
-    """6.2: a slave rejects with 2, a fenced master with 14; nothing is stored."""
+    """A slave rejects with 2, a fenced master with 14; nothing is stored.
+
+    docs/spec/remoting.md 6.2
+    """
     situation = msgspec.structs.replace(SITUATION, role=role, configured_slave=slave)
     assert code_of(send.role_fault(situation)) == code
 
@@ -97,7 +100,7 @@ def test_roles_that_take_no_message(role: str, slave: bool, code: int) -> None:
     ],
 )  # fmt: skip
 def test_topic_names(topic: str, code: int) -> None:
-    """2.4: an illegal name is 29, a system topic 16."""
+    """An illegal name is 29, a system topic 16 (docs/spec/remoting.md 2.4)."""
     assert code_of(send.topic_fault(topic)) == code
 
 
@@ -136,7 +139,7 @@ def test_topic_names(topic: str, code: int) -> None:
     ],
 )
 def test_what_is_not_done_here_is_refused_as_illegal(h: SendRequest, body: bytes, why: str) -> None:
-    """6.2: 13, before anything is stored."""
+    """13, before anything is stored (docs/spec/remoting.md 6.2)."""
     got = accept(h, body)
     assert isinstance(got, Refusal)
     assert got.code == ResponseCode.MESSAGE_ILLEGAL
@@ -145,7 +148,7 @@ def test_what_is_not_done_here_is_refused_as_illegal(h: SendRequest, body: bytes
 
 
 def test_a_batch_to_a_retry_topic_is_refused() -> None:
-    """2.4: 13."""
+    """13 (docs/spec/remoting.md 2.4)."""
     retry = msgspec.structs.replace(TOPIC, topic_name="%RETRY%g")
     got = accept(header(topic="%RETRY%g", batch=True), encode_batch([BatchElement(body=b"x")]),
                  topic=retry)  # fmt: skip
@@ -153,7 +156,7 @@ def test_a_batch_to_a_retry_topic_is_refused() -> None:
 
 
 def test_a_retry_topic_needs_its_group() -> None:
-    """2.4: 26, where groups do not come into being on demand."""
+    """26, where groups do not come into being on demand (docs/spec/remoting.md 2.4)."""
     retry = msgspec.structs.replace(TOPIC, topic_name="%RETRY%g")
     h = header(topic="%RETRY%g")
     assert code_of(accept(h, topic=retry, groups=())) == 26
@@ -163,12 +166,12 @@ def test_a_retry_topic_needs_its_group() -> None:
 
 @pytest.mark.parametrize(("queue_id", "code"), [(-1, 29), (0, 0), (3, 0), (4, 29)])
 def test_queue_ids_are_below_the_larger_queue_number(queue_id: int, code: int) -> None:
-    """2.4: queueId < max(read, write), else 29."""
+    """queueId < max(read, write), else 29 (docs/spec/remoting.md 2.4)."""
     assert code_of(accept(header(queue_id=queue_id))) == code
 
 
 def test_in_sync_replicas_are_counted_before_the_append() -> None:
-    """6.1: code 1 with its remark, unless the sender does not wait."""
+    """Code 1 with its remark, unless the sender does not wait (docs/spec/remoting.md 6.1)."""
     few = msgspec.structs.replace(SITUATION, in_sync_count_min=2)
     got = accept(header(), situation=few)
     assert isinstance(got, Refusal)
@@ -179,7 +182,10 @@ def test_in_sync_replicas_are_counted_before_the_append() -> None:
 
 
 def test_what_is_stored_of_a_single_message() -> None:
-    """2.4: the broker adds its properties, keeps the client's UNIQ_KEY, drops a POP_CK."""
+    """The broker adds its properties, keeps the client's UNIQ_KEY, drops a POP_CK.
+
+    docs/spec/remoting.md 2.4
+    """
     got = accepted(header(properties=text(KEYS="k", POP_CK="p", MSG_REGION="liar"), sys_flag=1))
     (m,) = got.messages
     assert m.property_map() == {**ADDITIONS, "KEYS": "k"}
@@ -191,7 +197,10 @@ def test_what_is_stored_of_a_single_message() -> None:
 
 
 def test_what_is_stored_of_a_batch() -> None:
-    """5.6: the elements' own properties and flags, as 5.4.0 and later; field m alone decides."""
+    """The elements' own properties and flags, as 5.4.0 and later; field m alone decides.
+
+    docs/spec/remoting.md 5.6
+    """
     elements = [
         BatchElement(body=b"1", properties=props.encode({"k": "v"}), flag=3),
         BatchElement(body=b"2"),
@@ -206,7 +215,10 @@ def test_what_is_stored_of_a_batch() -> None:
 
 
 def test_topics_made_by_a_first_send() -> None:
-    """2.4: from TBW102 only, while it may be inherited; min(asked, its queues), perm 6."""
+    """From TBW102 only, while it may be inherited; min(asked, its queues), perm 6.
+
+    docs/spec/remoting.md 2.4
+    """
     template = TopicConfig(topic_name="TBW102", perm=7, read_queue_nums=8, write_queue_nums=8)
     made = send.created_topic(header(topic="N", default_topic_queue_nums=16), {"TBW102": template})
     assert made == TopicConfig(topic_name="N", perm=6, read_queue_nums=8, write_queue_nums=8)
@@ -221,7 +233,7 @@ def test_topics_made_by_a_first_send() -> None:
 
 
 def test_name_faults_are_texts() -> None:
-    """2.14: a blank, an illegal and a long name each say so."""
+    """A blank, an illegal and a long name each say so (docs/spec/remoting.md 2.14)."""
     assert name_fault("T") is None
     assert "blank" in (name_fault("") or "")
     assert "illegal" in (name_fault("a b") or "")
@@ -274,7 +286,7 @@ KNOWN = SubscriptionData(topic="T", sub_string="A", sub_version=5)
     ],
 )
 def test_pulls_are_refused_in_order(h: PullRequest, more: dict[str, Any], code: int) -> None:
-    """2.7: group, topic, queue, filter, subscription; each with its code."""
+    """Group, topic, queue, filter, subscription; each with its code (docs/spec/remoting.md 2.7)."""
     settings: dict[str, Any] = {"group": GROUP, "topic": TOPIC, "known": KNOWN, **more}
     assert code_of(pull.fault(h, **settings)) == code
 
@@ -310,13 +322,16 @@ def find(offset: int, *, end: int = 10, first: int = 0, **more: Any) -> pull.Fou
 def test_offsets_and_their_corrections(
     offset: int, first: int, end: int, code: int, next_offset: int, remark: str
 ) -> None:
-    """2.7: 19 at the end, 21 outside with the corrected offset."""
+    """19 at the end, 21 outside with the corrected offset (docs/spec/remoting.md 2.7)."""
     got = find(offset, first=first, end=end)
     assert (got.code, got.next_offset, got.remark) == (code, next_offset, remark)
 
 
 def test_tag_filter_skips_and_moves_on() -> None:
-    """2.7: by Java's hash of the tag; 20 with the advanced offset if nothing is left."""
+    """By Java's hash of the tag; 20 with the advanced offset if nothing is left.
+
+    docs/spec/remoting.md 2.7
+    """
     some = find(0, codes=pull.wanted_codes("A || B"))
     assert [u.physical_offset for u in some.units] == [100, 300, 500, 700, 900]
     none = find(0, codes=pull.wanted_codes("B"))
@@ -329,12 +344,15 @@ def test_tag_filter_skips_and_moves_on() -> None:
 
 @pytest.mark.parametrize(("wanted", "got"), [(1, 1), (3, 3), (0, 1), (-5, 1), (99, 10)])
 def test_counts_are_bounded_and_one_always_fits(wanted: int, got: int) -> None:
-    """2.7: as many as asked for, 32 at most, one at least."""
+    """As many as asked for, 32 at most, one at least (docs/spec/remoting.md 2.7)."""
     assert len(find(0, count_max=wanted).units) == got
 
 
 def test_bytes_and_scans_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2.7: 256 KiB an answer, but always one message; a bounded scan a pull."""
+    """256 KiB an answer, but always one message; a bounded scan a pull.
+
+    docs/spec/remoting.md 2.7
+    """
     big = [(QueueOffset(i), QueueUnit(physical_offset=PhyOffset(i), size=200_000))
            for i in range(3)]  # fmt: skip
     got = pull.find(0, (QueueOffset(0), QueueOffset(3)), big, count_max=32, codes=None)

@@ -53,8 +53,11 @@ def test_half_messages_are_stored_as_by_java(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["5.1.1", "5.3.3", "5.5.0"])
 def test_commits_are_stored_as_by_java(release: str) -> None:
-    """2.5: the properties are those of 5.5.0, which says no more where the message was meant to
-    go."""
+    """The properties are those of 5.5.0, which says no more where the message was meant to
+    go.
+
+    docs/spec/remoting.md 2.5
+    """
     found = stored(release)
     for captured in (m for m in found if m.transaction == 8):
         [waiting] = [m for m in found if m.physical_offset == captured.prepared_transaction_offset]

@@ -25,14 +25,16 @@ def at(offset: int) -> PhyOffset:
 @pytest.mark.parametrize(
     ("mine", "my_end", "theirs", "their_end", "point"),
     [
-        # The examples of controller-ha.md 4.6, and the captured one.
+        # The examples of docs/spec/controller-ha.md 4.6, and the captured one.
         (entries((1, 0), (2, 100)), 180, entries((1, 0), (2, 100), (3, 150)), 300, 150),
         (entries((1, 0)), 130, entries((1, 0), (2, 100)), 300, 100),
         (entries((1, 0)), 9279, entries((1, 0), (2, 9081)), 10041, 9081),
-        # 6.5.1: epochs without bytes are kept. In H2 RocketMQ finds 130.
+        # Epochs without bytes are kept; RocketMQ finds 130: docs/spec/controller-ha.md 6.4 (H2)
+        # and 6.5 (rule 1).
         (entries((1, 0)), 130, entries((1, 0), (2, 0)), 500, 0),
         (entries((1, 0), (2, 100), (3, 100)), 120, entries((1, 0), (2, 100), (4, 100)), 150, 100),
-        # H9: never behind the own end, though the list is ahead of the log.
+        # docs/spec/controller-ha.md 6.4 (H9): never behind the own end, though the list is ahead of
+        # the log.
         (entries((1, 0), (2, 100)), 80, entries((1, 0), (2, 100)), 150, 80),
         # The master's list may be ahead of its log as well.
         (entries((1, 0)), 130, entries((1, 0), (2, 200)), 90, 90),
@@ -45,7 +47,8 @@ def at(offset: int) -> PhyOffset:
         # An empty log shares all that it has.
         ((), 0, entries((1, 0)), 300, 0),
         (entries((1, 0)), 0, entries((2, 0)), 300, 0),
-        # 6.5.4: no list, but bytes: nothing is known of them. RocketMQ cuts nothing.
+        # docs/spec/controller-ha.md 6.5 (rule 4): no list, but bytes: nothing is known of them.
+        # RocketMQ cuts nothing.
         ((), 70, entries((1, 0)), 300, None),
         (entries((1, 0)), 70, entries((2, 0)), 300, None),
         (entries((1, 0)), 70, (), 0, None),
@@ -274,7 +277,7 @@ Damage = Callable[[bytes], bytes]
 
 @pytest.mark.parametrize("damage", [rot, lambda data: b"", lambda data: data[:-4]])
 def test_the_copy_stands_in(damage: Damage) -> None:
-    """4.7, and no epoch is missing: the copy holds the same list."""
+    """And no epoch is missing: the copy holds the same list (docs/spec/controller-ha.md 4.7)."""
     disk = CrashDisk()
     saved(disk, OLD)
     saved(disk, NEW)

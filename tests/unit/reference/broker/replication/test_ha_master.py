@@ -116,7 +116,7 @@ ACKED = core.Acknowledge
 
 
 def test_handshake() -> None:
-    """4.1: the end of the log, the last epoch, all epochs."""
+    """The end of the log, the last epoch, all epochs (docs/spec/controller-ha.md 4.1)."""
     master = leader(300, entries((1, 0), (3, 120)))
     reply = MasterHandshake(
         max_offset=PhyOffset(300), last_epoch=MasterEpoch(3), epochs=entries((1, 0), (3, 120))
@@ -125,7 +125,10 @@ def test_handshake() -> None:
 
 
 def test_a_transfer_ends_at_epochs_files_and_batches() -> None:
-    """4.4: labels are exact, and an epoch without bytes gets a transfer of its own."""
+    """Labels are exact, and an epoch without bytes gets a transfer of its own.
+
+    docs/spec/controller-ha.md 4.4
+    """
     master = leader(2210, entries((1, 0), (2, 950), (3, 950), (4, 1150), (5, 2210)))
     hello(master, 1, 2)
     got = pieces(ack(master, 1, 820))
@@ -157,7 +160,10 @@ def test_the_first_frame_comes_at_once() -> None:
     ("from_last_file", "request_at", "start"), [(False, 0, 0), (True, 0, 2000), (True, 70, 70)]
 )
 def test_where_a_transfer_starts(from_last_file: bool, request_at: int, start: int) -> None:
-    """4.4: at the request; an empty slave at the first byte, or in the last file."""
+    """At the request; an empty slave at the first byte, or in the last file.
+
+    docs/spec/controller-ha.md 4.4
+    """
     master = leader(2210)
     master.step(0, core.Accepted(link=1))
     packet = SlaveHandshake(broker_id=BrokerId(2), sync_from_last_file=from_last_file)
@@ -199,7 +205,7 @@ def test_handshakes_that_cannot_be() -> None:
 
 
 def test_a_second_connection_of_a_slave_replaces_the_first() -> None:
-    """5.2: RocketMQ counts both."""
+    """RocketMQ counts both (docs/spec/controller-ha.md 5.2)."""
     master = leader(300)
     hello(master, 1, 2)
     effects = hello(master, 2, 2)
@@ -216,7 +222,10 @@ def test_links_are_bounded() -> None:
 
 
 def test_time() -> None:
-    """4.5: heartbeats after 5 s, closing after 20 s without a word of the slave."""
+    """Heartbeats after 5 s, closing after 20 s without a word of the slave.
+
+    docs/spec/controller-ha.md 4.5
+    """
     master = leader(50)
     hello(master, 1, 2)
     ack(master, 1, 50)
@@ -247,7 +256,7 @@ def test_time() -> None:
 def test_which_sends_are_acknowledged(
     settings: dict[str, Any], acks: dict[int, int], acknowledged: bool
 ) -> None:
-    """5.2 and 6.5, by profile; 4 is a learner, 5 not in the set."""
+    """By profile; 4 is a learner, 5 not in the set (docs/spec/controller-ha.md 5.2 and 6.5)."""
     master = leader(members=ids(1, 2, 3), **settings)
     for slave in acks:
         hello(master, slave, slave, learner=slave == 4)
@@ -286,7 +295,10 @@ def test_what_is_not_synced_does_not_count() -> None:
 
 
 def test_a_silent_member_holds_confirm_back() -> None:
-    """6.5.5, H6: RocketMQ leaves a member without acknowledgement out."""
+    """RocketMQ leaves a member without acknowledgement out.
+
+    docs/spec/controller-ha.md 6.5 (rule 5) and 6.4 (H6)
+    """
     master = leader(members=ids(1, 2, 3))
     hello(master, 2, 2)
     hello(master, 3, 3)
@@ -310,7 +322,10 @@ def test_confirm_never_goes_back() -> None:
 
 
 def test_the_end_of_a_term_gives_up_everything() -> None:
-    """6.5.6: nobody knows; a send that comes late is answered the same way."""
+    """Nobody knows; a send that comes late is answered the same way.
+
+    docs/spec/controller-ha.md 6.5 (rule 6)
+    """
     master = leader(members=ids(1, 2))
     hello(master, 2, 2)
     wait(master, 1, 10)
@@ -324,7 +339,10 @@ def test_the_end_of_a_term_gives_up_everything() -> None:
 
 
 def test_a_term_that_follows_keeps_its_connections() -> None:
-    """3.6 step 2, H15: the slaves learn the new epoch at once."""
+    """The slaves learn the new epoch at once.
+
+    docs/spec/controller-ha.md 3.6 (step 2) and 6.4 (H15)
+    """
     master = leader(50)
     joined(master, 2, 2)
     effects = master.step(0, lead(50, entries((1, 0), (2, 50))))
@@ -355,7 +373,10 @@ def test_a_term_begins_with_its_epoch() -> None:
 
 
 def test_a_slave_that_has_everything_is_proposed() -> None:
-    """5.4: also the first acknowledgement counts; a learner never is."""
+    """Also the first acknowledgement counts; a learner never is.
+
+    docs/spec/controller-ha.md 5.4
+    """
     master = leader(50, entries((1, 0), (2, 40)))
     hello(master, 2, 2)
     effects = ack(master, 2, 50)
@@ -402,7 +423,7 @@ def test_a_slow_slave_is_let_go() -> None:
 
 
 def test_a_lost_connection_shrinks_the_set() -> None:
-    """5.4; what waits does so until the controller has agreed."""
+    """What waits does so until the controller has agreed (docs/spec/controller-ha.md 5.4)."""
     master = leader(50)
     joined(master, 2, 2)
     joined(master, 3, 3)
@@ -445,7 +466,10 @@ def test_an_idle_member_stays() -> None:
 
 
 def test_one_proposal_at_a_time() -> None:
-    """H4: the next is derived from what the controller made of the last."""
+    """The next is derived from what the controller made of the last.
+
+    docs/spec/controller-ha.md 6.4 (H4)
+    """
     master = leader(50)
     hello(master, 2, 2)
     hello(master, 3, 3)
@@ -467,7 +491,10 @@ def test_a_refused_proposal_holds_nothing_up() -> None:
 
 
 def test_a_lost_proposal_holds_until_it_is_settled() -> None:
-    """6.5.5: it may yet be applied, so its members are waited for; it is asked for again."""
+    """It may yet be applied, so its members are waited for; it is asked for again.
+
+    docs/spec/controller-ha.md 6.5 (rule 5)
+    """
     master = leader(50)
     hello(master, 2, 2)
     ack(master, 2, 50)

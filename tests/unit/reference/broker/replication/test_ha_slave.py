@@ -1,4 +1,5 @@
-"""The slave's core: each rule of controller-ha.md 4.3 and 4.6, and where the reference differs."""
+"""The slave's core: each rule of docs/spec/controller-ha.md 4.3 and 4.6, and where the reference
+differs."""
 
 import msgspec
 import pytest
@@ -89,7 +90,7 @@ def left(effects: list[Effect]) -> str:
         (entries((1, 0), (2, 100)), 180, entries((1, 0), (2, 100), (3, 150)), 300, 150,
          entries((1, 0), (2, 100), (3, 150))),
         (entries((1, 0)), 130, entries((1, 0), (2, 0)), 500, 0, entries((1, 0), (2, 0))),
-        # H3: the entry of an epoch without bytes stays.
+        # docs/spec/controller-ha.md 6.4 (H3): the entry of an epoch without bytes stays.
         (entries((1, 0), (2, 100)), 100, entries((1, 0), (2, 100)), 100, 100,
          entries((1, 0), (2, 100))),
         (entries((1, 0)), 50, entries((1, 0), (2, 100)), 300, 50, entries((1, 0))),
@@ -113,7 +114,10 @@ def test_handshake_settles_then_acknowledges(
 
 @pytest.mark.parametrize("mine", [(), entries((3, 0))])
 def test_a_log_that_shares_nothing_is_dropped_by_a_non_member_only(mine: Epochs) -> None:
-    """6.5.4, S6: the SyncStateSet may elect a member, so a member keeps what it has."""
+    """S6: the SyncStateSet may elect a member, so a member keeps what it has.
+
+    docs/spec/controller-ha.md 6.5 (rule 4)
+    """
     member = shaking(70, mine)
     theirs = reply(300, entries((1, 0), (4, 100)))
     assert "no shared epoch" in left(got(member, theirs))
@@ -136,7 +140,10 @@ def test_a_log_that_shares_nothing_is_dropped_by_a_non_member_only(mine: Epochs)
     ],
 )
 def test_a_master_that_must_not_be_followed(theirs: object, why: str) -> None:
-    """S6, H16: an older master would cut what the newer one had acknowledged."""
+    """S6: an older master would cut what the newer one had acknowledged.
+
+    docs/spec/controller-ha.md 6.4 (H16)
+    """
     slave = shaking(100, entries((1, 0), (3, 60)), master_epoch=MasterEpoch(2))
     assert why in left(got(slave, theirs))
     assert slave.next_deadline_ns() == SECOND
@@ -144,7 +151,10 @@ def test_a_master_that_must_not_be_followed(theirs: object, why: str) -> None:
 
 
 def test_transfer() -> None:
-    """4.3: append, acknowledge, confirm no more than there is; a new epoch is saved first."""
+    """Append, acknowledge, confirm no more than there is; a new epoch is saved first.
+
+    docs/spec/controller-ha.md 4.3
+    """
     slave = copying()
     append = core.Append(start=PhyOffset(0), data=b"abc", epochs=None, then=(ack(3),))
     assert got(slave, frame(0, b"abc")) == [append]
@@ -194,7 +204,10 @@ def test_a_master_that_has_not_chosen_a_start_is_alive() -> None:
 
 
 def test_an_empty_log_begins_where_the_master_begins() -> None:
-    """4.3: after a purge, or from the last file; the epochs are those of the bytes there."""
+    """After a purge, or from the last file; the epochs are those of the bytes there.
+
+    docs/spec/controller-ha.md 4.3
+    """
     slave = shaking()
     got(slave, reply(5000, entries((1, 0), (2, 1000), (3, 3000))))
     settled(slave)
@@ -227,7 +240,10 @@ def test_durable_acknowledges_only_what_is_synced() -> None:
 
 
 def test_time() -> None:
-    """4.5: heartbeats after 5 s without a word, closing after 20 s of silence."""
+    """Heartbeats after 5 s without a word, closing after 20 s of silence.
+
+    docs/spec/controller-ha.md 4.5
+    """
     slave = copying(10, entries((1, 0)))
     assert slave.next_deadline_ns() == 5 * SECOND
     assert slave.step(1, core.Timeout()) == []
@@ -275,7 +291,10 @@ def test_following_somebody_else() -> None:
 
 
 def test_an_unknown_address_is_waited_for() -> None:
-    """3.7: a slave may know its master before it knows the HA address."""
+    """A slave may know its master before it knows the HA address.
+
+    docs/spec/controller-ha.md 3.7
+    """
     slave = HaSlave(broker_id=BrokerId(2))
     slave.step(0, follow(0, (), address=""))
     assert slave.next_deadline_ns() is None

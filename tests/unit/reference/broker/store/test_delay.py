@@ -47,14 +47,17 @@ def test_other_delays_are_refused_by_file_and_line(text: str) -> None:
 
 
 def test_the_default_delays_are_those_of_rocketmq() -> None:
-    """2.6: 1s 5s 10s 30s, minutes 1 to 10, 20, 30, and hours 1 and 2."""
+    """1s 5s 10s 30s, minutes 1 to 10, 20, 30, and hours 1 and 2 (docs/spec/remoting.md 2.6)."""
     minutes = (*range(1, 11), 20, 30, 60, 120)
     expected = (1000, 5000, 10_000, 30_000, *(60_000 * m for m in minutes))
     assert BrokerConfig().delay_levels() == expected
 
 
 def test_a_delayed_message_waits_and_comes_back_as_it_was() -> None:
-    """2.6: the queue is level - 1, and topic and queue are properties, also of the copy."""
+    """The queue is level - 1, and topic and queue are properties, also of the copy.
+
+    docs/spec/remoting.md 2.6
+    """
     waiting = delay.scheduled(MESSAGE, 2, LEVELS)
     assert (waiting.topic, waiting.queue_id) == ("SCHEDULE_TOPIC_XXXX", 1)
     assert properties(waiting) == {
@@ -65,7 +68,7 @@ def test_a_delayed_message_waits_and_comes_back_as_it_was() -> None:
 
 
 def test_a_level_beyond_the_last_is_the_last() -> None:
-    """2.6: larger values are clamped."""
+    """Larger values are clamped (docs/spec/remoting.md 2.6)."""
     waiting = delay.scheduled(MESSAGE, 99, LEVELS)
     assert (waiting.queue_id, properties(waiting)["DELAY"]) == (2, "3")
     assert delay.unit_code(waiting, 100, LEVELS) == 10_100
@@ -82,7 +85,10 @@ def test_a_record_that_does_not_say_where_it_goes_is_not_delivered(real: dict[st
 
 
 def test_units_hold_a_tag_or_a_time() -> None:
-    """5.7: in the schedule topic the time of delivery; 1 s for a level that there is not."""
+    """In the schedule topic the time of delivery; 1 s for a level that there is not.
+
+    docs/spec/remoting.md 5.7
+    """
     assert delay.unit_code(MESSAGE, 100, LEVELS) == tags_code("a")
     waiting = delay.scheduled(MESSAGE, 1, LEVELS)
     assert delay.unit_code(waiting, 100, LEVELS) == 1100
@@ -99,7 +105,10 @@ def back(message: Message, level: int = 0, *, dead: bool = False) -> Message:
 
 
 def test_what_is_sent_back_remembers_where_it_came_from() -> None:
-    """2.11: the copy is of the retry topic, knows the first topic and id, and counts."""
+    """The copy is of the retry topic, knows the first topic and id, and counts.
+
+    docs/spec/remoting.md 2.11
+    """
     original = msgspec.structs.replace(MESSAGE, physical_offset=77)
     first = back(original)
     assert (first.topic, first.reconsume_times, first.store_host) == ("%RETRY%g", 1, HERE)
@@ -129,7 +138,10 @@ def test_a_dead_letter_does_not_wait() -> None:
     [(0, 0, False), (15, 0, False), (16, 0, True), (17, 3, True), (0, -1, True)],
 )
 def test_when_a_message_is_given_up(times: int, level: int, dead: bool) -> None:
-    """2.11: after as many tries as the group allows, or at once by a negative level."""
+    """After as many tries as the group allows, or at once by a negative level.
+
+    docs/spec/remoting.md 2.11
+    """
     assert delay.is_dead(times, level, 16) is dead
 
 

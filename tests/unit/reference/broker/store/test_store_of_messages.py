@@ -149,7 +149,7 @@ def test_a_record_that_fits_no_file_is_refused(machine: SimMachine) -> None:
 
 
 def test_a_batch_lies_in_one_piece(machine: SimMachine) -> None:
-    """6.4: consecutive queue offsets, one append, one file."""
+    """Consecutive queue offsets, one append, one file (docs/spec/remoting.md 6.4)."""
 
     async def case(host: SimHost) -> None:
         store = open_store(host)
@@ -229,7 +229,7 @@ def test_a_log_whose_last_file_is_full_goes_on_in_the_next(machine: SimMachine) 
 
 @pytest.mark.parametrize("where", ["same file", "next file"])
 def test_damage_before_a_sound_record_refuses_to_start(machine: SimMachine, where: str) -> None:
-    """S6, design 9: cutting there would lose messages; says file, offset and why."""
+    """S6: cutting there would lose messages; says file, offset and why."""
     body = 100 if where == "same file" else 3950
     ends = written(machine, [b"A", bytes(body), b"C"])
     victim = ends[0] if where == "same file" else FILE
@@ -351,7 +351,10 @@ class TornDisk(SimDisk):
 def test_a_torn_batch_leaves_nothing(
     machine: SimMachine, tear: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S6, S11, 6.4: no element of a refused batch is ever found, by readers or by a recovery."""
+    """S6, S11: no element of a refused batch is ever found, by readers or by a recovery.
+
+    docs/spec/remoting.md 6.4
+    """
     machine.disk = TornDisk(machine.disk.draws)
 
     async def case(host: SimHost) -> None:
@@ -410,9 +413,12 @@ def test_a_full_disk_loses_nothing_and_heals(machine: SimMachine) -> None:
 
 
 def test_a_disk_that_refuses_to_give_a_file_its_size_back(machine: SimMachine) -> None:
-    """6.4: a failed write is erased by a cut, and a full disk may refuse the growth after it. The
+    """A failed write is erased by a cut, and a full disk may refuse the growth after it. The
     BLANK that ends the file later must be followed by its zeros, or a slave is sent less than the
-    log has (seeds 97, 269 and 353 of the simulator)."""
+    log has (seeds 97, 269 and 353 of the simulator).
+
+    docs/spec/remoting.md 6.4
+    """
 
     async def case(host: SimHost) -> None:
         store = open_store(host)
@@ -502,7 +508,7 @@ def test_what_a_restart_finds_counts_as_unsynced(machine: SimMachine) -> None:
 
 @pytest.mark.parametrize("release", ["5.1.1", "5.3.3", "5.5.0"])
 def test_stores_of_real_brokers_open(machine: SimMachine, release: str) -> None:
-    """Design 4: our layout is RocketMQ's. Bounds and units equal what its consume queues say, also
+    """Our layout is RocketMQ's. Bounds and units equal what its consume queues say, also
     in the schedule topic, where a unit holds a delivery time instead of the tag."""
     base = GOLDEN / release / "stores" / "broker1"
     for path in sorted(p for p in base.rglob("*") if p.is_file()):

@@ -1,0 +1,260 @@
+"""An act of unknown effect: no claim that needs undisturbed time is judged."""
+
+from collections.abc import Callable
+from typing import Any, get_args
+
+import msgspec
+import pytest
+from cluster_recorder import set_view
+from history_recorder import SECOND_NS, Recorder
+from test_addresses import MOVED_AT, Seen, view
+from test_availability import CONTEXT, back, headless, silent, struck
+from test_during import master_killed
+from test_offsets import failed_over
+from test_replicas import FIRST, SECOND, SENT, log, run, stored
+from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
+from test_service import Probing
+
+from checkers.availability.availability import Availability
+from checkers.availability.service import Service
+from checkers.core.api import Checker, Context, Ruling, Status, Verdict
+from checkers.core.claims import CLAIMS
+from checkers.evidence.active_faults import State
+from checkers.evidence.faults import faults
+from checkers.evidence.observations import NEVER
+from checkers.evidence.quiescence import Standstills, at_rest, calms, lulls, settled, unknown_acts
+from checkers.judgement.grounds import DECLARE
+from checkers.judgement.runner import check_all
+from checkers.messages.consumer_offsets import Offsets
+from checkers.replication.replicas import Replicas
+from checkers.routing.routes import Routes
+from histories.fault_facts import GONE, Effect, FaultFacts
+from histories.grounds import conclusion, declaration
+from histories.history import History
+from histories.op import NEMESIS, Op
+
+UNDISTURBED = [claim.id for claim in CLAIMS if claim.undisturbed]
+STRANGE = "hold-breath"
+
+
+def performed(f: str, node: str = "b9-9") -> list[Op]:
+    """An act on a node that no claim is about, asked for and completed."""
+    value = {node: {"holds": True}}
+    return [Op("info", NEMESIS, f, "one"), Op("info", NEMESIS, f, value)]
+
+
+def history(*ops: Op) -> History:
+    return History([msgspec.structs.replace(op, index=at) for at, op in enumerate(ops)])
+
+
+def after_a_strange_act(r: Recorder) -> History:
+    """The same history after an unknown act."""
+    return history(*performed(STRANGE), *r.ops)
+
+
+def declared(r: Recorder, effect: Effect) -> History:
+    """The same, the act's facts being declared: it is over with its completion."""
+    facts = FaultFacts(strikes=STRANGE, effect=effect, passes=True)
+    whole = (declaration((), [facts]), *performed(STRANGE), *r.ops, conclusion(stopped=False))
+    return history(*whole)
+
+
+# Of each claim a history that breaks it.
+
+
+def refused() -> Recorder:
+    r = Probing()
+    for second in range(11, 36):
+        r.probe(second, "refused")
+    return r.waited()
+
+
+def left_out() -> Recorder:
+    r = back(struck(), members=(1, 2))
+    r.at(51).controllers(set_view(1, 5, 1, 1, 2))
+    return r
+
+
+def listed_dead() -> Recorder:
+    r = killed()
+    r.at(19).route(id0="b0-0:1", id2="b0-1:1")
+    return r
+
+
+def left_off() -> Recorder:
+    r = lives_on()
+    r.at(42).route(id0="b0-0:1")
+    r.at(43).lives(1)
+    return r
+
+
+def listed_as_slave() -> Recorder:
+    r = Led()
+    for second in (1, 22):
+        r.asked(second, **SLAVE_AS_MASTER)
+    r.at(30).controllers()
+    return r
+
+
+def known_elsewhere() -> Recorder:
+    r = Seen()
+    r.at(MOVED_AT - 3).goes_on(MOVED_AT, view("b0-0:1"))
+    r.fault("change-ip", **{"b0-0": True})
+    r.address = "x:1"
+    r.goes_on(MOVED_AT + 30, view("b0-0:1"))
+    return r
+
+
+def another_list() -> Recorder:
+    r = run()
+    stored(r, 0)
+    r.store(log(1, 1, 0, FIRST, SENT[0], last=False))
+    r.store(log(1, 3, len(FIRST), SECOND, SENT[1]))
+    return r
+
+
+def lacking() -> Recorder:
+    r = run()
+    stored(r, 0)
+    r.store(log(1, 1, 0, FIRST, SENT[0]))
+    return r
+
+
+BROKEN: dict[str, tuple[Callable[[], Recorder], Checker]] = {
+    "S2b": (known_elsewhere, Routes()),
+    "S8b": (another_list, Replicas()),
+    "S9": (lacking, Replicas()),
+    "S13": (refused, Service()),
+    "S13b": (headless, Availability()),
+    "S13d": (master_killed, Availability()),
+    "S14": (left_out, Availability()),
+    "S14b": (lambda: silent(""), Availability()),
+    "N5": (listed_dead, Routes()),
+    "N6": (left_off, Routes()),
+    "N10": (listed_as_slave, Routes()),
+    "O1": (failed_over, Offsets()),
+}
+
+
+def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
+    assert set(BROKEN) == set(UNDISTURBED)
+
+
+def ruling(claim: str, of: History) -> Ruling:
+    _, checker = BROKEN[claim]
+    context = msgspec.structs.replace(CONTEXT, purpose=())
+    return check_all(of, [checker], context).claims[claim]
+
+
+@pytest.mark.parametrize("claim", UNDISTURBED)
+def test_a_claim_is_not_judged_after_an_unknown_act(claim: str) -> None:
+    r = BROKEN[claim][0]()
+    assert ruling(claim, history(*r.ops)).status == "broken"
+
+    found = ruling(claim, after_a_strange_act(r))
+    assert found.status == "not judged"
+    assert "the nemesis performed hold-breath (op 0), of unknown effect" in found.why
+    assert DECLARE in found.advice
+    assert found.why.count("hold-breath") == 1
+
+
+@pytest.mark.parametrize("claim", UNDISTURBED)
+def test_it_is_judged_as_ever_where_the_run_declares_the_act(claim: str) -> None:
+    r = BROKEN[claim][0]()
+    assert ruling(claim, declared(r, "none")).status == "broken"
+
+
+class _Says:
+    """A checker that says the same of every claim."""
+
+    name = "says"
+    claims = tuple(claim.id for claim in CLAIMS)
+
+    def __init__(self, status: Status) -> None:
+        self._status = status
+
+    def check(self, history: History, context: Context) -> Verdict:
+        rulings = tuple(Ruling(claim=c, status=self._status) for c in self.claims)
+        return Verdict(checker=self.name, rulings=rulings)
+
+
+@pytest.mark.parametrize("status", ["kept", "no occasion", "broken", "not promised"])
+def test_whatever_a_checker_says_it_is_not_kept(status: Status) -> None:
+    """What was proven before the act stays broken, and what is not promised is measured."""
+    results = check_all(after_a_strange_act(Recorder()), [_Says(status)], Context())
+    clear = status in ("kept", "no occasion")
+    assert results.of("not judged") == (
+        tuple(c.id for c in CLAIMS if c.undisturbed) if clear else ()
+    )
+    assert set(results.of(status)) == {c.id for c in CLAIMS if not clear or not c.undisturbed}
+
+
+def test_no_time_is_undisturbed_after_it() -> None:
+    r = Recorder()
+    r.fault(STRANGE, **{"b0-0": True})
+    r.fault("stop-partition", **{"b0-0": True})
+    r.fault("kill", **{"b0-1": True})
+    for time in (settled(r.history), at_rest(r.history)):
+        assert time.doubt == unknown_acts(r.history) != ""
+    assert list(lulls(r.history)) == []
+    assert [time.until for time in calms(faults(r.history), ["n0"])] == [0]
+    assert Standstills(r.history).around(100) is None
+
+
+@pytest.mark.parametrize("effect", ["cut", "disk", "none"])
+def test_what_is_declared_is_what_it_says(effect: Effect) -> None:
+    r = Recorder()
+    facts = FaultFacts(strikes=STRANGE, effect=effect, heals=("breathe",))
+    r._add("info", "run", "run", declaration((), [facts]).value, {})
+    r.begin(NEMESIS, STRANGE, None)
+    r.end("info", NEMESIS, STRANGE, {"b0-0": {"holds": True, "from": {"b0-1": 1}}})
+    r.fault("breathe", **{"b0-0": True})
+    r.fault("inspect", **{"b0-0": True})
+    struck, healed = (time.state for time in lulls(r.history))
+    assert bool(struck.cuts) is (effect == "cut")
+    assert bool(struck.doubtful) is (effect == "disk")
+    assert not healed.cuts
+    assert not healed.doubtful
+    assert unknown_acts(r.history) == ""
+    assert Standstills(r.history).around(100) is not None
+
+
+@pytest.mark.parametrize("effect", get_args(Effect))
+def test_what_passes_disturbs_only_while_it_goes_on(effect: Effect) -> None:
+    facts = FaultFacts(strikes=STRANGE, effect=effect, passes=True)
+    h = history(declaration((), [facts]), *performed(STRANGE, "b0-0"), *performed("inspect"))
+    [lull] = lulls(h)
+    assert (lull.time.at, lull.state) == (2, State(frozenset(), frozenset(), frozenset()))
+    for nodes, peers in ((["b0-0"], []), (["c0"], ["b0-0"])):
+        found = [(time.at, time.until) for time in calms(faults(h), nodes, peers)]
+        whole = facts.harmless or (bool(peers) and effect in GONE)
+        assert found == ([(-1, NEVER)] if whole else [(-1, 1), (2, NEVER)])
+    assert [(time.at, time.until) for time in calms(faults(h), ["c0"])] == [(-1, NEVER)]
+    assert Standstills(h).around(3) is not None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        [{"strikes": STRANGE, "effect": "of a later version"}],
+        [{"strikes": STRANGE}],
+        [STRANGE],
+        STRANGE,
+    ],
+)
+def test_facts_of_another_shape_leave_an_act_unknown(facts: Any) -> None:
+    r = Recorder()
+    r._add("info", "run", "run", {"grounds": [], "faults": facts}, {})
+    r.fault(STRANGE, **{"b0-0": True})
+    assert "hold-breath (op 1)" in unknown_acts(r.history)
+
+
+def test_several_acts_are_named_each_once() -> None:
+    r = Recorder()
+    for f in (*"abcdefg", "a", "kill"):
+        r.fault(f, n0=True)
+    assert (
+        "a (op 0), b (op 2), c (op 4), d (op 6), e (op 8) and 2 more, of unknown"
+        in unknown_acts(r.history)
+    )
+    assert settled(r.history).at_ns == (len(r.ops) - 1) * SECOND_NS
