@@ -1,4 +1,4 @@
-"""The command line: ``maxq test``, ``maxq doctor``; stored histories are in `cli_stored`.
+"""The command line: ``maxq test`` and others; stored histories: `harness.cli.stored_runs`.
 
 Results go to standard output, progress to standard error. Exit codes are Jepsen's: 0 valid, 1
 invalid, 2 unknown, 254 bad arguments, 255 our own failure.

@@ -20,12 +20,18 @@ ACTS = {f for facts in BUILT_IN_FACTS for f in (facts.strikes, *facts.heals)}
 FIELDS = {"start", "restart"}
 # Of the harness: who performs acts, draws them, or is asked for packages of them.
 PERFORMS = (
+    "harness/cli",
+    "harness/cluster",
+    "harness/contracts/environment.py",
     "harness/environments",
+    "harness/experiments/campaign.py",
+    "harness/experiments/crash_points",
+    "harness/python_api",
+    "harness/run/fault_selection.py",
+    "harness/sampling",
+    "harness/schedule/options.py",
     "harness/simulation",
     "harness/targets",
-    *(f"harness/schedule/{name}.py" for name in ("draw", "fault", "nests", "factors")),
-    *(f"harness/{name}.py" for name in ("cli", "campaign", "faults", "options", "links", "nodes")),
-    "harness/python_api/pytest_plugin.py",
 )
 READERS = sorted(
     path

@@ -105,7 +105,7 @@ UNIT = ROOT / "tests" / "unit"
     "path", sorted(UNIT.rglob("test_*.py")), ids=lambda p: str(p.relative_to(UNIT))
 )
 def test_unit_tests_lie_where_what_they_test_lies(path: Path) -> None:
-    """``tests/unit/a/b/test_module_topic.py`` is about ``a/b/module.py``."""
+    """The folder mirrors a package, and the name begins with a module of that package."""
     folder = ROOT / path.parent.relative_to(UNIT)
     tested = [p.stem for p in folder.glob("*.py") if path.stem.startswith(f"test_{p.stem}")]
     assert tested, f"no module of {folder.relative_to(ROOT)} begins the name of this file"

@@ -2,7 +2,8 @@
 
 What is compared at each step are numbers that the node has anyway. Two things are heard of at their
 call, since no state shows them afterwards: a send that is acknowledged (the node's
-`HaServer.when_acknowledged` calls back), and a lock that is granted (`oracle_locks`).
+`HaServer.when_acknowledged` calls back), and a lock that is granted
+(`harness.simulation.oracle.locks`).
 
 Offsets are bytes of the commit log, ends exclusive; times are ns.
 """

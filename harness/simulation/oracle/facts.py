@@ -1,7 +1,8 @@
 """What the oracle knows of a whole run: stores, terms, registered masters, what was promised.
 
-Views of single processes (`oracle_broker`, `oracle_controller`) put facts here and ask whether they
-fit what is there already. Facts outlive processes: a promise is not forgotten by a crash.
+Views of single processes (`harness.simulation.oracle.broker`,
+`harness.simulation.oracle.controller`) put facts here and ask whether they fit what is there
+already. Facts outlive processes: a promise is not forgotten by a crash.
 
 Offsets are bytes of the commit log, ends exclusive.
 """

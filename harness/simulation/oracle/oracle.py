@@ -9,9 +9,10 @@ The nodes do not know of it. It is attached to the objects that run them; it dra
 for nothing and changes nothing, so a run is the same, byte by byte, with and without it. Its
 findings are a column of their own beside the verdicts of checkers, and change none of them.
 
-What is judged, and where: `oracle_controller` (Raft and the registry), `oracle_broker` (masters,
-logs, ids, what was promised to clients), `oracle_locks` (ordered queues). One world is taken to
-hold one controller group, and broker sets are told apart by name.
+What is judged, and where: `harness.simulation.oracle.controller` (Raft and the registry),
+`harness.simulation.oracle.broker` (masters, logs, ids, what was promised to clients),
+`harness.simulation.oracle.locks` (ordered queues). One world is taken to hold one controller group,
+and broker sets are told apart by name.
 
 Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: docs/spec/controller-ha.md 6.3 and
 6.5.

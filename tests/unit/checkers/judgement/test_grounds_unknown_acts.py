@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from cluster_recorder import set_view
 from history_recorder import SECOND_NS, Recorder
-from test_addresses import MOVED_AT, Seen, view
 from test_availability import CONTEXT, back, headless, silent, struck
-from test_during import master_killed
-from test_offsets import failed_over
+from test_consumer_offsets import failed_over
+from test_master_addresses import MOVED_AT, Seen, view
 from test_replicas import FIRST, SECOND, SENT, log, run, stored
 from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
 from test_service import Probing
+from test_write_availability import master_killed
 
 from checkers.availability.availability import Availability
 from checkers.availability.service import Service
