@@ -74,7 +74,8 @@ def case(mutant: str, of: str, scripts: Iterator[Schedule], budget: int) -> Case
         if not findings:
             continue
         begun = time.monotonic()
-        [found] = explain(run.history, options, findings[:1], jobs=1, budget=budget, guess=False)
+        [found] = explain(run.history, options, findings[:1], jobs=1, budget=budget, guess=False,
+                          script=run.performed)  # fmt: skip
         return Case(
             mutant=mutant,
             of=name,

@@ -105,19 +105,32 @@ class Storyteller:
             and any(act.over(node) > index for node in act.nodes)
         ]
 
-    def blamed(self, claim: str, ops: tuple[int, ...], of: str) -> tuple[int, ...]:
+    def blamed(self, claim: str, ops: tuple[int, ...], of: str, node: str = "") -> tuple[int, ...]:
         """Where the act began that an anomaly is blamed on: of those at work on whom its claim is
-        about between its first operation and its last, the most direct, and the last of these."""
+        about between its first operation and its last, the most direct, and the last of these.
+        Where none was, and one node's state outlasts its cause, the last act before on it."""
         about = ABOUT.get(claim)
         if about is None or not ops:
             return ()
+        of = of or next((s for s in map(self._set_of, ops) if s), "")
         low, high = 0 if claim in AT_REST else min(ops), max(ops)
-        found = []
-        for act in self._acts:
-            nodes = [n for n in act.nodes if about(n, of)]
-            if act.effect in TAKES and any(act.touches(n, low, high) for n in nodes):
-                found.append((TAKES.index(act.effect), -act.begun))
-        return (-min(found)[1],) if found else ()
+        taking = [act for act in self._acts if act.effect in TAKES]
+        found = [
+            (TAKES.index(act.effect), -act.begun)
+            for act in taking
+            if any(act.touches(n, low, high) for n in act.nodes if about(n, of))
+        ]
+        if found:
+            return (-min(found)[1],)
+        before = [act.begun for act in taking if act.begun < low and node in act.nodes]
+        return tuple(before[-1:])
+
+    def _set_of(self, index: int) -> str:
+        """The broker set that answered an operation, where the client noted it."""
+        try:
+            return str((self._history[index].ext or {}).get("node", ""))
+        except KeyError:
+            return ""
 
     def act(self, act: Act) -> str:
         """An act in words: what was done to whom, and when it was undone."""
@@ -162,6 +175,7 @@ ABOUT: dict[str, Callable[[str, str], bool]] = {
     **dict.fromkeys(("S1", "S2", "S3", "S4"), _controller),
     **dict.fromkeys(("S5", "S7"), _electing),
     **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
+    **dict.fromkeys(("S11", "S12", "S16"), _replica),
 }
 
 # Claims about logs that are compared when all is over: what parted them was before.

@@ -27,7 +27,7 @@ from harness.experiments.worker_pool import processes
 from harness.run.explained import Explained
 from harness.run.replay import options_for, other_seed, with_seed
 from harness.run.stored_run import Judged
-from harness.schedule.format import Act, Schedule, Who
+from harness.schedule.format import SCHEDULE, Act, Schedule, Who, read
 from harness.schedule.from_history import as_recorded
 from harness.schedule.options import Options
 from harness.schedule.reductions import family, without_families
@@ -256,6 +256,7 @@ def explain(
     budget: int = BUDGET,
     say: Callable[[str], None] = lambda text: None,
     guess: bool = True,
+    script: Schedule | None = None,
 ) -> list[Explained]:
     """Try which acts of a simulated run its findings need.
 
@@ -267,16 +268,33 @@ def explain(
         budget: repetitions in all.
         say: told how far it is.
         guess: whether the acts that the history blames are tried first.
+        script: the schedule that drove the run, if one did. A finding that hangs on an event comes
+            back only if acts strike by events again, as it says, and not at the recorded times.
     """
     acts = {act.begun: act for act in acts_of(history)}
     teller = Storyteller(history)
-    trials = Trials(as_recorded(history, options), jobs=jobs, budget=budget, say=say)
+    wanted = [_shown(history, harm, acts, teller) for harm in harms]
+    found = _explain(as_recorded(history, options), wanted, jobs, budget, say, guess=guess)
+    missing = [one for one, done in zip(wanted, found, strict=True) if done.why == NOT_AGAIN]
+    if script is None or not missing:
+        return found
+    again = iter(_explain(script, missing, jobs, budget, say, guess=guess))
+    return [next(again) if done.why == NOT_AGAIN else done for done in found]
+
+
+def _explain(
+    script: Schedule,
+    wanted: Sequence[Shown],
+    jobs: int,
+    budget: int,
+    say: Callable[[str], None],
+    *,
+    guess: bool,
+) -> list[Explained]:
+    trials = Trials(script, jobs=jobs, budget=budget, say=say)
     try:
         [base] = trials.shown([frozenset(trials.names)])
-        return [
-            _explained(trials, base, _shown(history, harm, acts, teller), guess=guess)
-            for harm in harms
-        ]
+        return [_explained(trials, base, one, guess=guess) for one in wanted]
     finally:
         trials.close()
 
@@ -328,6 +346,11 @@ def _told(act: Act) -> str:
     return f"{act.f} of {listed(nodes)} at {act.when.at:.3f} s of the main part"
 
 
+def _driven_by(judged: Judged) -> Schedule | None:
+    path = judged.stored.path / SCHEDULE
+    return read(path) if judged.options.scripted and path.is_file() else None
+
+
 def with_causes(judged: Judged, say: Callable[[str], None]) -> Judged:
     """A judged run with the faults that its findings need, tried, and stored with the verdict.
 
@@ -340,8 +363,9 @@ def with_causes(judged: Judged, say: Callable[[str], None]) -> Judged:
             f"this one is of {judged.options.environment}"
         )
     found = explain(
-        judged.stored.history, judged.options, judged.results.findings, jobs=JOBS, say=say
-    )
+        judged.stored.history, judged.options, judged.results.findings, jobs=JOBS, say=say,
+        script=_driven_by(judged),
+    )  # fmt: skip
     told = msgspec.structs.replace(judged, explained=tuple(found))
     told.save(whole=False)
     return told.with_report()
