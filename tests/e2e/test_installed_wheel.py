@@ -24,12 +24,12 @@ pytestmark = [
 OURS = """
 import harness, reference, json
 from pathlib import Path
-from harness.environments import docker_image
-from harness import source
+from harness.environments.engine import image
+from harness.run import provenance
 print(json.dumps({
     "harness": harness.__file__, "reference": reference.__file__,
-    "image": sorted(docker_image.inputs()), "tag": docker_image.tag_of(docker_image.inputs(), "x"),
-    "identity": source.identity(),
+    "image": sorted(image.inputs()), "tag": image.tag_of(image.inputs(), "x"),
+    "identity": provenance.identity(),
 }))
 """
 TEST = """

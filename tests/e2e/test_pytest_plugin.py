@@ -69,7 +69,7 @@ def test_unknown_is_a_failure_unless_it_is_allowed(pytester: pytest.Pytester) ->
     pytester.makepyfile(f"""
         import pytest
         from checkers.core.api import Verdict
-        from harness import judging
+        from harness.run import judging
 
         class Doubter:
             name, claims = "doubter", ()
@@ -235,7 +235,7 @@ def test_importing_the_plugin_imports_nothing_else_of_ours() -> None:
 def test_the_installed_plugin_is_this_source(pytestconfig: pytest.Config) -> None:
     plugin = pytestconfig.pluginmanager.get_plugin("maxq")
     assert plugin is not None
-    source = ROOT / "harness" / "pytest_plugin.py"
+    source = ROOT / "harness" / "python_api" / "pytest_plugin.py"
     why = "install Max-Q anew: pip install --no-deps --no-build-isolation --editable ."
     assert Path(plugin.__file__).read_text() == source.read_text(), why
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

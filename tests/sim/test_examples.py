@@ -157,7 +157,7 @@ def test_an_example_is_short_and_the_page_names_it(path: Path) -> None:
 
 def test_the_lines_of_the_page_name_tables_that_exist() -> None:
     page = (DOCS / "extending.md").read_text()
-    named = dict(re.findall(r'`(harness/\w+\.py)`:\n\n```python\n(\w+)\["', page))
+    named = dict(re.findall(r'`(harness/\w+/\w+\.py)`:\n\n```python\n(\w+)\["', page))
     assert named == {
         "harness/run/run_plan.py": "MAKERS",
         "harness/run/judging.py": "BY_WORKLOAD",

@@ -54,7 +54,7 @@ def test_the_digest_follows_what_is_not_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, same: bool
 ) -> None:
     for path in ("harness/cli/main.py", "harness/run/stored_run.py"):
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("before")
     monkeypatch.setattr(provenance, "ROOT", tmp_path)
     before = provenance.digest.__wrapped__()
