@@ -1,6 +1,7 @@
 """The shape of the tree: no circle of imports among files or packages, and rooms of a size."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -109,3 +110,32 @@ def test_unit_tests_lie_where_what_they_test_lies(path: Path) -> None:
     folder = ROOT / path.parent.relative_to(UNIT)
     tested = [p.stem for p in folder.glob("*.py") if path.stem.startswith(f"test_{p.stem}")]
     assert tested, f"no module of {folder.relative_to(ROOT)} begins the name of this file"
+
+
+ARCHITECTURE = ROOT / "docs" / "architecture.md"
+# Questions that a newcomer asked and did not find by file names.
+ASKED = (
+    "a send acknowledged", "*lost* decided", "a profile", "an election", "an ISR",
+    "a log truncated",
+    "a fault drawn", "its victim chosen", "a cut proven", "a fault's colour", "a run judged",
+    "an environment chosen", "a history read",
+)  # fmt: skip
+
+
+def answers() -> dict[str, str]:
+    """The rows of "Where is": what is asked, and where it is."""
+    text = ARCHITECTURE.read_text().partition("## Where is")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in text.splitlines() if line.startswith("| ")]
+    return {question.strip(): answer.strip() for question, answer in rows[1:]}
+
+
+def test_where_things_are_is_answered_by_files_and_names_in_them() -> None:
+    found = answers()
+    assert len(found) >= 20
+    for asked in ASKED:
+        assert any(question.startswith(asked) for question in found), asked
+    for question, answer in found.items():
+        for file, name in re.findall(r"`([a-z_/]+\.py)`(?:: `(\w+)`)?", answer):
+            assert (ROOT / file).is_file(), f"{question}: {file}"
+            defined = rf"^(?:class |def |async def ){name}\b|^{name}\b.* = "
+            assert not name or re.search(defined, (ROOT / file).read_text(), re.MULTILINE), answer
