@@ -6,6 +6,8 @@ is known before the run, which then takes the next environment (`harness.environ
 """
 
 import asyncio
+import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -168,7 +170,10 @@ def _trial(options: Options, place: Place, say: Say) -> tuple[Lack, ...]:
     try:
         target = make_target(options)
         target.prepare()
-        with tempfile.TemporaryDirectory(prefix=TRIAL, dir=_beside(place.store)) as folder:
+        beside = _beside(place.store)
+        _sweep(beside)
+        prefix = f"{TRIAL}{os.getpid()}-"
+        with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as folder:
             environment = make_environment(options, Path(folder), place.base_image, say, target)
             asyncio.run(_made_once(environment, [MachineSpec(name="trial")]))
     except EnvironmentUnavailable as error:
@@ -183,6 +188,14 @@ async def _made_once(environment: Environment, machines: Sequence[MachineSpec]) 
         await environment.up(machines)
     finally:
         await environment.down()
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what trials left whose process was killed; each folder names its process."""
+    for left in folder.glob(f"{TRIAL}*-*"):
+        pid = left.name.removeprefix(TRIAL).partition("-")[0]
+        if pid.isdecimal() and not Path("/proc", pid).exists():
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _beside(store: Path) -> Path:

@@ -1,5 +1,7 @@
 """Trying environments: what is tried when, what a failure means, and where the trial is."""
 
+import os
+import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -134,6 +136,22 @@ def test_the_trial_is_where_the_run_will_be_and_leaves_nothing(
     ((_, folder, base),) = tried
     assert (folder.parent, base) == (tmp_path, "base:1")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_trial_left_is_removed_by_the_next(
+    tmp_path: Path, world: Callable[..., Tried]
+) -> None:
+    world(docker=Engine())
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    dead, living, other = (
+        tmp_path / f"{doctor.TRIAL}{ended.pid}-x", tmp_path / f"{doctor.TRIAL}{os.getpid()}-x",
+        tmp_path / f"{doctor.TRIAL}of-the-user",
+    )  # fmt: skip
+    for folder in (dead, living, other):
+        (folder / "deep").mkdir(parents=True)
+    choice(place=doctor.Place(store=tmp_path))
+    assert (dead.exists(), living.exists(), other.exists()) == (False, True, True)
 
 
 def test_where_none_can_the_error_lists_what_is_missing_in_each(
