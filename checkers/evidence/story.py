@@ -105,25 +105,38 @@ class Storyteller:
             and any(act.over(node) > index for node in act.nodes)
         ]
 
-    def blamed(self, claim: str, ops: tuple[int, ...], of: str, node: str = "") -> tuple[int, ...]:
+    def blamed(
+        self, claim: str, ops: tuple[int, ...], of: str, node: str = "", epoch: int | None = None
+    ) -> tuple[int, ...]:
         """Where the act began that an anomaly is blamed on: of those at work on whom its claim is
         about between its first operation and its last, the most direct, and the last of these.
-        Where none was, and one node's state outlasts its cause, the last act before on it."""
+        Logs at rest that part in an epoch were parted when its master was deposed. Where none was
+        at work, and one node's state outlasts its cause, the last act before on it."""
         about = ABOUT.get(claim)
         if about is None or not ops:
             return ()
         of = of or next((s for s in map(self._set_of, ops) if s), "")
         low, high = 0 if claim in AT_REST else min(ops), max(ops)
         taking = [act for act in self._acts if act.effect in TAKES]
-        found = [
-            (TAKES.index(act.effect), -act.begun)
-            for act in taking
-            if any(act.touches(n, low, high) for n in act.nodes if about(n, of))
-        ]
-        if found:
-            return (-min(found)[1],)
+        spans = [(low, high)]
+        if claim in AT_REST and epoch is not None:
+            spans.insert(0, self._deposition(of, epoch))
+        for first, last in spans:
+            found = [
+                (TAKES.index(act.effect), -act.begun)
+                for act in taking
+                if any(act.touches(n, first, last) for n in act.nodes if about(n, of))
+            ]
+            if found:
+                return (-min(found)[1],)
         before = [act.begun for act in taking if act.begun < low and node in act.nodes]
         return tuple(before[-1:])
+
+    def _deposition(self, of: str, epoch: int) -> tuple[int, int]:
+        """Between which operations the master of an epoch was deposed, as controllers told."""
+        told = [r for reigns in self._reigns.values() for r in reigns if r.broker_set == of]
+        high = min((r.at for r in told if r.epoch > epoch), default=-1)
+        return max((r.at for r in told if r.epoch <= epoch and r.at < high), default=0), high
 
     def _set_of(self, index: int) -> str:
         """The broker set that answered an operation, where the client noted it."""

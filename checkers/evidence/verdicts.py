@@ -181,7 +181,9 @@ def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
                 ops=teller.evidence(f.claim, ops, of),
                 story=f"{f.said} {teller.around(min(ops, default=0), f.claim, of)}",
                 detail=f.detail,
-                acts=teller.blamed(f.claim, ops, of, str(f.detail.get("node") or "")),
+                acts=teller.blamed(
+                    f.claim, ops, of, str(f.detail.get("node") or ""), f.detail.get("epoch")
+                ),
             )
         )
     return tuple(anomalies)
