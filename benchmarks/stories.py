@@ -1,4 +1,4 @@
-"""What the checkers tell an operator: one anomaly of each name from each seeded bug.
+"""What the checkers tell an operator: one anomaly of each name, from the seeded bugs.
 
 Run as ``python -m benchmarks.stories > docs/stories.md``. Each mutant runs for a minute of virtual
 time under the faults of the first command; of each anomaly's name the first is told. A mutant with
@@ -22,7 +22,7 @@ SKIPPED = frozenset(("unseen",))  # no proof by itself
 
 def stories() -> Iterator[tuple[str, Judged, Anomaly]]:
     """The mutant, the run, and the first anomaly of each name that it shows."""
-    told: set[tuple[str, str]] = set()
+    told: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="maxq-stories-") as folder:
         for mutant in mutants.names():
             for seed in SEEDS:
@@ -32,8 +32,8 @@ def stories() -> Iterator[tuple[str, Judged, Anomaly]]:
                 except SetupFailed:  # with this bug no cluster comes up, so there is no story
                     continue
                 for anomaly in (a for v in judged.results.verdicts for a in v.anomalies):
-                    if (mutant, anomaly.name) not in told and anomaly.name not in SKIPPED:
-                        told.add((mutant, anomaly.name))
+                    if anomaly.name not in told and anomaly.name not in SKIPPED:
+                        told.add(anomaly.name)
                         yield mutant, judged, anomaly
 
 
