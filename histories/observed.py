@@ -57,6 +57,7 @@ COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
+GRANTED = "granted"
 WIPE = fault_facts.WIPE  # of clients as of the nemesis
 DIGEST_BYTES = 65_536  # of log under each digest of a `ReplicaLog`
 
@@ -70,6 +71,16 @@ class SetView(msgspec.Struct, frozen=True, kw_only=True):
     sync_state_set: tuple[int, ...]  # ascending
     sync_state_set_epoch: int
     replicas: dict[str, str]  # id, in decimal -> ip:port of every registered broker
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """What a controller answered to an order to elect: the state that the election made. It stands
+    in the proof of `elect-master`, under `GRANTED`."""
+
+    set: str
+    master: int
+    master_epoch: int
+    sync_state_set_epoch: int
 
 
 class AddressedSet(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +172,7 @@ def decoded(op: Op, kind: type[T]) -> T:
         raise HistoryError(f"value of {op.index} is no {kind.__name__}: {error}") from None
 
 
-def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog) -> dict[str, Any]:
+def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog | Grant) -> dict[str, Any]:
     """A view as the value of an operation: plain values."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))
     return plain

@@ -8,11 +8,10 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
   know yet of its successor answer from old state (isProcessReadEvent=false), so there only answers
   of one and the same controller are ordered.
 - **Numbers** (S4 forks, S5, S7): a number identifies a state, whenever and by whom it was seen.
-  From SyncStateSet epoch s to s+1 there is exactly one change. If the master epoch grew as well,
-  that change was the election, and who was elected must be in the set of epoch s.
+  From SyncStateSet epoch s to s+1 there is exactly one change.
 
-The first election of a set chooses from no set: not S7. Who leads (S5): see `masters`. Begins
-(S8c): see `starts`. Confirmation (S9b): see `confirmation`. Reading (S10b): see `readable`.
+Where a master was elected from (S7): see `elections`. Who leads (S5): see `masters`. Begins (S8c):
+see `epoch_starts`. Confirmation (S9b): see `confirmation`. Reading (S10b): see `slave_reads`.
 
 Each set is judged alone (`judge_set`).
 
@@ -31,6 +30,7 @@ from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.evidence.observations import SetSighting, Sighting, listed, of_sets, sighting
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from checkers.replication.confirmation import unconfirmed
+from checkers.replication.elections import granted, outsiders
 from checkers.replication.epoch_starts import moved_starts
 from checkers.replication.masters import claimants_of, two_masters
 from checkers.replication.slave_reads import read_ahead
@@ -54,10 +54,13 @@ class Silent(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Whether answers of different controllers are ordered, and for which sets observers ask."""
+    """Whether answers of different controllers are ordered, for which sets observers ask, and what
+    was answered to orders to elect: those name the number of their change, which observers may miss
+    where the set grows again at once."""
 
     linearizable: bool
     sets: frozenset[str]
+    grants: Mapping[str, Seen]
 
 
 Row = SetSighting | Sighting[ReplicaView] | Silent
@@ -89,7 +92,8 @@ class Epochs(Alone):
         return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Known:
-        return Known(context.target in LINEARIZABLE, frozenset(context.broker_sets))
+        sets = frozenset(context.broker_sets)
+        return Known(context.target in LINEARIZABLE, sets, granted(history))
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         if event.op.type != "ok":
@@ -109,7 +113,8 @@ class Epochs(Alone):
         seen = [row for row in rows if isinstance(row, SetSighting)]
         replicas = [row for row in rows if isinstance(row, Sighting)]
         silent = [row for row in rows if isinstance(row, Silent)]
-        judged = judge_set(key, seen, replicas, linearizable=known.linearizable)
+        grants = known.grants.get(key, ())
+        judged = judge_set(key, seen, replicas, grants, linearizable=known.linearizable)
         forgotten = _forgotten(key, seen, silent, linearizable=known.linearizable)
         return judged._replace(found=[*judged.found, *forgotten])
 
@@ -126,13 +131,16 @@ class Epochs(Alone):
         return unreadable(self, error)
 
 
-def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) -> SetJudgement:
+def judge_set(
+    name: str, seen: Seen, replicas: Replicas, grants: Seen = (), *, linearizable: bool
+) -> SetJudgement:
     """Judge one broker set.
 
     Args:
         name: the set's.
         seen: what controllers said of it.
         replicas: what its brokers said of themselves.
+        grants: what orders to elect were answered.
         linearizable: answers of different controllers are ordered too.
     """
     found: list[Found] = []
@@ -146,7 +154,7 @@ def judge_set(name: str, seen: Seen, replicas: Replicas, *, linearizable: bool) 
     claimants = claimants_of(seen, replicas, linearizable=linearizable)
     for epoch_number in sorted(claimants):
         found += two_masters(name, epoch_number, claimants[epoch_number])
-    outside, elections = _outsiders(name, seen)
+    outside, elections = outsiders(name, seen, grants)
     epochs = {s.view.master_epoch for s in seen if s.view.master is not None}
     leads = sum(r.view.leads for r in replicas)
     behind, members = unconfirmed(name, seen, replicas)
@@ -281,50 +289,6 @@ def _fork(name: str, a: SetSighting, b: SetSighting) -> Found:
     return Found("S4", "sync-state-set-forked", (a.at, b.at), said, detail)
 
 
-def _outsiders(name: str, seen: Seen) -> tuple[list[Found], int]:
-    """S7, and how many elections could be judged."""
-    before: dict[int, dict[tuple[int, ...], SetSighting]] = defaultdict(dict)
-    elected: dict[tuple[int, int, int], SetSighting] = {}
-    found: list[Found] = []
-    for s in seen:
-        v = s.view
-        known = before[v.sync_state_set_epoch]
-        # Of one set under one number the earliest master epoch proves most.
-        old = known.setdefault(v.sync_state_set, s)
-        if v.master_epoch < old.view.master_epoch:
-            known[v.sync_state_set] = s
-        if v.master is None:
-            continue
-        state = (v.sync_state_set_epoch, v.master_epoch, v.master)
-        if v.master not in v.sync_state_set and state not in elected:
-            found.append(_outside(name, s, s))
-        elected.setdefault(state, s)
-    judged = 0
-    for (number, epoch, master), b in elected.items():
-        sets = [a for a in before.get(number - 1, {}).values() if a.view.sync_state_set]
-        sets = [a for a in sets if a.view.master_epoch < epoch]
-        judged += bool(sets)
-        found += [_outside(name, a, b) for a in sets if master not in a.view.sync_state_set]
-    return found, judged
-
-
-def _outside(name: str, a: SetSighting, b: SetSighting) -> Found:
-    members = listed(a.view.sync_state_set) or "nobody"
-    said = (
-        f"Broker set {name}: broker {b.view.master} became master of epoch {b.view.master_epoch} "
-        f"({b.node}, op {b.at}), and the SyncStateSet that it was elected from was {members} "
-        f"({a.node}, op {a.at}). What only those members had acknowledged may be gone."
-    )
-    detail = {
-        "set": name,
-        "master": b.view.master,
-        "epoch": b.view.master_epoch,
-        "sync-state-set": list(a.view.sync_state_set),
-        "sync-state-set-epoch": a.view.sync_state_set_epoch,
-    }
-    return Found("S7", "master-outside-set", (a.at, b.at), said, detail)
-
-
 def _case(judged: Mapping[str, SetJudgement]) -> Case:
     ordered = sum(j.ordered for j in judged.values())
     masters = sum(j.masters for j in judged.values())
@@ -362,6 +326,6 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
         case.doubt("S5", "nobody was seen leading")
     changes = sum(j.changes for j in judged.values())
     if changes and not elections:
-        why = f"of {changes} elections the SyncStateSet before was not seen"
+        why = f"of {changes} elections, none was seen together with the SyncStateSet before it"
         case.doubt("S7", why, "--time-limit: a longer run")
     return case

@@ -7,6 +7,7 @@ cluster is configured by names. Spares are no part of any answer. Units: seconds
 
 from collections import Counter
 from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from harness.cluster.processes import START_TIMEOUT_S, Nodes
 from harness.contracts.cluster import Part, Proof
 from harness.contracts.environment import Environment, Role
 from harness.contracts.target import Node
+from histories.observed import GRANTED, Grant, encoded
 from reference.records import RemoteProtocolError
 from reference.rpc import Pool
 from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, InSyncStateData, ReplicasInfo
@@ -25,6 +27,7 @@ from reference.wire.node_headers import (
     ApplyBrokerIdRequest,
     CreateTopicRequest,
     ElectMasterRequest,
+    MasterResponse,
     MetadataResponse,
     TopicRequest,
 )
@@ -177,22 +180,27 @@ class Inquiry:
         broker_set = self._nodes.node(node).broker_set
         request = self._order(broker_set, broker_id)
         answers: list[int | str] = []
+        granted: dict[str, Any] = {}
 
         async def leads() -> bool:
             if (await self._elected()).get(broker_set) == self._nodes.address(node):
                 return await self.recovered()
-            answers.append(await self._ordered(request))
+            answer = await self._ordered(request)
+            answers.append(answer if isinstance(answer, str) else answer.code)
+            granted.update(_granted(broker_set, answer))
             return False
 
         holds = broker_id is not None and await until(leads, ELECT_TIMEOUT_S)
-        return Proof(holds, {"id": broker_id, "answers": answers[-ANSWERS_MAX:]})
+        detail = {"id": broker_id, "answers": answers[-ANSWERS_MAX:]}
+        return Proof(holds, detail | ({GRANTED: granted} if granted else {}))
 
     async def order_election(self, node: str, broker_id: int | None) -> Proof:
         """Order the same once, and wait for nothing but the answer."""
         request = self._order(self._nodes.node(node).broker_set, broker_id)
         answer = await self._ordered(request)
-        # Without a leader nobody can be ordered about; that is no failure of the order.
-        return Proof(True, {"id": broker_id, "answer": answer})
+        # An order that no leader took is no failure of the order.
+        code = answer if isinstance(answer, str) else answer.code
+        return Proof(True, {"id": broker_id, "answer": code})
 
     def _order(self, broker_set: str, broker_id: int | None) -> Frame:
         header = ElectMasterRequest(
@@ -203,14 +211,13 @@ class Inquiry:
         )
         return Frame(code=RequestCode.CONTROLLER_ELECT_MASTER, ext=to_ext(header))
 
-    async def _ordered(self, request: Frame) -> int | str:
-        """The answer's code of the controller that leads, or why there is none."""
+    async def _ordered(self, request: Frame) -> Frame | str:
+        """The answer of the controller that leads, or why there is none."""
         for leader in await self._controller_leaders():
             async with probing(self._environment.observer_dial) as pool:
                 try:
                     address = self._nodes.address(leader)
-                    answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
-                    return answer.code
+                    return await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
                 except (OSError, RemoteProtocolError) as error:
                     return type(error).__name__
         return "no controller leads"
@@ -348,6 +355,25 @@ class Inquiry:
         except (OSError, RemoteProtocolError):
             return False
         return True
+
+
+def _granted(broker_set: str, answer: Frame | str) -> dict[str, Any]:
+    """The state that an election made, as the value of a proof; empty where it was refused."""
+    if isinstance(answer, str) or answer.code != ResponseCode.SUCCESS:
+        return {}
+    made = from_ext(MasterResponse, answer.ext)
+    if made.master_broker_id is None or made.master_epoch is None:
+        return {}
+    if made.sync_state_set_epoch is None:
+        return {}
+    return encoded(
+        Grant(
+            set=broker_set,
+            master=made.master_broker_id,
+            master_epoch=made.master_epoch,
+            sync_state_set_epoch=made.sync_state_set_epoch,
+        )
+    )
 
 
 async def _leads(pool: Pool, address: str) -> bool:

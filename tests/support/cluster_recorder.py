@@ -66,3 +66,16 @@ class Cluster(Recorder):
 
     def store(self, log: ReplicaLog) -> int:
         return self.op("ok", STORES, "replica-log", {"node": log.node}, encoded(log))
+
+
+def fail_over() -> Cluster:
+    """Master 1 with a set of three dies, 2 is elected, 3 joins its set again."""
+    r = Cluster()
+    r.controllers(set_view(1, 3, 1, 1, 2, 3))
+    r.broker("b0-0", 1, (1, 0, 10), leads=True)
+    r.fault("kill", **{"b0-0": True})
+    r.controllers(set_view(2, 4, 2, 2))
+    r.broker("b0-1", 2, (1, 0, 10), (2, 10, 20), leads=True)
+    r.broker("b0-2", 3, (1, 0, 10), (2, 10, 15))
+    r.controllers(set_view(2, 5, 2, 2, 3))
+    return r

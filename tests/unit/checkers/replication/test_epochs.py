@@ -1,10 +1,9 @@
-"""S3, S4, S5, S7: by the order of operations, and by the numbers that states have."""
+"""S3, S4, S5: by the order of operations, and by the numbers that states have."""
 
 from typing import Any
 
 import pytest
-from cluster_recorder import Cluster, broker, set_view, table
-from profiles import settings
+from cluster_recorder import Cluster, broker, fail_over, set_view, table
 
 from checkers.core.api import Anomaly, Context, Verdict
 from checkers.replication.epochs import Epochs
@@ -20,19 +19,6 @@ def only(r: Cluster, **context: Any) -> Anomaly:
     [found] = verdict.anomalies
     assert found.signature == f"{found.claim}/{found.name}"
     return found
-
-
-def fail_over() -> Cluster:
-    """Master 1 with a set of three dies, 2 is elected, 3 joins its set again."""
-    r = Cluster()
-    r.controllers(set_view(1, 3, 1, 1, 2, 3))
-    r.broker("b0-0", 1, (1, 0, 10), leads=True)
-    r.fault("kill", **{"b0-0": True})
-    r.controllers(set_view(2, 4, 2, 2))
-    r.broker("b0-1", 2, (1, 0, 10), (2, 10, 20), leads=True)
-    r.broker("b0-2", 3, (1, 0, 10), (2, 10, 15))
-    r.controllers(set_view(2, 5, 2, 2, 3))
-    return r
 
 
 def test_a_fail_over_is_valid_with_evidence_for_every_claim() -> None:
@@ -169,41 +155,6 @@ def test_a_deposed_master_goes_on_leading_in_its_own_epoch() -> None:
     r.broker("b0-0", 1, leads=True)
     r.broker("b0-2", 3, (2, 10, 12))
     assert judge(r).valid is True
-
-
-def test_a_master_from_outside_the_set() -> None:
-    """S7; not promised under P-UNCLEAN, and there measured."""
-    r = Cluster()
-    r.controllers(set_view(2, 4, 2, 2))
-    r.controllers(set_view(1, 3, 1, 1, 3), process=7)  # seen late by an old leader
-    found = next(a for a in judge(r, target="rocketmq").anomalies if a.claim == "S7")
-    assert found.name == "master-outside-set"
-    assert found.detail["sync-state-set"] == [1, 3]
-
-    r = fail_over()
-    r.controllers(set_view(3, 6, 1, 1))
-    assert only(r).claim == "S7"
-    measured = judge(r, settings=settings("P-UNCLEAN"))
-    assert (measured.valid, measured.of("not promised")) == (True, ("S7",))
-    assert measured.claims == ("S3", "S4", "S5", "S8c")
-    assert measured.counts["master-outside-set"] == 1
-    assert measured.reason == "master-outside-set 1"
-
-
-def test_a_master_that_its_own_set_lacks() -> None:
-    r = fail_over()
-    r.controllers(set_view(2, 6, 2, 3))
-    r.controllers(set_view(2, 6, 2, 3))
-    assert only(r).name == "master-outside-set"
-
-
-def test_the_first_election_has_no_set_to_choose_from() -> None:
-    r = Cluster()
-    r.controllers(set_view(0, 0, None))
-    r.controllers(set_view(1, 1, 3, 3))
-    verdict = judge(r)
-    assert verdict.valid is True
-    assert verdict.claims == ("S3", "S4", "S5")  # nobody was elected from a set
 
 
 def test_a_change_of_the_set_is_no_election() -> None:
