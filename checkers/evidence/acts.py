@@ -9,7 +9,7 @@ Indices are of the history, times in ns of its clock.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from heapq import merge
 from typing import Any
 
@@ -74,10 +74,6 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
         did not hear."""
         struck = node in self.nodes or any(node in self._unheard(other) for other in self.nodes)
         return struck and self.begun <= high and self.over(node) >= low
-
-    def touches_any(self, nodes: Collection[str], at: int) -> bool:
-        """Whether it was at work on one of some nodes at an index."""
-        return any(self.touches(node, at, at) for node in nodes)
 
     def parts(self, one: str, other: str) -> bool:
         """Whether it is a cut by which one of two nodes does not hear the other."""

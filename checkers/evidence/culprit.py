@@ -1,15 +1,17 @@
 """Which election, or which restart, took acknowledged messages away, and which acts led to it.
 
 A message has a place in the commit log of the broker that acknowledged it (`byte` of its send). In
-the epoch lists that replicas tell, a later epoch that begins at or before that place was begun by
-a master that lacked the message: that election is the fatal one, and it is blamed on what was done
-to the master before it, or to the controllers, or on whoever ordered it. Where there is no such
-epoch the broker itself forgot the message, and the first act is blamed that ended or emptied it.
+the epoch lists that replicas tell, a later epoch that begins at or before that place, or on a log
+whose acknowledging epoch ends before it, was begun by a master that lacked the message: that
+election is the fatal one, and it is blamed on what was done to the master before it, or to the
+controllers, or on whoever ordered it. Where there is no such epoch the broker itself forgot the
+message, and the first act is blamed that ended or emptied it.
 
 What had kept the elected replica from copying the message is blamed as well: an act that parted the
-two, or had stopped that replica, when the message was acknowledged; and what kept a replica that
-held the message from being elected. Acts on other nodes, and acts
-after the moment from which the loss was certain, are not.
+two, or had stopped that replica, when the message was acknowledged; why the master did not wait for
+it, where it had left the SyncStateSet before; what kept a replica that held the message from being
+elected; and what had made the acknowledging broker master, where another one led before. Acts on
+other nodes, and acts after the moment from which the loss was certain, are not.
 """
 
 from bisect import bisect_left
@@ -34,6 +36,10 @@ EMPTIES: tuple[Effect, ...] = ("down", "disk")  # what makes a broker forget by 
 DEAFENS: tuple[Effect, ...] = (*GONE, *DOUBTFUL)  # a replica, for all others
 
 
+# The epochs of a log, each with the byte at which it ends; the last one has no end.
+Lineage = tuple[tuple[int, int], ...]
+
+
 class Lost(NamedTuple):
     """A message that was acknowledged and is gone: the index of its send, who acknowledged it, and
     where in its log it was, where that is known."""
@@ -55,17 +61,19 @@ class Fatal(NamedTuple):
 
 
 class Blame(NamedTuple):
-    """Who lost a message and how; `acts` in order, the act that made it certain last."""
+    """Who lost a message and how; `acts` in order, the act that made it certain last; `risen` are
+    those that had made that broker master before."""
 
     node: str
     epoch: int | None
     fatal: Fatal | None
     acts: tuple[Act, ...]
+    risen: tuple[Act, ...] = ()
 
     @property
-    def deposed(self) -> bool:
-        """Whether the acknowledging broker's reign ended in the fatal election."""
-        return self.fatal is not None and self.epoch is not None
+    def every(self) -> tuple[Act, ...]:
+        """All acts without which there would not be this loss, in order."""
+        return in_order(*self.risen, *self.acts)
 
 
 class Chronicle:
@@ -86,6 +94,7 @@ class Chronicle:
         self.nodes: dict[str, str] = {}  # by address
         self._leading: dict[str, list[Sighting[ReplicaView]]] = {}  # by node, only while it leads
         self._starts: dict[str, dict[int, int]] = {}  # by broker set: where epochs begin
+        self._lineages: dict[str, set[Lineage]] = {}  # by broker set: of logs that replicas had
         self._fatals: dict[tuple[str, int], Fatal] = {}
         for s in replica_sightings(history):
             self._note_view(s)
@@ -104,6 +113,9 @@ class Chronicle:
         starts = self._starts.setdefault(view.set, {})
         for e in view.epochs:
             starts[e.epoch] = min(e.start, starts.get(e.epoch, e.start))
+        ended = tuple((e.epoch, e.end) for e in view.epochs[:-1])
+        last = ((e.epoch, NEVER) for e in view.epochs[-1:])
+        self._lineages.setdefault(view.set, set()).add((*ended, *last))
 
     def _note_reign(self, name: str, told: SetSighting) -> None:
         view = told.view
@@ -116,16 +128,17 @@ class Chronicle:
         node = self.nodes.get(lost.address, "")
         epoch = self._epoch_of(lost, node)
         fatal = self._fatal(lost, epoch)
+        risen = self.rise(lost.broker_set, node, epoch)
         if fatal is None:
-            return Blame(node, epoch, None, self._forgot(lost, node))
-        before = self._led_before(lost.broker_set, fatal, node)
-        cause = self._cause(before, fatal, lost.broker_set)
+            return Blame(node, epoch, None, self._forgot(lost, node), risen)
+        before = self.led_before(lost.broker_set, fatal.epoch) or node
+        cause = self._cause(before, fatal.low, fatal.high)
         kept: list[Act] = []
         if lost.at < fatal.high:
-            kept += self._kept_apart(node, fatal, lost.at, cause)
+            kept += self.kept_apart(node, fatal.elected, cause, (lost.at, lost.at))
             kept += self._passed_over(node, fatal, lost, epoch)
-        acts = {act.begun: act for act in (*kept, *cause)}
-        return Blame(node, epoch, fatal, tuple(act for _, act in sorted(acts.items())))
+            kept += self._had_left(node, fatal, lost, epoch)
+        return Blame(node, epoch, fatal, in_order(*kept, *cause), risen)
 
     # Which election.
 
@@ -152,15 +165,17 @@ class Chronicle:
             return None
         starts = self._starts.get(lost.broker_set, {})
         later = [e for e, start in starts.items() if e > epoch and start <= lost.byte]
+        lines = self._lineages.get(lost.broker_set, ())
+        later += (e for line in lines for e in _without(line, epoch, lost.byte))
         if not later:
             return None
         first, name = min(later), lost.broker_set
         if (name, first) not in self._fatals:
-            low, high = self._window(name, first)
+            low, high = self.window(name, first)
             self._fatals[name, first] = Fatal(first, self._reigns.get((name, first), ""), low, high)
         return self._fatals[name, first]
 
-    def _window(self, name: str, epoch: int) -> tuple[int, int]:
+    def window(self, name: str, epoch: int) -> tuple[int, int]:
         """Between which indices an epoch was begun."""
         seen = self._sets.get(name, ())
         high = min((s.at for s in seen if s.view.master_epoch >= epoch), default=NEVER)
@@ -173,17 +188,40 @@ class Chronicle:
         before = (s.begun for s in seen if s.view.master_epoch < epoch and s.at < high)
         return max(before, default=-1), high
 
-    def _led_before(self, name: str, fatal: Fatal, node: str) -> str:
-        """Who led before the fatal election; the acknowledging broker where nobody knows."""
-        earlier = [e for (of, e), who in self._reigns.items() if of == name and e < fatal.epoch]
-        return self._reigns[name, max(earlier)] if earlier else node
+    def led_before(self, name: str, epoch: int) -> str:
+        """Who led before an epoch; empty where nobody is known."""
+        earlier = [e for of, e in self._reigns if of == name and e < epoch]
+        return self._reigns[name, max(earlier)] if earlier else ""
 
     # Which acts.
 
-    def _cause(self, before: str, fatal: Fatal, name: str) -> tuple[Act, ...]:
-        """What took the former master away: the most direct of the acts on it, the last of these;
-        else what was done to the controllers last."""
-        low, high = fatal.low, fatal.high
+    def rise(self, name: str, node: str, epoch: int | None) -> tuple[Act, ...]:
+        """What had made a broker the master of an epoch: it took another one's reign."""
+        first = epoch if node else None
+        while first is not None and self.led_before(name, first) == node:
+            first = max(e for of, e in self._reigns if of == name and e < first)
+        return () if first is None else self.deposed(name, first)
+
+    def deposed(self, name: str, epoch: int) -> tuple[Act, ...]:
+        """What had taken away the master before an epoch, if there was one."""
+        before = self.led_before(name, epoch)
+        return self._cause(before, *self.window(name, epoch)) if before else ()
+
+    def led(self, name: str, epoch: int) -> str:
+        """Who was master of an epoch; empty where nobody is known."""
+        return self._reigns.get((name, epoch), "")
+
+    def epochs(self, name: str) -> list[int]:
+        """The epochs of a broker set that had a master, ascending."""
+        return sorted(e for of, e in self._reigns if of == name)
+
+    def after(self, name: str, at: int) -> int | None:
+        """The first epoch that was begun after an index, if one was."""
+        return next((e for e in self.epochs(name) if self.window(name, e)[1] > at), None)
+
+    def _cause(self, before: str, low: int, high: int) -> tuple[Act, ...]:
+        """What took a master away between two indices: the most direct of the acts on it, the last
+        of these; else what was done to the controllers last."""
         found = [a for a in self._causes if _struck(a, before, low, high, self._controllers)]
         if not found:
             controllers = self._controllers
@@ -192,12 +230,14 @@ class Chronicle:
             return ()
         return (min(found, key=lambda a: (_rank(a), -a.begun)),)
 
-    def _kept_apart(self, node: str, fatal: Fatal, at: int, cause: Sequence[Act]) -> Sequence[Act]:
-        """What had kept the elected replica from copying a message when it was acknowledged."""
-        elected = fatal.elected
+    def kept_apart(
+        self, node: str, elected: str, cause: Sequence[Act], span: tuple[int, int]
+    ) -> Sequence[Act]:
+        """What else had kept the elected replica from copying a master's log between two
+        indices."""
         if not elected or elected == node:
             return ()
-        found = [a for a in self.acts if a not in cause and _deaf(a, elected, node, at)]
+        found = [a for a in self.acts if a not in cause and _deaf(a, elected, node, span)]
         return found[-1:]
 
     def _passed_over(self, node: str, fatal: Fatal, lost: Lost, epoch: int | None) -> Iterator[Act]:
@@ -206,6 +246,33 @@ class Chronicle:
             found = [a for a in self.acts if a.touches(other, fatal.low, fatal.high)
                      and _unelectable(a, other, self._controllers)]  # fmt: skip
             yield from found[-1:]
+
+    def _had_left(self, node: str, fatal: Fatal, lost: Lost, epoch: int | None) -> Sequence[Act]:
+        """Why the master did not wait for the elected replica, although others of the set have the
+        message: it had left the SyncStateSet in that reign, and was back in it."""
+        others = self._holders(lost, epoch) - {node, fatal.elected}
+        if epoch is None or not others or not self._came_back(lost, fatal, epoch):
+            return ()
+        begun, elected = self.window(lost.broker_set, epoch)[0], fatal.elected
+        found = [a for a in self.acts if a.begun >= begun and a.over(elected) < lost.at
+                 and a.touches(elected, begun, lost.at)
+                 and unavailable(a, elected, node)]  # fmt: skip
+        return found[-1:]
+
+    def _came_back(self, lost: Lost, fatal: Fatal, epoch: int) -> bool:
+        """Whether the elected replica was seen outside of the SyncStateSet of a reign, and in it
+        again before the message was acknowledged."""
+        was_out = False
+        for s in self._sets.get(lost.broker_set, ()):
+            if s.view.master_epoch != epoch or s.at >= lost.at:
+                continue
+            known = registered(s.view, s.at)
+            elected = [i for i, a in known.items() if self.nodes.get(a) == fatal.elected]
+            inside = any(i in s.view.sync_state_set for i in elected)
+            if was_out and inside:
+                return True
+            was_out = was_out or not inside
+        return False
 
     def _holders(self, lost: Lost, epoch: int | None) -> set[str]:
         """Replicas that were seen with more of the epoch than the message begins at."""
@@ -222,6 +289,14 @@ class Chronicle:
         after = (a for a in self.acts if a.effect in EMPTIES and node in a.nodes
                  and a.over(node) >= lost.at)  # fmt: skip
         return tuple(a for a in [next(after, None)] if a is not None)
+
+
+def _without(line: Lineage, epoch: int, byte: int) -> Iterator[int]:
+    """The epoch that was begun on a log without a byte of an epoch, by one log's lineage."""
+    ends = dict(line)
+    after = min((e for e in ends if e > epoch), default=None)
+    if after is not None and ends.get(epoch, 0) <= byte:
+        yield after
 
 
 def _struck(act: Act, node: str, low: int, high: int, controllers: Collection[str]) -> bool:
@@ -245,8 +320,18 @@ def _rank(act: Act) -> int:
     return TAKES.index(act.effect) if act.effect in TAKES else len(TAKES)
 
 
-def _deaf(act: Act, elected: str, node: str, at: int) -> bool:
-    """Whether an act kept one replica from copying another at an index."""
-    if act.effect == "cut":
-        return act.parts(elected, node) and act.touches_any((elected, node), at)
-    return act.effect in DEAFENS and act.touches(elected, at, at)
+def _deaf(act: Act, elected: str, node: str, span: tuple[int, int]) -> bool:
+    """Whether an act kept one replica from copying another between two indices."""
+    if not unavailable(act, elected, node):
+        return False
+    return act.touches(elected, *span) or (act.effect == "cut" and act.touches(node, *span))
+
+
+def unavailable(act: Act, replica: str, master: str) -> bool:
+    """Whether an act keeps a replica from copying a master while it is at work."""
+    return act.parts(replica, master) if act.effect == "cut" else act.effect in DEAFENS
+
+
+def in_order(*acts: Act) -> tuple[Act, ...]:
+    """Acts by their begin, each once."""
+    return tuple(act for _, act in sorted({act.begun: act for act in acts}.items()))

@@ -58,7 +58,7 @@ def losses(history: History, writers: Mapping[int, Sequence[str]]) -> tuple[Harm
         key: Group = ("", "", None, None, ())
         if blame is not None:
             fatal = None if blame.fatal is None else blame.fatal.epoch
-            acts = tuple(act.begun for act in blame.acts)
+            acts = tuple(act.begun for act in blame.every)
             key = _set(history[at]), blame.node, blame.epoch, fatal, acts
             blames[key] = blame
         groups.setdefault(key, []).append(at)
@@ -161,10 +161,12 @@ def _moment(op: Op) -> str:
 
 
 def _causes(teller: Storyteller, blame: Blame) -> str:
+    before = [teller.act(act) for act in blame.risen if act not in blame.acts]
+    rise = f"It had become master by the {'; and the '.join(before)}. " if before else ""
     if not blame.acts:
-        return "Nothing that was done to the brokers of this set or to controllers explains it."
+        return f"{rise}Nothing that was done to it or to controllers afterwards explains the loss."
     told = [teller.act(act) for act in blame.acts]
-    return f"Blamed: the {'; and the '.join(told)}."
+    return f"{rise}Blamed: the {'; and the '.join(told)}."
 
 
 # Findings of all checkers.
@@ -272,8 +274,16 @@ def _others(
             set=of,
             acts=first.acts,
             ops=tuple(dict.fromkeys(at for a in found for at in a.ops))[:OPS_MAX],
+            values=tuple(dict.fromkeys(v for a in found for v in _concerned(a)))[:OPS_MAX],
             symptoms={f"{claim} {name}": count},
         )
+
+
+def _concerned(anomaly: Anomaly) -> Sequence[Any]:
+    """The messages that an anomaly is about, where it names some."""
+    detail = anomaly.detail
+    values = detail["values"] if "values" in detail else [detail.get("value")]
+    return [v for v in values if isinstance(v, int | str)] if isinstance(values, list) else []
 
 
 def plain(harms: Sequence[Harm]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from checkers.evidence.acts import TAKES, Act, acts_of
+from checkers.evidence.acts import Act, acts_of
 from checkers.evidence.faults import Fault
 from checkers.evidence.log_key import Finding
 from checkers.evidence.observations import NEVER
@@ -105,46 +105,6 @@ class Storyteller:
             and any(act.over(node) > index for node in act.nodes)
         ]
 
-    def blamed(
-        self, claim: str, ops: tuple[int, ...], of: str, node: str = "", epoch: int | None = None
-    ) -> tuple[int, ...]:
-        """Where the act began that an anomaly is blamed on: of those at work on whom its claim is
-        about between its first operation and its last, the most direct, and the last of these.
-        Logs at rest that part in an epoch were parted when its master was deposed. Where none was
-        at work, and one node's state outlasts its cause, the last act before on it."""
-        about = ABOUT.get(claim)
-        if about is None or not ops:
-            return ()
-        of = of or next((s for s in map(self._set_of, ops) if s), "")
-        low, high = 0 if claim in AT_REST else min(ops), max(ops)
-        taking = [act for act in self._acts if act.effect in TAKES]
-        spans = [(low, high)]
-        if claim in AT_REST and epoch is not None:
-            spans.insert(0, self._deposition(of, epoch))
-        for first, last in spans:
-            found = [
-                (TAKES.index(act.effect), -act.begun)
-                for act in taking
-                if any(act.touches(n, first, last) for n in act.nodes if about(n, of))
-            ]
-            if found:
-                return (-min(found)[1],)
-        before = [act.begun for act in taking if act.begun < low and node in act.nodes]
-        return tuple(before[-1:])
-
-    def _deposition(self, of: str, epoch: int) -> tuple[int, int]:
-        """Between which operations the master of an epoch was deposed, as controllers told."""
-        told = [r for reigns in self._reigns.values() for r in reigns if r.broker_set == of]
-        high = min((r.at for r in told if r.epoch > epoch), default=-1)
-        return max((r.at for r in told if r.epoch <= epoch and r.at < high), default=0), high
-
-    def _set_of(self, index: int) -> str:
-        """The broker set that answered an operation, where the client noted it."""
-        try:
-            return str((self._history[index].ext or {}).get("node", ""))
-        except KeyError:
-            return ""
-
     def act(self, act: Act) -> str:
         """An act in words: what was done to whom, and when it was undone."""
         if act.fault.ended is None:
@@ -168,31 +128,6 @@ class Storyteller:
             return ""
         op = self._history[index]
         return f" ({when(op).removeprefix('at ')}, op {index})"
-
-
-def _controller(node: str, of: str) -> bool:
-    return node.startswith("c") and "-" not in node
-
-
-def _electing(node: str, of: str) -> bool:
-    return _controller(node, of) or _replica(node, of)
-
-
-def _replica(node: str, of: str) -> bool:
-    return node.startswith(f"{of}-") if of else "-" in node
-
-
-# Whom a claim is about, where that decides whom to blame: what controllers keep, whom they elect,
-# what replicas hold. Losses are blamed by `checkers.evidence.culprit`.
-ABOUT: dict[str, Callable[[str, str], bool]] = {
-    **dict.fromkeys(("S1", "S2", "S3", "S4"), _controller),
-    **dict.fromkeys(("S5", "S7"), _electing),
-    **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
-    **dict.fromkeys(("S11", "S12", "S16"), _replica),
-}
-
-# Claims about logs that are compared when all is over: what parted them was before.
-AT_REST = frozenset(("S8", "S8b", "S8c", "S9"))
 
 
 class Reign(NamedTuple):

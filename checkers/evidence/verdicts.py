@@ -15,6 +15,7 @@ import msgspec
 from checkers.core.api import Anomaly, Checker, Context, Ruling, Status, Verdict, unjudged
 from checkers.core.claims import unmade
 from checkers.core.promises import DEFAULTS
+from checkers.evidence.blame import Blamer
 from checkers.evidence.log import MalformedError
 from checkers.evidence.story import Storyteller
 from histories.fault_facts import AWAIT_RECOVERY
@@ -164,7 +165,9 @@ def unreadable(checker: Checker, error: ValueError) -> Verdict:
 
 
 def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
-    teller = Storyteller(history)
+    if not found:
+        return ()
+    teller, blamer = Storyteller(history), Blamer(history)
     told: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
     for f in found:
@@ -181,9 +184,7 @@ def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
                 ops=teller.evidence(f.claim, ops, of),
                 story=f"{f.said} {teller.around(min(ops, default=0), f.claim, of)}",
                 detail=f.detail,
-                acts=teller.blamed(
-                    f.claim, ops, of, str(f.detail.get("node") or ""), f.detail.get("epoch")
-                ),
+                acts=blamer.of(f.claim, ops, f.detail),
             )
         )
     return tuple(anomalies)

@@ -30,6 +30,12 @@ class Parting(NamedTuple):
     offset: int
     said: str
 
+    @property
+    def at_start(self) -> bool:
+        """Whether the logs differ from the begin of the epoch on: no equal message is before."""
+        mine, theirs = self.a.view.records, self.b.view.records
+        return self.offset == self.b.view.start and (mine[:1] != theirs[:1] or not mine)
+
 
 class Store(NamedTuple):
     """All epochs of one replica, in order."""

@@ -225,6 +225,7 @@ def _parted(name: str, parting: Parting) -> Found:
         "nodes": [a.node, b.node],
         "ends": [a.end, b.end],
         "offset": parting.offset,
+        "at-start": parting.at_start,
     }
     return Found("S8", "log-diverged", (parting.a.at, parting.b.at), said, detail)
 

@@ -5,7 +5,8 @@ of them: halves, then single acts, until none can go. What is left is *enough* f
 each of it is needed within it; it need not be the only such set, so the whole run is repeated
 without it as well. One loss is looked for and not any: messages that the same broker acknowledged,
 of those that the repetition with all acts lost. A finding of another kind is looked for by its
-name and broker set, and must be proven at about the same time.
+name, its broker set and its messages; where it names none, it must be proven at about the same
+time.
 
 A repetition performs the same acts and calls at the same times, on other draws of the network than
 the run had; where it does not show the finding at all, nothing can be tried, and that is said.
@@ -31,6 +32,7 @@ from harness.schedule.format import SCHEDULE, Act, Schedule, Who, read
 from harness.schedule.from_history import as_recorded
 from harness.schedule.options import Options
 from harness.schedule.reductions import family, without_families
+from histories.fault_facts import BUILT_IN
 from histories.history import History
 
 BUDGET = 25  # repetitions, those under other seeds among them
@@ -62,9 +64,9 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
         """Whether this is the finding that was looked for in another repetition."""
         if not self.alike(other):
             return False
-        if self.kind != "loss":
-            return abs(self.at_ns - other.at_ns) <= APART_NS
-        return self.node == other.node and not set(self.values).isdisjoint(other.values)
+        if self.values and other.values:
+            return self.node == other.node and not set(self.values).isdisjoint(other.values)
+        return abs(self.at_ns - other.at_ns) <= APART_NS
 
 
 def repeated(script: Schedule) -> list[Shown]:
@@ -105,7 +107,9 @@ class Trials:
         self, script: Schedule, *, jobs: int, budget: int, say: Callable[[str], None]
     ) -> None:
         self.script = script
-        self.names = tuple(dict.fromkeys(family(act) for act in script.acts))
+        # A heal of its own name in a written schedule stays: without its fault it heals nothing.
+        strikes = (act for act in script.acts if not BUILT_IN.heals(act.f))
+        self.names = tuple(dict.fromkeys(family(act) for act in strikes))
         self.runs = 0
         self._jobs, self._budget, self._say = jobs, budget, say
         self._known: dict[frozenset[str], list[Shown]] = {}

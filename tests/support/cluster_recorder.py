@@ -5,6 +5,7 @@ from typing import Any
 from history_recorder import Recorder
 
 from histories.observed import ControllerView, EpochView, ReplicaLog, ReplicaView, SetView, encoded
+from histories.op import NEMESIS
 
 BROKERS, CONTROLLERS, STORES = 8, 9, 10  # processes of observers
 
@@ -79,3 +80,33 @@ def fail_over() -> Cluster:
     r.broker("b0-2", 3, (1, 0, 10), (2, 10, 15))
     r.controllers(set_view(2, 5, 2, 2, 3))
     return r
+
+
+IDS = {"b0-0": 1, "b0-1": 2, "b0-2": 3}
+
+
+class Trio(Cluster):
+    """A broker set of three, of which b0-0 leads in epoch 1."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elected("b0-0", 1)
+        for node, number in IDS.items():
+            self.broker(node, number, (1, 0, 200), leads=node == "b0-0")
+
+    def elected(self, node: str, epoch: int) -> int:
+        view = SetView(
+            master=IDS[node], master_address=f"{node}:1", master_epoch=epoch,
+            sync_state_set=(1, 2, 3), sync_state_set_epoch=epoch,
+            replicas={str(i): f"{n}:1" for n, i in IDS.items()},
+        )  # fmt: skip
+        return self.controllers(view, process=9)
+
+    def cut(self, node: str, *others: str) -> int:
+        return self.act("start-partition", {node: {"holds": True, "from": list(others)}})
+
+    def act(self, f: str, value: dict[str, Any], **who: Any) -> int:
+        """An action of the nemesis with its proof; the index at which it begins."""
+        at = self.begin(NEMESIS, f, "f", **who)
+        self.end("info", NEMESIS, f, value, **who)
+        return at

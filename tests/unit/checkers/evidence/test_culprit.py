@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from cluster_recorder import Cluster
+from cluster_recorder import Trio
 
 from checkers.core.api import Context
 from checkers.evidence.acts import acts_of
@@ -10,42 +10,14 @@ from checkers.evidence.culprit import Blame, Chronicle, Lost
 from checkers.evidence.harms import charged, findings, losses
 from checkers.evidence.story import Storyteller
 from checkers.messages.durability import Durability
-from histories.observed import ControllerView, SetView, encoded
-from histories.op import NEMESIS
-
-IDS = {"b0-0": 1, "b0-1": 2, "b0-2": 3}
 
 
-class Story(Cluster):
-    """A cluster of three replicas, of which b0-0 leads in epoch 1 and has written 200 bytes."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elected("b0-0", 1)
-        self.broker("b0-0", 1, (1, 0, 200), leads=True)
-        self.broker("b0-1", 2, (1, 0, 200))
-        self.broker("b0-2", 3, (1, 0, 200))
-
-    def elected(self, node: str, epoch: int) -> int:
-        view = SetView(
-            master=IDS[node], master_address=f"{node}:1", master_epoch=epoch,
-            sync_state_set=(1, 2, 3), sync_state_set_epoch=epoch,
-            replicas={str(i): f"{n}:1" for n, i in IDS.items()},
-        )  # fmt: skip
-        told = encoded(ControllerView(node="c0", sets={"b0": view}))
-        return self.op("ok", 9, "observe-controller", {"node": "c0"}, told)
+class Story(Trio):
+    """Of which b0-0 leads in epoch 1 and has written 200 bytes."""
 
     def acknowledged(self, value: int, byte: int | None, by: str = "b0-0") -> int:
         ext: dict[str, Any] = {} if byte is None else {"byte": byte}
         return self.send(0, value, value, node="b0", broker=f"{by}:1", **ext)
-
-    def cut(self, node: str, *others: str) -> int:
-        return self.act("start-partition", {node: {"holds": True, "from": list(others)}})
-
-    def act(self, f: str, value: dict[str, Any], **who: Any) -> int:
-        at = self.begin(NEMESIS, f, "f", **who)
-        self.end("info", NEMESIS, f, value, **who)
-        return at
 
     def blame(self, writer: int) -> Blame:
         ext = self.ops[writer].ext or {}

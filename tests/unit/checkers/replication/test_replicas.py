@@ -105,6 +105,7 @@ def test_a_block_that_differs_is_found_at_its_offset() -> None:
         "nodes": ["b0-2", "b0-0"],
         "ends": [2 * K + 4, 2 * K],
         "offset": K,
+        "at-start": False,
     }
     assert "the block at byte 65536 differs" in found.story
     assert "start of b0-1" in found.story or "kill of b0-1" in found.story
