@@ -39,8 +39,6 @@ FETCHES = 0.5  # of the operations of a process that has committed
 class Moves(msgspec.Struct, frozen=True):
     """One thread: its keys so far, and how far the present one is."""
 
-    gap_ns: int = GAP_NS
-    next_ns: int = 0
     keys: tuple[int, ...] = ()
     place: int = 0
 
@@ -48,7 +46,7 @@ class Moves(msgspec.Struct, frozen=True):
         process = ctx.some_free_process()
         if process is None:
             return PENDING, self
-        time = max(ctx.time, self.next_ns)
+        time = ctx.time
         if process not in self.keys:
             after = msgspec.structs.replace(self, keys=(*self.keys, int(process)), place=1)
             return Op("invoke", process, COMMIT_PLACE, [process, 1], time=time), after
@@ -60,9 +58,7 @@ class Moves(msgspec.Struct, frozen=True):
         return Op("invoke", process, COMMIT_PLACE, [process, place], time=time), after
 
     def update(self, ctx: Context, event: Op) -> Generator:
-        if event.type == "invoke":
-            return self
-        return msgspec.structs.replace(self, next_ns=event.time + self.gap_ns)
+        return self
 
 
 class Last(msgspec.Struct, frozen=True):
@@ -143,7 +139,6 @@ def offsets_workload(
         settling=_last(clients, asks=False),
         client=client,
         topics={TOPIC: QUEUES},
-        turns=each_thread(Moves(gap_ns=0)),
     )
 
 

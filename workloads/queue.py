@@ -26,7 +26,7 @@ from harness.client.session import QueueName, RouteBook, Session
 from harness.contracts.cluster import ClusterView, Workload
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Ok, Outcome
-from harness.generators import delay, each_thread, reserve, stagger, time_limit
+from harness.generators import EMPTY, delay, each_thread, reserve, time_limit
 from histories.op import Op, Process
 from workloads import payload
 
@@ -36,24 +36,6 @@ READER_SHARE = 3  # one thread of so many reads
 FINAL_POLL_GAP_NS = 20_000_000
 SEEK = "seek-to-beginning?"
 SIZE = "size"  # of a send: bytes of its payload, at least
-
-
-class Sends(msgspec.Struct, frozen=True):
-    """Sends to random keys; `value` is the next unique number."""
-
-    keys: int
-    value: int = 0
-
-    def op(self, ctx: Context) -> Step | None:
-        process = ctx.some_free_process()
-        if process is None:
-            return PENDING, self
-        key = ctx.rng.randrange(self.keys)
-        op = Op("invoke", process, "send", [["send", key, self.value]], time=ctx.time)
-        return op, Sends(self.keys, self.value + 1)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        return self
 
 
 class Reads(msgspec.Struct, frozen=True):
@@ -212,7 +194,6 @@ def queue_workload(
     group: asyncio.TaskGroup,
     *,
     concurrency: int,
-    rate: float,
     drain_ns_max: int,
     wall_ms: Callable[[], int],
     pinned: int = 0,
@@ -224,7 +205,6 @@ def queue_workload(
         routes: where its queues live.
         group: the run's tasks.
         concurrency: client threads; a third of them, but at least one, read.
-        rate: operations a second, two of three of them sends.
         drain_ns_max: how long the final read may take.
         wall_ms: the harness's wall clock, for message time stamps.
         pinned: so many threads (`pinned_threads`) stay with one broker for the whole run: each
@@ -233,7 +213,6 @@ def queue_workload(
     keys = queue_keys(cluster)
     readers = reader_count(concurrency, len(keys))
     stay = pinned_threads(concurrency, readers, pinned)
-    read_gap_ns, send_gap_ns = round(3e9 / rate), round(1.5e9 / rate)
 
     def client(thread: int) -> Client:
         pin = partial(_replica, cluster, thread) if thread in stay else None
@@ -242,12 +221,11 @@ def queue_workload(
             return Reader(session, keys)
         return Writer(session, keys, wall_ms)
 
-    follow = stagger(read_gap_ns, each_thread(Reads(len(keys), readers)))
     drain = each_thread(delay(FINAL_POLL_GAP_NS, Reads(len(keys), readers, final=True)))
     return Workload(
         name="queue",
         threads=concurrency,
-        generator=reserve((readers, follow), default=stagger(send_gap_ns, Sends(len(keys)))),
+        generator=EMPTY,  # what is sent and read says the schedule of a run
         final_generator=time_limit(drain_ns_max, reserve((readers, drain))),
         client=client,
         topics={TOPIC: QUEUES},

@@ -18,7 +18,7 @@ from harness.contracts.cluster import ClusterView, Proof, Workload
 from harness.contracts.environment import Capability
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generators import each_thread, reserve, stagger
+from harness.generators import each_thread, reserve
 from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
 from histories.op import Op, Process
 
@@ -157,7 +157,6 @@ def registration_workload(
     *,
     cluster_name: str,
     applicants: int,
-    rate: float,
     capabilities: frozenset[Capability],
 ) -> Workload:
     """Make the workload.
@@ -167,7 +166,6 @@ def registration_workload(
         group: the run's tasks.
         cluster_name: RocketMQ's name of the cluster.
         applicants: threads that apply for ids.
-        rate: applications a second.
         capabilities: of the environment; without `READDRESS` nobody moves.
     """
     spares = tuple(n.name for n in cluster.nodes if n.spare)
@@ -184,8 +182,7 @@ def registration_workload(
     return Workload(
         name="registration",
         threads=len(spares) + applicants,
-        generator=reserve((len(spares), comings), default=stagger(round(1e9 / rate), applying)),
-        turns=reserve((len(spares), comings), default=applying),
+        generator=reserve((len(spares), comings), default=applying),
         final_generator=None,
         client=client,
         topics={},

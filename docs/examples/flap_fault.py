@@ -3,19 +3,20 @@
 Too short to be taken for dead, long enough to break what is on its way.
 """
 
-from random import Random
+from collections.abc import Iterator, Sequence
 
-from harness.contracts.cluster import ClusterView
 from harness.contracts.environment import Capability
-from harness.contracts.outcome import Fail, Ok, Outcome
+from harness.schedule.format import Who
 from histories.fault_facts import FaultFacts
-from histories.op import Op
-from nemeses.fault import Fault
 from nemeses.grudges import isolated
-from nemeses.nodes import told
+from nemeses.kind import ActKind, Args, Drawing, Kind, Step
+from nemeses.stage import Stage, Told, told
 
-OFF_NS = 500_000_000
-FLAP = FaultFacts(
+OFF_S, ON_S = 0.5, 2.0
+FLAPS = 3  # in a round
+
+# What readers of histories need: stored with each run that has such acts.
+FACTS = FaultFacts(
     strikes="start-flap",
     effect="cut",
     heals=("stop-flap",),
@@ -23,42 +24,39 @@ FLAP = FaultFacts(
 )
 
 
-class Flap:
-    """Performs the operations of the fault; a completion says what a probe saw."""
-
-    def __init__(self, cluster: ClusterView, rng: Random) -> None:
-        self._cluster = cluster
-        self._rng = rng
-
-    async def open(self) -> None:
-        """Nothing to prepare."""
-
-    async def invoke(self, op: Op) -> Outcome:
-        if op.f in FLAP.heals:
-            healed = await self._cluster.heal()
-            seen = {node: told(proof) for node, proof in healed.items()}
-            return Ok(seen or {"nobody": {"holds": True, "reason": "nothing was cut"}})
-        # In the middle of an election nobody is master: then some broker, since a fault that
-        # strikes nobody makes the whole verdict unknown.
-        found = await self._cluster.playing("master") or await self._cluster.playing("broker")
-        if not found:
-            return Fail(["nobody-to-flap", "broker"])
-        everybody = [n.name for n in self._cluster.nodes if not n.spare]
-        proofs = await self._cluster.cut(isolated(self._rng.choice(list(found)), everybody))
-        return Ok({node: told(proof, role="master") for node, proof in proofs.items()})
-
-    async def close(self) -> None:
-        """Nothing is held."""
+async def off(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    """Cut the struck node from all others; the proof is what a probe saw."""
+    grudge: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        grudge |= isolated(node, list(stage.nodes))
+    proofs = await stage.cut(act, "flap", grudge)
+    return {node: told(proof) for node, proof in proofs.items()}
 
 
-def flap_fault(cluster: ClusterView, rng: Random) -> Fault:
-    """Make the fault: what it needs, its beginning and its end, who does it."""
-    return Fault(
-        name="flap",
-        needs=frozenset({Capability.CUT}),
-        rounds=(({"f": FLAP.strikes, "value": None},),),
-        hold_ns=OFF_NS,
-        end={"f": FLAP.heals[0], "value": None},
-        nemesis=Flap(cluster, rng),
-        facts=(FLAP,),
-    )
+async def on(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    """End the cut of the strike that the schedule names, or of every flap; no other fault's."""
+    healed = await stage.heal_cuts("flap", str(args.get("of") or ""))
+    return {node: told(proof) for node, proof in healed.items()}
+
+
+def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    """Three flaps of one master, and so on; who that is is found out when each strikes."""
+    while True:
+        flaps: list[Step] = []
+        for _ in range(FLAPS):
+            strike = len(flaps)
+            flaps.append(Step("start-flap", ON_S, who=Who(part="master")))
+            flaps.append(Step("stop-flap", OFF_S, of=strike))
+        yield tuple(flaps)
+
+
+NEEDS = frozenset({Capability.CUT})
+FLAP = Kind(
+    name="flap",
+    acts=(
+        ActKind(f="start-flap", needs=NEEDS, do=off),
+        ActKind(f="stop-flap", needs=NEEDS, do=on, rejoins=True),
+    ),
+    rounds=rounds,
+    facts=(FACTS,),
+)

@@ -11,7 +11,7 @@ from harness.contracts.cluster import ClusterView, Workload
 from harness.contracts.error_classes import error_of
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generators import each_thread, stagger
+from harness.generators import each_thread
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent, Pool
 from reference.wire.codes import RequestCode, ResponseCode
@@ -74,8 +74,8 @@ class Register:
         self._pool.close()
 
 
-def register_workload(cluster: ClusterView, group: asyncio.TaskGroup, *, rate: float) -> Workload:
-    """Make the workload: three clients, `rate` operations a second together."""
+def register_workload(cluster: ClusterView, group: asyncio.TaskGroup) -> Workload:
+    """Make the workload: three clients, whose turns a run's schedule spreads over its time."""
 
     def client(thread: int) -> Client:
         return Register(cluster, group)
@@ -83,7 +83,7 @@ def register_workload(cluster: ClusterView, group: asyncio.TaskGroup, *, rate: f
     return Workload(
         name="register",
         threads=3,
-        generator=stagger(round(1e9 / rate), each_thread(Turns())),
+        generator=each_thread(Turns()),
         final_generator=None,
         client=client,
         topics={},

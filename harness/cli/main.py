@@ -43,13 +43,13 @@ from harness.experiments import campaign, scenario
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
 from harness.run.execute import Around
-from harness.run.fault_selection import fault_names
 from harness.run.judging import every_checker
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.schedule.format import ScheduleError
 from harness.schedule.options import PROFILES, THEN, TOGETHER, Options
 from harness.targets.rocketmq.releases import REFERENCE
 from histories.op import HistoryError
+from nemeses.catalogue import fault_names
 from reference import mutants
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
@@ -155,7 +155,7 @@ LOAD = (
         "--lull",
         type=Duration(),
         default=None,
-        help="a quiet period of this length for everybody, after each 15 s",
+        help="clients and the nemesis do nothing for so long, after each 15 s",
     ),
     click.option(
         "--rate",

@@ -10,11 +10,10 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from harness.contracts.environment import Capability, Role
+from harness.contracts.environment import Role
 from harness.contracts.generator import Generator
 from harness.contracts.outcome import Client
 from harness.contracts.target import Node
-from histories.fault_facts import FaultFacts
 from reference.rpc import Dial
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
@@ -237,30 +236,17 @@ class ClusterView(Protocol):
         ...
 
 
-class FaultPackage(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault: what it needs, when it strikes, how it is healed, who does it. `facts` are of its
-    kinds that are not built in."""
-
-    name: str
-    needs: frozenset[Capability]
-    generator: Generator
-    final_generator: Generator
-    nemesis: Client
-    fs: frozenset[str]  # the operations that `nemesis` performs
-    facts: tuple[FaultFacts, ...] = ()
-
-
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """What clients do during the run and after it, and how each client is made.
 
     `threads` are what it runs on, numbered from 0 in each workload; several workloads run side by
-    side. `final_generator` runs after the heal and reads everything; None where there is nothing
+    side. `generator` says what a client does when it is its turn; the schedule of the run says when
+    that is. `final_generator` runs after the heal and reads everything; None where there is nothing
     to read. `topics` maps each topic to its number of queues on each broker set; they exist on all
     replicas before the first fault. `shares` are the keys that its first threads read, by thread.
-    `turns` does the same as `generator`, each whenever it is asked, for a schedule that has the
-    times; None where `generator` can do so itself. `look` is a short look at who lives and who
-    leads, beside what happens at the end, and `settling` what clients do last before a long time
-    without any disturbance and a fail-over; None where the workload has none.
+    `look` is a short look at who lives and who leads, beside what happens at the end; `settling` is
+    what clients do last before a long time without any disturbance and a fail-over; None where the
+    workload has none.
     """
 
     name: str
@@ -271,6 +257,5 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     topics: dict[str, int]
     setup: Callable[[], Awaitable[None]] | None = None
     shares: tuple[tuple[int, ...], ...] = ()
-    turns: Generator | None = None
     look: Generator | None = None
     settling: Generator | None = None

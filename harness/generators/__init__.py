@@ -27,7 +27,7 @@ from harness.generators.threads import (
     synchronize,
     then,
 )
-from harness.generators.timing import SECOND_NS, delay, lulls, stagger, time_limit
+from harness.generators.timing import SECOND_NS, delay, stagger, time_limit
 from harness.generators.transform import (
     IllFormed,
     f_map,
@@ -55,7 +55,6 @@ __all__ = [
     "lift",
     "limit",
     "log",
-    "lulls",
     "map_",
     "mix",
     "nemesis",

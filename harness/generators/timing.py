@@ -1,4 +1,4 @@
-"""When: delay, stagger, lulls, time_limit. Times and durations are nanoseconds."""
+"""When: delay, stagger, time_limit. Times and durations are nanoseconds."""
 
 import msgspec
 
@@ -57,32 +57,6 @@ class Stagger(msgspec.Struct, frozen=True):
         return self if after is self.gen else Stagger(after, self.spread_ns, self.due)
 
 
-class Lulls(msgspec.Struct, frozen=True):
-    """Operations, but none in the lulls. `begun`: the time of the first one; -1: none yet."""
-
-    gen: Generator
-    busy_ns: int
-    lull_ns: int
-    begun: int = -1
-
-    def op(self, ctx: Context) -> Step | None:
-        step = self.gen.op(ctx)
-        if step is None:
-            return None
-        op, after = step
-        if op is PENDING:
-            return PENDING, Lulls(after, self.busy_ns, self.lull_ns, self.begun)
-        begun = op.time if self.begun < 0 else self.begun
-        round_ns = self.busy_ns + self.lull_ns
-        since = (op.time - begun) % round_ns
-        time = op.time if since < self.busy_ns else op.time - since + round_ns
-        return moved(op, time), Lulls(after, self.busy_ns, self.lull_ns, begun)
-
-    def update(self, ctx: Context, event: Op) -> Generator:
-        after = self.gen.update(ctx, event)
-        return self if after is self.gen else Lulls(after, self.busy_ns, self.lull_ns, self.begun)
-
-
 class TimeLimit(msgspec.Struct, frozen=True):
     """Operations that begin before `end`, which the first one sets; -1: none yet."""
 
@@ -126,16 +100,6 @@ def stagger(mean_ns: int, source: Source) -> Generator:
     The rate is that of all threads together, not of each. The first comes at once.
     """
     return Stagger(lift(source), 2 * duration(mean_ns))
-
-
-def lulls(busy_ns: int, lull_ns: int, source: Source) -> Generator:
-    """Operations for `busy_ns`, none for `lull_ns`, and so on; what would begin in a lull begins
-    when it is over. Around clients and nemesis together nobody does anything meanwhile, which
-    shows what a cluster does by itself; what is outstanding goes on.
-    """
-    if busy_ns < 1:
-        raise ValueError(f"no time between lulls: {busy_ns} ns")
-    return Lulls(lift(source), busy_ns, duration(lull_ns))
 
 
 def time_limit(limit_ns: int, source: Source) -> Generator:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import msgspec
 
-from harness.cluster.deployment import Deployment
 from harness.contracts.environment import Environment, EnvironmentUnavailable, Lack, MachineSpec
 from harness.contracts.target import plan
 from harness.environments import docker, local
@@ -32,13 +31,11 @@ from harness.environments.choose import (
 )
 from harness.environments.engine.client import EngineFailed, connect
 from harness.environments.engine.image import quiet
-from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
 from harness.run.execute import make_environment, make_target
-from harness.run.fault_selection import needs_of
 from harness.schedule.options import Options
-from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE
+from nemeses.catalogue import needs_of
 
 TRIAL = ".maxq-trial-"
 
@@ -106,10 +103,8 @@ def examine(
 
 def asked_of(options: Options, *, lasting: bool = False) -> Asked:
     """What options ask of an environment."""
-    # Nothing is made of these: faults tell what they need only beside a cluster.
-    cluster = Deployment(LocalEnvironment(Path()), ReferenceTarget(), options.settings())
     return Asked(
-        needs=needs_of(options.nemesis, cluster),
+        needs=needs_of(options.nemesis),
         machines=len(plan(options.topology)),
         target=options.target,
         lasting=lasting,

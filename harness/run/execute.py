@@ -24,6 +24,7 @@ from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.run.lifecycle import Surroundings, Telling, perform
+from harness.sampling.rounds import schedule_of
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options
 from harness.simulation.oracle.oracle import Oracle
@@ -49,7 +50,8 @@ class Stop:
 class Around(msgspec.Struct, frozen=True, kw_only=True):
     """What a run's options do not say, since it does not change what is run.
 
-    `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run does.
+    `keep`: leave a cluster up whose run was not valid. `script`: the run's schedule; without one it
+    is drawn from the options.
     `collect`: keep logs and stores of the nodes, too, of a simulated run. `base_image`: of the
     docker engine, to build on; empty for the public one. `steps` records every step of a simulated
     run. `stop` tells afterwards whether somebody asked for the end.
@@ -69,6 +71,15 @@ class Judge(Protocol):
     def __call__(self) -> bool: ...
 
 
+def planned(options: Options) -> Schedule:
+    """The schedule of a run for which there is no other.
+
+    Raises:
+        ValueError: one of the faults is not known.
+    """
+    return schedule_of(options, make_target(options).patience)
+
+
 def run_in_world(
     options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge
 ) -> None:
@@ -78,6 +89,8 @@ def run_in_world(
         KeyboardInterrupt: it was ended at once.
         Exception: as `harness.run.lifecycle.perform`.
     """
+    if around.script is None:
+        around = msgspec.structs.replace(around, script=planned(options))
     if options.environment == "simulated":
         _simulated(options, run, around, telling)
     else:
@@ -110,7 +123,7 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
                     wall_ms=lambda: time.time_ns() // 1_000_000,
                     stop=stop,
                     before_end=keep,
-                    script=around.script,
+                    script=some(around.script, "it was drawn"),
                     real=True,
                 ),
             )
@@ -200,7 +213,7 @@ def _in_world(world: World, options: Options, run: Run, around: Around, telling:
                     telling=telling,
                     wall_ms=host.wall_ms,
                     stop=stop,
-                    script=around.script,
+                    script=some(around.script, "it was drawn"),
                     collect=around.collect,
                 ),
             )

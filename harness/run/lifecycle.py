@@ -6,36 +6,41 @@ an operation in the history, so a stored run is judged as it was the first time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from random import Random
 from typing import Protocol
 
 import msgspec
 
 from harness.client.session import RouteBook
 from harness.cluster.deployment import Deployment, until
-from harness.contracts.cluster import FaultPackage
 from harness.contracts.environment import Capability, Environment
-from harness.contracts.outcome import Client, Fail, Ok, Outcome
+from harness.contracts.outcome import Ok, Outcome
 from harness.contracts.target import Target
-from harness.generators import Source
 from harness.run import interpreter
-from harness.run.fault_selection import facts_of, fault_packages, scripted_package
+from harness.run.feasibility import check, possible
 from harness.run.grounds import grounds_of
 from harness.run.lateness import Lateness
-from harness.run.run_plan import Composed, Making, make_workloads, scripted_steps, steps
+from harness.run.run_plan import Composed, Making, make_workloads, steps
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options
 from harness.schedule.perform import First
-from histories.fault_facts import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, INSPECT, LAST_LOOK
+from histories.fault_facts import (
+    AWAIT_RECOVERY,
+    BUILT_IN,
+    CHANGE_LEADER,
+    ELECT_MASTER,
+    INSPECT,
+    LAST_LOOK,
+)
 from histories.grounds import conclusion, declaration
 from histories.jsonl import JournalWriter
 from histories.observed import LATE_MS
 from histories.op import Op
 from histories.store import Run
-from nemeses.nodes import told
+from nemeses.catalogue import facts_of, needs_of
 from nemeses.scripted import Scripted
+from nemeses.stage import told
 
 ANSWER_S_MAX = 60  # beyond every time-out of a client
 ZERO_WALL_MS = "zero_wall_ms"  # of the configuration: the wall clock at time 0 of the history
@@ -79,16 +84,16 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
     come to an end is seen; `before_end` is called with the cluster still up and the history whole.
-    With a `script` the run does what that says, and the options' faults and rates mean nothing.
+    `script` is the schedule of the run's main part.
     `collect`: whether logs and stores of the nodes are kept. `real`: time passes by itself, so that
     the harness can be late.
     """
 
     telling: Telling
     wall_ms: Callable[[], int]
+    script: Schedule
     stop: Stopping = GoesOn()
     before_end: Callable[[Deployment], Awaitable[None]] = just_end
-    script: Schedule | None = None
     collect: bool = True
     real: bool = False
 
@@ -111,27 +116,22 @@ class JournalRecorder:
         self._progress(now_ns, None)
 
 
-class Nemeses:
-    """All fault packages of a run, and what else is asked of the whole cluster, as one nemesis."""
+class Nemesis:
+    """Whatever is done to a cluster, and asked of it as a whole."""
 
     def __init__(
-        self,
-        packages: Sequence[FaultPackage],
-        cluster: Deployment,
-        options: Options,
-        lateness: Lateness,
+        self, script: Schedule, cluster: Deployment, options: Options, lateness: Lateness
     ) -> None:
         self._lateness = lateness
-        # Whatever the faults are, at the end somebody is told who shall lead.
-        ending = {ELECT_MASTER: Scripted(cluster, f"{options.seed}/ending")}
-        self._by_f: dict[str, Client] = ending | {f: p.nemesis for p in packages for f in p.fs}
+        self._acts = Scripted(cluster, f"{script.header.seed}/act")
+        # Whatever the schedule says, at the end it is said who shall lead.
+        self._ending = Scripted(cluster, f"{options.seed}/ending")
         self._cluster = cluster
         self._recovery_s = options.recovery_s
         self._mutant = options.mutant
 
     async def open(self) -> None:
-        for client in dict.fromkeys(self._by_f.values()):
-            await client.open()
+        """Nothing to prepare."""
 
     async def invoke(self, op: Op) -> Outcome:
         if op.f == INSPECT:
@@ -142,10 +142,8 @@ class Nemeses:
             return Ok({"cluster": {"holds": True, **await self._cluster.look()}})
         if op.f == CHANGE_LEADER:
             return Ok({"controllers": told(await self._cluster.change_leader())})
-        nemesis = self._by_f.get(op.f)
-        if nemesis is None:
-            return Fail(["no-such-fault", op.f])
-        return await nemesis.invoke(op)
+        ends = op.f == ELECT_MASTER
+        return await (self._ending if ends else self._acts).invoke(op)
 
     async def _inspect(self) -> Outcome:
         """Ask the brokers what they are: a run of what was not asked for proves nothing."""
@@ -169,8 +167,7 @@ class Nemeses:
         return Ok({"cluster": seen}, ext={LATE_MS: late} if late else None)
 
     async def close(self) -> None:
-        for client in dict.fromkeys(self._by_f.values()):
-            await client.close()
+        """Nothing is held."""
 
 
 async def perform(
@@ -199,19 +196,16 @@ async def perform(
         run.add_config({ZERO_WALL_MS: around.wall_ms()})
     cluster = Deployment(environment, target, options.settings())
     try:
-        if around.script is not None:
-            packages = [scripted_package(around.script, cluster, environment)]
-        else:
-            packages = fault_packages(options.nemesis, cluster, environment, options.seed)
+        for name in () if options.scripted else options.nemesis:
+            possible(environment, needs_of([name]), f"--nemesis {name}")
+        check(around.script, cluster, environment)
         telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
         await cluster.up()
         with run.open_journal() as journal:
             recorder = JournalRecorder(journal, telling.update)
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
-                await _drive(
-                    options, cluster, packages, recorder, around, zero, environment.capabilities
-                )
+                await _drive(options, cluster, recorder, around, zero, environment.capabilities)
                 guard.cancel()
         await around.before_end(cluster)
         telling.say("stopping the nodes, collecting logs and stores")
@@ -237,7 +231,6 @@ def first_cause(error: Exception) -> Exception:
 async def _drive(
     options: Options,
     cluster: Deployment,
-    packages: Sequence[FaultPackage],
     recorder: JournalRecorder,
     around: Surroundings,
     zero: float,
@@ -271,17 +264,17 @@ async def _drive(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
         around.stop.possible = True
-        recorder.append(
-            at(declaration(grounds_of(options), facts_of(packages)), loop.time() - zero)
-        )
+        facts, stop = facts_of(around.script.acts), around.stop
+        kinds = BUILT_IN.with_(facts)
+        recorder.append(at(declaration(grounds_of(options), facts), loop.time() - zero))
         try:
             await interpreter.run(
-                _source(options, composed, packages, around),
+                steps(options, composed, around.script, kinds, stopped=lambda: stop.asked),
                 concurrency=composed.concurrency,
                 client=composed.client,
-                nemesis=Nemeses(packages, cluster, options, lateness),
+                nemesis=Nemesis(around.script, cluster, options, lateness),
                 recorder=recorder,
-                rng=First() if around.script else Random(f"{options.seed}/generator"),
+                rng=First(),
                 now_ns=lambda: round((loop.time() - zero) * 1e9),
                 say=around.telling.say,
                 answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
@@ -298,17 +291,6 @@ async def _drive(
 def at(op: Op, after_s: float) -> Op:
     """An operation at a time, in seconds since the start of the history."""
     return msgspec.structs.replace(op, time=round(after_s * 1e9))
-
-
-def _source(
-    options: Options, composed: Composed, packages: Sequence[FaultPackage], around: Surroundings
-) -> Source:
-    def stopped() -> bool:
-        return around.stop.asked
-
-    if around.script is not None:
-        return scripted_steps(options, composed, around.script, stopped)
-    return steps(options, composed, packages, stopped)
 
 
 async def _save_nodes(run: Run, cluster: Deployment) -> None:

@@ -83,8 +83,9 @@ def options_for(script: Schedule, environment: str = "", **more: Any) -> Options
         "time_limit_ns": ns(script.header.length),
         "scripted": True,
         "scheduled": script.counts(),
-        "nemesis": tuple(dict.fromkeys(act.f for act in script.acts)) or ("none",),
     }
+    # What was asked for also says how the cluster is set up; written schedules ask for their acts.
+    given.setdefault("nemesis", tuple(dict.fromkeys(act.f for act in script.acts)) or ("none",))
     if environment:
         given["environment"] = environment
     strange = sorted(given.keys() - set(Options.__struct_fields__))

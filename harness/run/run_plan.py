@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.client.session import RouteBook
-from harness.contracts.cluster import ClusterView, FaultPackage, Workload
+from harness.contracts.cluster import ClusterView, Workload
 from harness.contracts.environment import Capability
 from harness.contracts.generator import Context, Generator, Step
 from harness.contracts.outcome import Client
@@ -22,7 +22,6 @@ from harness.generators import (
     Source,
     any_of,
     clients,
-    lulls,
     nemesis,
     on_threads,
     once,
@@ -35,10 +34,17 @@ from harness.generators.lift import lift
 from harness.schedule.format import Schedule
 from harness.schedule.options import APPLICANTS, LOCK_LEASE_MS, LOCKERS, MOVERS, Options
 from harness.schedule.perform import Aware, Started, acts, queue_calls, turns
-from histories.fault_facts import AWAIT_RECOVERY, CHANGE_LEADER, ELECT_MASTER, INSPECT, LAST_LOOK
+from histories.fault_facts import (
+    AWAIT_RECOVERY,
+    CHANGE_LEADER,
+    ELECT_MASTER,
+    INSPECT,
+    LAST_LOOK,
+    Kinds,
+)
 from histories.observed import AWAIT_LEVEL, COPIED_NS
 from histories.op import Op
-from nemeses.heals import HEALS, in_order
+from nemeses.heals import final_heals
 from workloads import payload
 from workloads.lock import lock_workload
 from workloads.observe import observe_workload
@@ -51,7 +57,6 @@ OTHER = "other"  # as a replica: one that does not lead
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take
 WATCH_NS = 3_000_000_000  # of each controller that leads at the end
 MAJORITY_OF = 3  # so many controllers at least go on without one
-BUSY_NS = 15_000_000_000  # between quiet periods, where there are any
 
 
 class Making(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +77,6 @@ def _queue(m: Making) -> Workload:
         m.routes,
         m.group,
         concurrency=m.options.concurrency,
-        rate=m.options.rate,
         drain_ns_max=DRAIN_NS,
         wall_ms=m.wall_ms,
         pinned=m.options.pinned,
@@ -91,7 +95,6 @@ def _registration(m: Making) -> Workload:
         m.group,
         cluster_name=m.cluster_name,
         applicants=APPLICANTS,
-        rate=m.options.rate,
         capabilities=m.capabilities,
     )
 
@@ -150,9 +153,6 @@ class Composed:
             if thread < end:
                 return workload.client(thread - (end - workload.threads))
         raise ValueError(f"no workload has thread {thread}, there are {self.concurrency}")
-
-    def main(self) -> Source:
-        return reserve(*((w.threads, w.generator) for w in self._workloads))
 
     def scripted(self, script: Schedule) -> Source:
         """What a schedule has each workload do; observers go on as ever."""
@@ -213,8 +213,7 @@ def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
         return workload.generator
     if workload.name == "queue":
         return Started(queue_calls(script, workload.threads, workload.shares))
-    gen = workload.turns or workload.generator
-    return Started(turns(script, workload.name, gen, first, workload.threads))
+    return Started(turns(script, workload.name, workload.generator, first, workload.threads))
 
 
 class Until(msgspec.Struct, frozen=True):
@@ -235,25 +234,23 @@ class Until(msgspec.Struct, frozen=True):
 def steps(
     options: Options,
     composed: Composed,
-    packages: Sequence[FaultPackage],
+    script: Schedule,
+    kinds: Kinds,
+    *,
     stopped: Callable[[], bool],
 ) -> Source:
-    """Everything that happens in a run, as one generator; `stopped` ends its main part early."""
-    faults = [p.generator for p in packages]
-    busy = clients(composed.main(), in_order(*faults) if faults else None)
-    if options.lull_ns:
-        busy = lulls(BUSY_NS, options.lull_ns, busy)
-    heal = nemesis(in_order(*(p.final_generator for p in packages)))
-    return _whole(options, composed, busy, heal, stopped)
+    """Everything that happens in a run, as one generator.
 
-
-def scripted_steps(
-    options: Options, composed: Composed, script: Schedule, stopped: Callable[[], bool]
-) -> Source:
-    """The same, its main part as a schedule says."""
-    faults = Aware(Started(acts(script, options.replicas)))
+    Args:
+        options: of the run.
+        composed: its clients.
+        script: its main part.
+        kinds: the facts of all acts.
+        stopped: ends the main part early.
+    """
+    faults = Aware(Started(acts(script, options.replicas, kinds)))
     busy = any_of(clients(composed.scripted(script)), faults)
-    heal = nemesis([once({"f": f, "value": f"end/{f}"}) for f in script_heals(script)])
+    heal = nemesis([once({"f": f, "value": f"end/{f}"}) for f in final_heals(script.acts, kinds)])
     return _whole(options, composed, busy, heal, stopped)
 
 
@@ -323,13 +320,6 @@ def _reign(composed: Composed, replica: int) -> Iterator[Source]:
     yield nemesis(once(elect(replica)))
     yield composed.looks()
     yield composed.finals(["queue"])
-
-
-def script_heals(script: Schedule) -> list[str]:
-    """What ends every fault of a schedule, in order: first whoever runs hears the others again."""
-    # Who has moved for good is not moved back.
-    asked = {act.f for act in script.acts if not act.args.get("stays")}
-    return [heal for heal, faults in HEALS.items() if asked & faults]
 
 
 def elect(replica: int | str) -> dict[str, Any]:

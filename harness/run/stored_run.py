@@ -30,20 +30,19 @@ from harness.environments.choose import AUTO, LOCAL
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
 from harness.run import doctor, execute, judging, provenance
-from harness.run.execute import Around, run_in_world
+from harness.run.execute import Around, capabilities_of, planned, run_in_world
 from harness.run.explained import Explained
-from harness.run.fault_selection import MAKERS as FAULTS
-from harness.run.fault_selection import NO_FAULT, NOT_IN_ALL
 from harness.run.judging import absent
 from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.schedule.format import SCHEDULE, Schedule, encode
-from harness.schedule.from_history import as_performed, as_recorded
+from harness.schedule.format import SCHEDULE, encode
+from harness.schedule.from_history import as_performed
 from harness.schedule.options import Options
 from harness.targets.reference import PROFILES
 from harness.targets.rocketmq.releases import excluded
 from histories.grounds import RUN
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
+from nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
 
@@ -173,8 +172,9 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     simulated = known["environment"] == "simulated"
     # On real machines power is lost only where it is asked for by name: it takes root, and brokers
     # that sync before they answer.
-    left_out = NOT_IN_ALL if simulated else NOT_IN_ALL | {"power"}
-    possible = sorted(FAULTS.keys() - left_out)
+    left_out = unasked() | {NO_FAULT} if simulated else unasked() | {NO_FAULT, "power"}
+    can = capabilities_of(known["environment"])
+    possible = [n for n in fault_names() if n not in left_out and needs_of([n]) <= can]
     asked = flat(known["nemesis"])
     faults = possible if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))
@@ -214,12 +214,13 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
             no promise. Its notes say where the run is and how to repeat it.
     """
     around = around or Around()
+    script = around.script or planned(options)
+    around = msgspec.structs.replace(around, script=script)
     run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
     with held(run.path):
         try:
             run.save_config(config_of(options))
-            if around.script is not None:
-                write_whole(run.path / SCHEDULE, encode(around.script))
+            write_whole(run.path / SCHEDULE, encode(script))
             with Progress(options, quiet=quiet) as progress:
                 run_in_world(options, run, around, progress, partial(_is_valid, run.path))
                 progress.say("checking")
@@ -232,19 +233,11 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
                 raise
             return judged_early
         try:
-            write_whole(run.path / SCHEDULE, encode(performed(judged, around.script)))
+            write_whole(run.path / SCHEDULE, encode(as_performed(script, judged.stored.history)))
             judged.save(whole=True)
         except OSError as error:
             return msgspec.structs.replace(judged, trouble=error)
         return judged.with_report()
-
-
-def performed(judged: Judged, script: Schedule | None) -> Schedule:
-    """What was done in a run, as a schedule that does it again."""
-    history = judged.stored.history
-    if script is not None:
-        return as_performed(script, history)
-    return as_recorded(history, judged.options)
 
 
 def run_up(options: Options, root: Path, around: Around) -> None:

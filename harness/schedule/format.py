@@ -14,10 +14,10 @@ concern it are keyed by it, so that removing one item leaves the others as they 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import msgspec
 
@@ -29,7 +29,9 @@ WAIT_S = 20.0  # after so long without its event an act is done all the same
 START = ""  # the begin of the main part
 READ, SEND, TURN = "poll", "send", "turn"
 EVERYBODY = -1  # as a count
-LOAD_VALUES = 1_000_000  # a load's messages are numbered from its place times this on
+LOAD_VALUES = 1_000_000  # the messages of each load are numbered from a multiple of this on
+# Of loads of the workload queue that name none: readers are the first threads.
+DEFAULT_THREADS: dict[str, tuple[int, ...]] = {READ: (0, 1), SEND: (3, 4, 5, 6, 7)}
 
 Share = Literal["all", "first", "rest"]
 
@@ -41,11 +43,13 @@ class ScheduleError(ValueError):
 class When(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """`at` seconds after the start of the main part, after the end of the act that `after` names,
     or after the first event of that name since the act before it in the schedule was done. An event
-    that has not come `within` seconds is waited for no longer."""
+    that has not come `within` seconds is waited for no longer. `uncut`: not while a cut is in
+    force, but at once when the last one is healed."""
 
     at: float = 0.0
     after: str = START
     within: float = WAIT_S
+    uncut: bool = False
 
 
 class Who(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -122,12 +126,15 @@ class Load(
     forbid_unknown_fields=True,
 ):
     """Calls at equal distances from `at` on, threads and keys in turn: `rate` a second until
-    `until`. What people write; a drawn schedule lists each call."""
+    `until`; with a `lull`, for `busy` seconds at a time with a lull of so many between them. Turns
+    are of all threads of their workload. A load is expanded as the run goes on."""
 
     id: str
     until: float
     rate: float
     at: float = 0.0
+    busy: float = 0.0
+    lull: float = 0.0
     f: str = SEND
     threads: tuple[int, ...] = ()
     keys: tuple[int, ...] = (0, 1)
@@ -187,15 +194,27 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     def expanded(self) -> tuple[Call, ...]:
         """Every call, those of loads included, in order of time."""
-        made = [c for n, load in enumerate(self.loads, 1) for c in calls_of(load, n * LOAD_VALUES)]
+        made = [c for stretch in self.stretches() for c in stretch]
         return tuple(sorted((*self.calls, *made), key=lambda c: (c.at, c.id)))
+
+    def stretches(self) -> tuple["Stretch", ...]:
+        """The calls of each load, none of them made yet. The messages of a load are numbered from
+        the next multiple of `LOAD_VALUES` on."""
+        found, values = [], LOAD_VALUES
+        for load in self.loads:
+            found.append(Stretch(load, values))
+            values += LOAD_VALUES * max(1, -(-len(found[-1]) // LOAD_VALUES))
+        return tuple(found)
 
     def counts(self) -> dict[str, int]:
         """How many calls there are of each workload, and of each kind but turns, whose kind is not
         known before."""
-        calls = self.expanded()
-        kinds = Counter(call.f for call in calls if call.f != TURN)
-        return dict(sorted((kinds + Counter(call.workload for call in calls)).items()))
+        found: Counter[str] = Counter(call.f for call in self.calls if call.f != TURN)
+        found.update(call.workload for call in self.calls)
+        for stretch in self.stretches():
+            of = {stretch.load.f, stretch.load.workload} - {TURN}
+            found.update(dict.fromkeys(of, len(stretch)))
+        return dict(sorted((+found).items()))
 
 
 def ns(seconds: float) -> int:
@@ -208,20 +227,73 @@ def seconds(time_ns: int) -> float:
     return time_ns / 1_000_000_000
 
 
-def calls_of(load: Load, values: int) -> Iterable[Call]:
-    """The calls that a load stands for, in order; messages are numbered from `values` on."""
-    threads = load.threads or ((0, 1) if load.f == READ else (3, 4, 5, 6, 7))
-    for number in range(int((load.until - load.at) * load.rate)):
+class Stretch(Sequence[Call]):
+    """The calls that a load stands for, in order of time, each made when it is asked for.
+
+    Args:
+        load: which.
+        values: from which number on its messages are counted.
+        first, every: of all its calls, those from `first` on that are so far apart.
+    """
+
+    def __init__(self, load: Load, values: int, first: int = 0, every: int = 1) -> None:
+        self.load = load
+        self._values = values
+        self._first, self._every = first, every
+        self.threads = load.threads or DEFAULT_THREADS.get(load.f, ())
+        self._batch = int(load.busy * load.rate) if load.lull else 0
+        self._len = max(0, -(-(self._total() - first) // every))
+        self._last: tuple[int, Call] | None = None  # it is asked for again until it is done
+
+    def of_thread(self, thread: int) -> "Stretch":
+        """The calls of one of its threads."""
+        return Stretch(self.load, self._values, self.threads.index(thread), len(self.threads))
+
+    def _total(self) -> int:
+        """How many calls the whole load stands for."""
+        load = self.load
+        whole, left = 0, load.until - load.at
+        if self._batch:
+            periods = int(left // (load.busy + load.lull))
+            whole = periods * self._batch
+            left = min(left - periods * (load.busy + load.lull), load.busy)
+        return whole + int(left * load.rate)
+
+    def __len__(self) -> int:
+        return self._len
+
+    @overload
+    def __getitem__(self, place: int) -> Call: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Call]: ...
+
+    def __getitem__(self, place: int | slice) -> Call | Sequence[Call]:
+        if isinstance(place, slice):
+            return [self[n] for n in range(*place.indices(len(self)))]
+        if self._last is not None and self._last[0] == place:
+            return self._last[1]
+        if not 0 <= place < self._len:
+            raise IndexError(place)
+        self._last = place, self._call(place)
+        return self._last[1]
+
+    def _call(self, place: int) -> Call:
+        load, number = self.load, self._first + place * self._every
         key = load.keys[number % len(load.keys)]
-        value = [key, load.size, values + number] if load.f == SEND else None
-        yield Call(
+        return Call(
             id=f"{load.id}/{number}",
-            at=round(load.at + number / load.rate, 9),
-            thread=threads[number % len(threads)],
+            at=self._at(number),
+            thread=self.threads[number % len(self.threads)] if self.threads else number,
             f=load.f,
-            value=value,
+            value=[key, load.size, self._values + number] if load.f == SEND else None,
             workload=load.workload,
         )
+
+    def _at(self, number: int) -> float:
+        load = self.load
+        period, within = divmod(number, self._batch) if self._batch else (0, number)
+        return round(load.at + period * (load.busy + load.lull) + within / load.rate, 9)
 
 
 def encode(schedule: Schedule) -> bytes:
@@ -306,6 +378,8 @@ def _validate(schedule: Schedule, name: str) -> None:
     for load in schedule.loads:
         if load.rate <= 0 or not load.keys:
             raise ScheduleError(f"{name}: {load.id} needs a rate above 0, and keys")
+        if load.lull < 0 or (load.lull and load.busy * load.rate < 1):
+            raise ScheduleError(f"{name}: {load.id} has no call between its lulls")
     waiting = {act.id: act.when.after for act in schedule.acts if act.when.after in known}
     while free := [id_ for id_, after in waiting.items() if after not in waiting]:
         for id_ in free:

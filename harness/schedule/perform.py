@@ -6,7 +6,7 @@ other acts, and for events, which are taken from the history as it grows: what a
 a broker set, and heals. Times are ns of the run.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
@@ -25,7 +25,7 @@ from harness.schedule.format import (
     ScheduleError,
     ns,
 )
-from histories.fault_facts import BUILT_IN
+from histories.fault_facts import BUILT_IN, Kinds
 from histories.observed import OBSERVE_CONTROLLER
 from histories.op import NEMESIS, Op, Process
 
@@ -76,7 +76,7 @@ class Calls(msgspec.Struct, frozen=True):
     """The calls of the workload queue. `at` is how many of each thread's are over; `assigned` who
     of each thread's processes has been told what to read."""
 
-    by_thread: tuple[tuple[Call, ...], ...]
+    by_thread: tuple[Sequence[Call], ...]
     begun: int
     shares: tuple[tuple[int, ...], ...]  # keys of each reader, by thread
     at: tuple[int, ...]
@@ -124,7 +124,7 @@ def _queue_op(call: Call, process: Process, time: int) -> Op:
     return Op("invoke", process, call.f, [[call.f]], time=time)
 
 
-def _in_time(calls: tuple[Call, ...], at: int, since_ns: int) -> int:
+def _in_time(calls: Sequence[Call], at: int, since_ns: int) -> int:
     """The first call from `at` on that is not too late."""
     while at < len(calls) and ns(calls[at].at) < since_ns - LATE_NS:
         at += 1
@@ -140,7 +140,7 @@ class Turns(msgspec.Struct, frozen=True):
     drawing from a stream of that call."""
 
     gen: Generator
-    calls: tuple[Call, ...]  # in order of time
+    calls: Sequence[Call]  # in order of time
     begun: int
     first: int  # the workload's first thread
     last: tuple[str, ...]  # the id of each thread's last call
@@ -150,7 +150,8 @@ class Turns(msgspec.Struct, frozen=True):
         for at in range(self.at, len(self.calls)):
             call = self.calls[at]
             due = self.begun + ns(call.at)
-            bit = 1 << (self.first + call.thread)
+            thread = call.thread % len(self.last)
+            bit = 1 << (self.first + thread)
             free = bool(ctx.free_bits & bit)
             if due < ctx.time - LATE_NS or (due <= ctx.time and not free):
                 continue
@@ -161,7 +162,7 @@ class Turns(msgspec.Struct, frozen=True):
             step = self.gen.op(alone)
             if step is None or not isinstance(step[0], Op) or step[0].time > time:
                 continue  # nothing to do for it yet
-            last = _with(self.last, call.thread, call.id)
+            last = _with(self.last, thread, call.id)
             return step[0], msgspec.structs.replace(self, gen=step[1], at=at + 1, last=last)
         return None
 
@@ -200,12 +201,15 @@ class Acts(msgspec.Struct, frozen=True):
     seen: Mapping[str, SetSeen] = msgspec.field(default_factory=dict)
     underway: str = ""
     awaited: int = 0  # events of it that are still to come: begin and end
+    kinds: Kinds = BUILT_IN
+    cuts: frozenset[str] = frozenset()  # the acts whose cuts are in force
 
     def op(self, ctx: Context) -> Step | None:
         process = ctx.some_free_process()
         if process is None or self.underway:
             return (PENDING, self) if self.left or self.underway else None
-        known = [(due, at) for at in self.left if (due := self.due(at)) is not None]
+        known = [(due, at) for at in self.left if (due := self.due(at)) is not None
+                 and not (self.cuts and self.acts[at].when.uncut)]  # fmt: skip
         if not known:
             return (PENDING, self) if self.left else None
         due, at = min(known)
@@ -243,9 +247,20 @@ class Acts(msgspec.Struct, frozen=True):
     def _acted(self, event: Op) -> "Acts":
         if self.awaited == 2:  # the begin of the act under way
             return msgspec.structs.replace(self, awaited=1)
-        told = (*self.told, (event.time, "healed")) if BUILT_IN.heals(event.f) else self.told
+        told = (*self.told, (event.time, "healed")) if self.kinds.heals(event.f) else self.told
         ended = {**self.ended, self.underway: event.time}
-        return msgspec.structs.replace(self, ended=ended, told=told, underway="", awaited=0)
+        return msgspec.structs.replace(
+            self, ended=ended, told=told, cuts=self._cuts_after(event), underway="", awaited=0
+        )
+
+    def _cuts_after(self, event: Op) -> frozenset[str]:
+        """The acts whose cuts are in force after the one under way."""
+        if self.kinds.effect(event.f) == "cut":
+            return self.cuts | {self.underway}
+        if not self.kinds.concerns(event.f, "cut"):
+            return self.cuts
+        of = next(act.who.of for act in self.acts if act.id == self.underway)
+        return self.cuts - {of} if of else frozenset()
 
     def _observed(self, event: Op) -> "Acts":
         seen, told = dict(self.seen), list(self.told)
@@ -326,19 +341,32 @@ def queue_calls(
     Raises:
         ScheduleError: a call is for a thread that there is not, or that does something else.
     """
-    by_thread: list[list[Call]] = [[] for _ in range(threads)]
-    for call in schedule.expanded():
+    by_thread: list[list[Sequence[Call]]] = [[] for _ in range(threads)]
+    for call in schedule.calls:
         if call.workload == "queue":
-            by_thread[_checked(call, threads, len(shares))].append(call)
+            by_thread[_checked(call, threads, len(shares))].append((call,))
+    for stretch in schedule.stretches():
+        if stretch.load.workload == "queue" and len(stretch):
+            for thread in stretch.threads:
+                mine = stretch.of_thread(thread)
+                _checked(mine[0] if mine else stretch[0], threads, len(shares))
+                by_thread[thread].append(mine)
 
     length = ns(schedule.header.length)
 
     def make(begun: int) -> Generator:
         nobody = (0,) * threads
-        calls = Calls(tuple(map(tuple, by_thread)), begun, shares, nobody, (None,) * threads)
+        calls = Calls(tuple(map(_merged, by_thread)), begun, shares, nobody, (None,) * threads)
         return Within(calls, begun + length)
 
     return make
+
+
+def _merged(parts: Sequence[Sequence[Call]]) -> Sequence[Call]:
+    """Calls in order of time; those of a load alone are made when they are due."""
+    if len(parts) == 1:
+        return parts[0]
+    return tuple(sorted((c for part in parts for c in part), key=lambda c: (c.at, c.id)))
 
 
 def _checked(call: Call, threads: int, readers: int) -> int:
@@ -359,19 +387,25 @@ def turns(
     Raises:
         ScheduleError: a call is for a thread that there is not, or says what its client is to do.
     """
-    calls = tuple(c for c in schedule.expanded() if c.workload == workload)
-    for call in calls:
+    listed = [(c,) for c in schedule.calls if c.workload == workload]
+    stretches = [s for s in schedule.stretches() if s.load.workload == workload]
+    firsts = [s.of_thread(thread) for s in stretches for thread in s.threads]
+    parts: list[Sequence[Call]] = [*listed, *stretches]
+    for call in (first for part in (*parts, *firsts) for first in part[:1]):
         if call.f != TURN or not 0 <= call.thread < threads:
             raise ScheduleError(
                 f"{call.id}: {workload} has turns of threads 0 to {threads - 1}, "
                 f"no {call.f} of thread {call.thread}"
             )
     nobody, length = ("",) * threads, ns(schedule.header.length)
+    calls = _merged(parts)
     return lambda begun: Within(Turns(gen, calls, begun, first, nobody), begun + length)
 
 
-def acts(schedule: Schedule, replicas: int) -> Callable[[int], Generator]:
+def acts(schedule: Schedule, replicas: int, kinds: Kinds) -> Callable[[int], Generator]:
     """The schedule's acts, for `Started`."""
     every = tuple(range(len(schedule.acts)))
     length = ns(schedule.header.length)
-    return lambda begun: Within(Acts(schedule.acts, begun, replicas, every), begun + length)
+    return lambda begun: Within(
+        Acts(schedule.acts, begun, replicas, every, kinds=kinds), begun + length
+    )

@@ -24,6 +24,7 @@ from harness.environments.local import LocalEnvironment
 from harness.run.execute import Stop
 from harness.run.lifecycle import Surroundings, perform
 from harness.run.stored_run import Progress, config_of, judge_stored
+from harness.sampling.rounds import schedule_of
 from harness.schedule.options import Options
 from histories.store import RunStore
 
@@ -114,8 +115,9 @@ def test_mixed_set_survives_kills(release: str, tmp_path: Path) -> None:
     run.save_config(config_of(options))
     with Progress(options, quiet=False) as telling:
         around = Surroundings(
-            telling=telling, wall_ms=lambda: time.time_ns() // 1_000_000, stop=Stop(), collect=False
-        )
+            telling=telling, wall_ms=lambda: time.time_ns() // 1_000_000, stop=Stop(),
+            collect=False, script=schedule_of(options, target.patience),
+        )  # fmt: skip
         asyncio.run(perform(options, LocalEnvironment(run.path / "nodes"), target, run, around))
     judged = judge_stored(run.path)
     killed = {

@@ -4,11 +4,12 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from flap_fault import FLAP, flap_fault
+from flap_fault import FACTS, FLAP
 from register_checker import LastWrite
 from register_workload import register_workload
 
@@ -16,7 +17,6 @@ from checkers.core.api import Context
 from checkers.evidence.faults import faults
 from checkers.evidence.quiescence import Lull, lulls
 from checkers.judgement.runner import Results
-from harness.run import fault_selection as fault_table
 from harness.run import judging, run_plan
 from harness.run.stored_run import Judged, run_test
 from harness.schedule.options import Options
@@ -24,6 +24,7 @@ from histories.fault_facts import BUILT_IN
 from histories.grounds import RUN
 from histories.history import History
 from histories.op import Op
+from nemeses import catalogue
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
@@ -31,14 +32,16 @@ LINES_MAX = 100
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> None:
+def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setitem(
         run_plan.MAKERS,
         "register",
-        lambda m: register_workload(m.cluster, m.group, rate=m.options.rate),
+        lambda m: register_workload(m.cluster, m.group),
     )
     monkeypatch.setitem(judging.BY_WORKLOAD, "register", (LastWrite(),))
-    monkeypatch.setitem(fault_table.MAKERS, "flap", flap_fault)
+    catalogue.register(FLAP)
+    yield
+    catalogue.forget("flap")
 
 
 def run(folder: Path, seed: int, *, workload: tuple[str, ...] = ("queue", "register")) -> Judged:
@@ -71,7 +74,7 @@ def answers_on_the_living(results: Results) -> int:
 def test_time_after_a_flap_that_has_healed_is_judged(named: None, tmp_path: Path) -> None:
     judged = run(tmp_path, 1)
     history, results = judged.stored.history, judged.results
-    flaps = [f for f in faults(history) if f.f == FLAP.strikes]
+    flaps = [f for f in faults(history) if f.f == FACTS.strikes]
     assert len(lulls_after(history, flaps[0].begun)) > len(flaps)
     assert results.of("not judged") == ()
     assert {"S13", "S14", "N6"} <= set(results.of("kept"))
@@ -123,8 +126,8 @@ def test_a_stored_run_needs_no_code_of_its_fault(named: None, tmp_path: Path) ->
     )
     results, colors = json.loads(done.stdout)
     assert results == json.loads(json.dumps(judged.results.to_json()))
-    assert (results["valid"], colors[FLAP.strikes]) == (True, FLAP.color)
-    assert FLAP.color != BUILT_IN.color(FLAP.strikes)
+    assert (results["valid"], colors[FACTS.strikes]) == (True, FACTS.color)
+    assert FACTS.color != BUILT_IN.color(FACTS.strikes)
 
 
 def test_the_example_checker_can_fail() -> None:

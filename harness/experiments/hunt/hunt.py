@@ -33,9 +33,10 @@ from harness.run import provenance as source
 from harness.run.execute import Around, capabilities_of
 from harness.run.lifecycle import ZERO_WALL_MS
 from harness.run.replay import options_for
-from harness.run.stored_run import Judged, judge_stored, performed, run_test
+from harness.run.stored_run import Judged, judge_stored, run_test
 from harness.sampling.factors import Row
 from harness.schedule.format import SEND, digest_of
+from harness.schedule.from_history import as_performed
 from harness.targets.rocketmq.releases import REFERENCE, Version, parse
 from histories.store import write_whole
 
@@ -134,7 +135,7 @@ def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
         broken=signatures(judged.results.broken),
         measured=signatures(judged.results.measured),
         labels=labels(anomalies, entry.target, Traces(remains)),
-        met=run_matrix.met_row(entry.job.row, performed(judged, script)),
+        met=run_matrix.met_row(entry.job.row, as_performed(script, judged.stored.history)),
         decisions={row.id: row.seen(remains) for row in DECISIONS if row.seen is not None},
         evidence=evidence(remains),
         late=late_harness(history),

@@ -1,135 +1,46 @@
-"""The order in which faults are healed."""
-
-from collections.abc import Sequence
-from itertools import pairwise
-from random import Random
+"""The heals at the end of a run: of every fault of its schedule, in one order."""
 
 import pytest
-from struck_cluster import TRIO, FakeCluster
 
-from harness.contracts.cluster import FaultPackage
-from harness.generators import EMPTY, any_of, limit, nemesis, once, time_limit
-from harness.generators.simulate import after, simulate
-from histories.fault_facts import BUILT_IN
-from histories.op import Op
-from nemeses.combine import ordered
-from nemeses.fault import Fault, crowded, pace, package
-from nemeses.heals import HEALS, NO_PLACE, in_order, place
-from nemeses.partition import CUT_NS, START, STOP, partition_fault
-from nemeses.process import kill_fault, pause_fault
-from nemeses.readdress import readdress_fault
-
-SECOND_NS = 1_000_000_000
-RUN_NS = 300 * SECOND_NS
+from harness.schedule.format import Act
+from histories.fault_facts import BUILT_IN, FaultFacts
+from nemeses.heals import final_heals
 
 
-def faults(seed: int) -> list[Fault]:
-    cluster = FakeCluster(TRIO)
-    return [
-        kill_fault(cluster, Random(f"{seed}/k"), ("master",)),
-        readdress_fault(cluster, Random(f"{seed}/r"), ("slave",)),
-        partition_fault(cluster, Random(f"{seed}/p")),
-        pause_fault(cluster, Random(f"{seed}/s"), ("master",)),
-    ]
+def acts(*names: str) -> list[Act]:
+    return [Act(id=f"a{n}", f=f) for n, f in enumerate(names)]
 
 
-def played(packages: Sequence[FaultPackage], seed: int, latency_ns: int) -> Sequence[Op]:
-    """What faults do side by side where each operation takes so long."""
-    source = time_limit(RUN_NS, nemesis(in_order(*(p.generator for p in packages))))
-    return simulate(source, seed=seed, complete=after(latency_ns)).invocations
+def test_cuts_are_healed_before_nodes_are_resumed_moved_back_and_started() -> None:
+    everything = acts("kill", "change-ip", "pause", "start-partition", "bump-clock", "start-delay")
+    order = ["stop-delay", "reset-clock", "stop-partition", "resume", "restore-ip", "start"]
+    assert final_heals(everything, BUILT_IN) == order
+    assert final_heals(everything[::-1], BUILT_IN) == order
 
 
-def under_a_cut(ops: Sequence[Op]) -> set[str]:
-    """What was begun while a cut was in force."""
-    found, cut = set(), False
-    for op in ops:
-        if cut:
-            found.add(op.f)
-        cut = op.f == START if op.f in (START, STOP) else cut
-    return found
+@pytest.mark.parametrize("f", ["kill", "terminate", "power-loss"])
+def test_what_is_down_is_started(f: str) -> None:
+    assert final_heals(acts(f), BUILT_IN) == ["start"]
 
 
-def test_the_order_knows_every_fault_that_a_heal_undoes() -> None:
-    assert [*HEALS][-4:] == [STOP, "resume", "restore-ip", "start"]
-    assert [place(f) for f in HEALS] == [*range(len(HEALS))]
-    assert place("kill") == place("stop-flap") == NO_PLACE
-    for facts in BUILT_IN.facts:
-        assert all(facts.strikes in HEALS[heal] for heal in facts.heals)
+def test_a_disk_may_have_ended_its_node() -> None:
+    assert final_heals(acts("start-disk-fault"), BUILT_IN) == ["stop-disk-fault", "start"]
 
 
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("latency_ns", [SECOND_NS // 10, 10 * SECOND_NS])
-def test_no_address_is_restored_and_nobody_started_under_a_cut(seed: int, latency_ns: int) -> None:
-    packages = [package(f, quiet_ns=crowded(4)) for f in faults(seed)]
-    ops = played(packages, seed, latency_ns)
-    begun = under_a_cut(ops)
-    assert begun - {"kill", "change-ip", "pause"} == {STOP}
-    assert len(begun) > 1, "strikes wait for nothing"
-    side_by_side = time_limit(RUN_NS, nemesis(any_of(*(p.generator for p in packages))))
-    unordered = simulate(side_by_side, seed=seed, complete=after(latency_ns)).invocations
-    assert {"start", "restore-ip"} & under_a_cut(unordered)
+def test_a_heal_in_the_schedule_is_done_at_the_end_too() -> None:
+    """A restart may have left its node down."""
+    assert final_heals(acts("restart"), BUILT_IN) == []
+    assert final_heals(acts("restart", "start"), BUILT_IN) == ["start"]
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_what_waits_comes_as_soon_as_the_cut_is_healed(seed: int) -> None:
-    """One that is killed under a cut stays down as long as that lasts, and the cut as ever."""
-    kill, _, cut, _ = faults(seed)
-    latency_ns = SECOND_NS // 10
-    ops = played([package(f, quiet_ns=crowded(2)) for f in (kill, cut)], seed, latency_ns)
-    waited = 0
-    for before, op in pairwise(ops):
-        if op.f == STOP:
-            begun = max(o.time for o in ops if o.f == START and o.time < op.time)
-            assert op.time - begun - latency_ns - CUT_NS <= latency_ns
-        if op.f == "start":
-            killed = max(o.time for o in ops if o.f == "kill" and o.time < op.time)
-            late_ns = op.time - killed - latency_ns - kill.hold_ns
-            waited += late_ns > latency_ns
-            assert late_ns <= latency_ns or before.f == STOP
-            assert late_ns <= CUT_NS + 2 * latency_ns
-    assert waited
+def test_a_node_that_has_moved_for_good_is_not_moved_back() -> None:
+    moved = Act(id="m", f="change-ip", args={"stays": True})
+    assert final_heals([moved], BUILT_IN) == []
+    assert final_heals([moved, Act(id="n", f="change-ip")], BUILT_IN) == ["restore-ip"]
 
 
-def test_what_is_due_at_once_is_done_in_order() -> None:
-    """As at the end of a run."""
-    heals = ["start", "restore-ip", "resume", STOP, "stop-flap"]
-    source = nemesis(in_order(*(once({"f": f, "value": None}) for f in heals)))
-    ops = simulate(source, complete=after(1000)).invocations
-    assert [op.f for op in ops if op.f in HEALS] == [STOP, "resume", "restore-ip", "start"]
-    assert len(ops) == len(heals)
-
-
-def test_a_strike_waits_for_the_heal_of_a_cut_that_is_due() -> None:
-    """Where operations take so long that everything is due, no two of them pass in a cut."""
-    ops = [op.f for op in played([package(f) for f in faults(1)], 1, 10 * SECOND_NS)]
-    begun = [at for at, f in enumerate(ops[:-2]) if f == START]
-    assert begun
-    assert all(STOP in ops[at + 1 : at + 3] for at in begun)
-
-
-@pytest.mark.parametrize(("start_ns", "first"), [(SECOND_NS, "start"), (0, "restore-ip")])
-def test_a_start_waits_for_no_address_that_is_not_due(start_ns: int, first: str) -> None:
-    start = pace([(0, {"f": "start", "value": None})], 5 * SECOND_NS - start_ns)
-    away = pace([(0, {"f": "restore-ip", "value": None})], 5 * SECOND_NS)
-    ops = simulate(limit(4, nemesis(in_order(start, away))), concurrency=0).invocations
-    assert ops[0].f == first
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_cut_of_an_ordered_pair_holds_up_the_heals_of_other_faults(seed: int) -> None:
-    """Also where the pair strikes once more before it heals."""
-    kill, move, cut, pause = faults(seed)
-    pair = ordered(cut, pause, Random(seed), window_ns=4 * SECOND_NS)
-    packages = [pair, package(kill), package(move)]
-    ops = played(packages, seed, SECOND_NS)
-    assert "pause" in under_a_cut(ops)
-    assert not {"start", "restore-ip", "resume"} & under_a_cut(ops)
-    finals = simulate(nemesis(in_order(*(p.final_generator for p in packages)))).invocations
-    assert [op.f for op in finals] == [STOP, "resume", "restore-ip", "start"]
-
-
-def test_a_generator_of_faults_is_asked_and_thrown_away() -> None:
-    assert in_order() is EMPTY
-    source = in_order(*(package(f).generator for f in faults(1)))
-    first, again = (simulate(limit(20, nemesis(source))).invocations for _ in range(2))
-    assert first == again
+def test_faults_of_other_kinds_are_healed_by_their_facts() -> None:
+    flap = FaultFacts(strikes="start-flap", effect="cut", heals=("stop-flap",))
+    kinds = BUILT_IN.with_((flap,))
+    assert final_heals(acts("kill", "start-flap"), kinds) == ["stop-flap", "start"]
+    assert final_heals(acts("elect-master", "wipe"), BUILT_IN) == []

@@ -1,6 +1,5 @@
 """Cuts that leave a majority of the controllers, and a replica of each broker set, connected."""
 
-import asyncio
 from itertools import combinations
 from random import Random
 
@@ -11,7 +10,6 @@ from struck_cluster import SETS, TRIO, FakeCluster
 
 from harness.contracts.cluster import Grudge
 from harness.contracts.target import Topology
-from histories.op import NEMESIS, Op
 from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
 from nemeses.majority import (
     Layout,
@@ -21,7 +19,6 @@ from nemeses.majority import (
     some_majority,
     spared,
 )
-from nemeses.partition import ANY, KEEPS, KINDS, START, kinds_for, partition_fault
 
 NODES = ["n0", "c0", "c1", "c2", "b0-0", "b0-1", "b0-2"]
 LAYOUT = layout_of(FakeCluster(TRIO).nodes)
@@ -134,70 +131,3 @@ def test_what_is_drawn_keeps_the_better_of_two_layouts_where_a_draw_does() -> No
 
     assert drawn(without, NODES, Random(1), [in_sync, LAYOUT]) == isolated("b0-1", NODES)
     assert drawn(majorities_ring, NODES, Random(1), [in_sync, LAYOUT]) is None
-
-
-def struck(topology: Topology, seed: int, keeps: tuple[bool, ...]) -> list[tuple[str, Grudge, str]]:
-    """What all rounds of the fault ask, the cut that it makes of each, and what kind that is."""
-    cluster = FakeCluster(topology)
-    fault = partition_fault(cluster, Random(seed), keeps=keeps)
-
-    async def main() -> list[tuple[str, Grudge, str]]:
-        made = []
-        for (ask,) in fault.rounds:
-            done = await fault.nemesis.invoke(Op("info", NEMESIS, ask["f"], ask["value"]))
-            seen = next(iter(done.value.values()))  # type: ignore[union-attr]
-            kept = bool(majority_left(cluster.grudge, layout_of(cluster.nodes)))
-            assert seen["majority"] is kept
-            made.append((ask["value"], cluster.grudge, seen["kind"]))
-            cluster.named.clear()
-        return made
-
-    return asyncio.run(main())
-
-
-@settings(max_examples=60, deadline=None)
-@given(TOPOLOGIES, st.integers(0, 2**32))
-def test_three_of_four_drawn_cuts_leave_a_majority(topology: Topology, seed: int) -> None:
-    layout = layout_of(FakeCluster(topology).nodes)
-    made = struck(topology, seed, KEEPS)
-    assert all(grudge for _, grudge, _ in made), "and each cuts something"
-    kept = [bool(majority_left(grudge, layout)) for _, grudge, _ in made]
-    for at in range(0, len(kept) - 3, 4):
-        assert sum(kept[at : at + 4]) >= 3
-    replaced = [(asked, kind) for asked, _, kind in made if asked != kind]
-    assert all(kind == "halves" for _, kind in replaced)
-    assert all(asked != "majorities-ring" for asked, _ in replaced), "a ring stays a ring"
-
-
-@pytest.mark.parametrize("topology", [TRIO, SETS, Topology(controllers=2, replicas=2)])
-def test_every_kind_is_struck_for_what_it_is_now_and_then(topology: Topology) -> None:
-    """Also those whose point is that a majority is lost, in the fourth that may be anything."""
-    kinds = kinds_for(FakeCluster(topology).nodes)
-    assert {kind for seed in range(5) for *_, kind in struck(topology, seed, KEEPS)} == set(kinds)
-
-
-def test_partition_any_has_no_rule() -> None:
-    made = struck(TRIO, 1, ANY)
-    assert [asked for asked, *_ in made] == [kind for *_, kind in made]
-    rings = [grudge for asked, grudge, _ in made if asked == "majorities-ring"]
-    assert rings
-    assert not any(majority_left(grudge, LAYOUT) for grudge in rings)
-    assert {asked for asked, *_ in made} == set(KINDS)
-
-
-def test_a_member_of_the_sync_state_set_is_kept_where_a_shape_allows_it() -> None:
-    cluster = FakeCluster(TRIO)
-
-    async def playing(part: str) -> list[str]:
-        return {"master": ["b0-0"], "sync-state-set-slave": ["b0-1"]}.get(part, ["c0"])
-
-    cluster.playing = playing  # type: ignore[method-assign]
-    nemesis = partition_fault(cluster, Random(1), keeps=(True,)).nemesis
-    members = LAYOUT.within(["b0-0", "b0-1"])
-
-    async def main() -> None:
-        for kind in ("halves", "majorities-ring", "bridge", "isolate-master") * 10:
-            await nemesis.invoke(Op("info", NEMESIS, START, kind))
-            assert majority_left(cluster.grudge, members), kind
-
-    asyncio.run(main())

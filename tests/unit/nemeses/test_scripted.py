@@ -6,14 +6,11 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.contracts.environment import CLIENT, Capability, MissingCapability, Role
-from harness.contracts.generator import start_context
+from harness.contracts.environment import CLIENT
 from harness.contracts.outcome import Fail, Ok, Outcome
 from harness.contracts.target import Topology
-from harness.run.fault_selection import scripted_package
-from harness.schedule.format import Act, Schedule, ScheduleError, Who
 from histories.op import NEMESIS, Op
-from nemeses.scripted import NEEDS, Scripted
+from nemeses.scripted import Scripted
 
 BROKERS = ["b0-0", "b0-1", "b0-2"]
 CONTROLLERS = ["c0", "c1", "c2"]
@@ -292,72 +289,3 @@ def test_a_replica_of_each_set_is_made_master() -> None:
 
 
 # As a package of a run.
-
-
-class Weak:
-    """An environment that can do little."""
-
-    name = "weak"
-    capabilities = frozenset({Capability.KILL, Capability.RESTART})
-
-    def lacking(self) -> dict[Capability, str]:
-        return {Capability.POWER_LOSS: "no disk of its own"}
-
-
-def package(*acts: Act) -> Any:
-    environment: Any = Weak()
-    return scripted_package(Schedule(acts=acts), FakeCluster(TRIO), environment)
-
-
-def test_what_an_environment_lacks_is_refused_by_name() -> None:
-    with pytest.raises(MissingCapability) as caught:
-        package(Act(id="k", f="kill"), Act(id="p", f="power-loss"))
-    said = "weak cannot do power-loss, which act p (power-loss) needs: no disk of its own"
-    assert str(caught.value) == said
-    with pytest.raises(MissingCapability, match=r"cannot do cut, which act c \(start-partition\)"):
-        package(Act(id="c", f="start-partition"))
-
-
-def test_whom_there_is_not_is_refused_by_name() -> None:
-    with pytest.raises(MissingCapability, match=r"act k \(kill\) concerns b7-0, which is not"):
-        package(Act(id="k", f="kill", who=Who(nodes=("b0-0", "b7-0"))))
-
-
-def test_an_act_that_there_is_not_is_refused_with_those_that_there_are() -> None:
-    with pytest.raises(
-        ScheduleError, match=r"k: no act 'murder'; there are: .*change-ip, .* start"
-    ):
-        package(Act(id="k", f="murder"))
-
-
-@pytest.mark.parametrize("who", [Who(part="mastre"), Who(part="brokers")])
-def test_a_part_that_there_is_not_is_refused(who: Who) -> None:
-    with pytest.raises(ScheduleError, match=f"k: no part '{who.part}'; there are: broker, .*last-"):
-        package(Act(id="k", f="kill", who=who))
-
-
-@pytest.mark.parametrize(
-    ("args", "said"),
-    [
-        ({"from": "slaves"}, "c: cut from 'slaves', which is none of rest, brokers, "),
-        ({"from": ["c0", "c9"]}, "c: cut from 'c9', which is no node"),
-        ({"from": 7}, "c: cut from 7, which is none of"),
-        ({"ways": "into"}, "c: ways 'into' is none of both, in, out"),
-        ({"clients": "apart"}, "c: clients 'apart' is none of both, with, against"),
-    ],
-)
-def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) -> None:
-    class Cutting(Weak):
-        capabilities = frozenset(Capability)
-
-    environment: Any = Cutting()
-    act = Act(id="c", f="start-partition", who=Who(part="master"), args=args)
-    with pytest.raises(ScheduleError, match=said):
-        scripted_package(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
-
-
-def test_a_package_draws_nothing_of_its_own() -> None:
-    made = package(Act(id="k", f="kill"))
-    assert made.generator.op(start_context(2, None)) is None  # type: ignore[arg-type]
-    assert made.fs == frozenset(NEEDS)
-    assert [n.name for n in FakeCluster(TRIO).by_role(Role.CONTROLLER)] == CONTROLLERS

@@ -6,19 +6,12 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.cluster.deployment import Deployment
-from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
+from harness.contracts.environment import SIMULATED_ONLY
 from harness.contracts.outcome import Ok
-from harness.environments.local import LocalEnvironment
-from harness.run.fault_selection import scripted_package
-from harness.run.run_plan import script_heals
-from harness.schedule.format import Act, Schedule, Who
-from harness.schedule.options import Options
-from harness.targets.reference import ReferenceTarget
 from histories.fault_facts import BUILT_IN
 from histories.op import NEMESIS, Op
-from nemeses.heals import HEALS
-from nemeses.scripted import AILMENTS, NEEDS, Scripted
+from nemeses.catalogue import acts
+from nemeses.scripted import Scripted
 
 # A fault of machines, what it is asked with, what is told of it, its heal.
 FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
@@ -68,31 +61,13 @@ def test_a_fault_of_machines_and_its_heal(
 
 def test_every_act_has_its_needs_its_heal_and_its_colour() -> None:
     for f in {f for f, _, _, _ in FAULTS}:
-        assert NEEDS[f] <= SIMULATED_ONLY
+        assert acts()[f].needs <= SIMULATED_ONLY
         facts = BUILT_IN.of(f)
         assert facts is not None
         [heal] = facts.heals
-        assert heal in AILMENTS
-        assert NEEDS[heal] == NEEDS[f]
-        assert f in HEALS[heal]
+        assert acts()[heal].back
+        assert acts()[heal].needs == acts()[f].needs
         assert facts.color
-
-
-def test_heals_come_before_starts_at_the_end() -> None:
-    script = Schedule(acts=(Act(id="a", f="start-disk-fault"),))
-    assert script_heals(script) == ["stop-disk-fault", "start"]
-
-
-@pytest.mark.parametrize("f", sorted({f for f, _, _, _ in FAULTS}))
-def test_an_environment_that_cannot_refuses_by_name(f: str) -> None:
-    environment = LocalEnvironment.__new__(LocalEnvironment)
-    options = Options(environment="local", seed=1)
-    cluster = Deployment(environment, ReferenceTarget(), options.settings())
-    script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master")),))
-    [capability] = NEEDS[f]
-    assert isinstance(capability, Capability)
-    with pytest.raises(MissingCapability, match=f"local cannot do {capability.value}.*a .{f}."):
-        scripted_package(script, cluster, environment)
 
 
 @pytest.mark.parametrize("kind", ["full-disk", "frozen-disk"])

@@ -15,6 +15,10 @@ from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from harness.contracts.target import Topology, plan
 from harness.generators import clients, limit, reserve, time_limit
 from harness.generators.simulate import Simulated, after, simulate
+from harness.sampling.rounds import loads
+from harness.schedule.format import Header, Schedule
+from harness.schedule.options import Options
+from harness.schedule.perform import Started, queue_calls
 from histories.op import Op
 from workloads import payload
 from workloads.queue import (
@@ -41,19 +45,26 @@ class View:
     dial: Any = None
 
 
-def workload(*, concurrency: int = 6, rate: float = 100.0, broker_sets: int = 3) -> Workload:
+def workload(*, concurrency: int = 6, broker_sets: int = 3) -> Workload:
     view: Any = View(broker_sets)
     none: Any = None
     return queue_workload(
-        view, none, none, concurrency=concurrency, rate=rate, drain_ns_max=60 * SECOND_NS,
+        view, none, none, concurrency=concurrency, drain_ns_max=60 * SECOND_NS,
         wall_ms=lambda: 0,
     )  # fmt: skip
 
 
-def main_phase(seconds: int = 10, *, concurrency: int = 6, **more: Any) -> Simulated:
-    generator = workload(concurrency=concurrency, **more).generator
-    limited = clients(time_limit(seconds * SECOND_NS, generator))
-    return simulate(limited, concurrency=concurrency, complete=after(MS_NS))
+def main_phase(
+    seconds: int = 10, *, concurrency: int = 6, rate: float = 100.0, complete: Any = None
+) -> Simulated:
+    """What a run's schedule has clients do."""
+    made = workload(concurrency=concurrency)
+    options = Options(environment="simulated", seed=1, workload=("queue",), rate=rate,
+                      concurrency=concurrency, broker_sets=3)  # fmt: skip
+    script = Schedule(header=Header(length=seconds), loads=tuple(loads(options, seconds)))
+    source = clients(Started(queue_calls(script, made.threads, made.shares)))
+    limited = time_limit((seconds + 1) * SECOND_NS, source)
+    return simulate(limited, concurrency=concurrency, complete=complete or after(MS_NS))
 
 
 def test_values_are_unique_and_keys_are_all_used() -> None:
@@ -384,7 +395,7 @@ def test_writers_and_readers_are_pinned_in_turn_each_to_another_replica() -> Non
     view.nodes = plan(Topology(broker_sets=1, replicas=3))
     none: Any = None
     made = queue_workload(
-        view, none, none, concurrency=8, rate=9.0, drain_ns_max=SECOND_NS, wall_ms=lambda: 0,
+        view, none, none, concurrency=8, drain_ns_max=SECOND_NS, wall_ms=lambda: 0,
         pinned=3,
     )  # fmt: skip
     clients_made: list[Any] = [made.client(thread) for thread in range(8)]
@@ -398,9 +409,3 @@ def test_writers_and_readers_are_pinned_in_turn_each_to_another_replica() -> Non
     assert made.shares == ((0,), (1,))
     assert pinned_threads(8, 2, 8) == frozenset(range(8))
     assert pinned_threads(8, 2, 5) == {7, 1, 6, 0, 5}
-
-
-def test_same_seed_same_operations() -> None:
-    generator = clients(time_limit(SECOND_NS, workload().generator))
-    runs = [simulate(generator, concurrency=6, seed=s).history for s in (1, 1, 2)]
-    assert runs[0] == runs[1] != runs[2]

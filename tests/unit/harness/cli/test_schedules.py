@@ -102,8 +102,8 @@ def test_a_schedule_that_nobody_can_perform_is_a_usage_error(
 ) -> None:
     for item, said in (
         ('{"item": "call", "id": "x", "at": 1, "thread": 44, "value": [0, 0, 1]}', "no thread 44"),
-        ('{"item": "load", "id": "x", "f": "turn", "workload": "lock", "until": 3, "rate": 1}',
-         "x/1: lock has turns of threads 0 to 3, no turn of thread 4"),
+        ('{"item": "load", "id": "x", "f": "turn", "workload": "lock", "until": 3, "rate": 1,'
+         '"threads": [3, 4]}', "x/1: lock has turns of threads 0 to 3, no turn of thread 4"),
         ('{"item": "call", "id": "x", "at": 1, "thread": 1, "workload": "lokc"}',
          "the run has no workload 'lokc'"),
     ):  # fmt: skip

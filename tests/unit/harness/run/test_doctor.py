@@ -13,9 +13,9 @@ from harness.contracts.environment import Capability, EnvironmentUnavailable, La
 from harness.environments import choose
 from harness.environments.choose import Facts
 from harness.run import doctor
-from harness.run.fault_selection import MAKERS, NO_FAULT
 from harness.schedule.options import Options
 from harness.targets.rocketmq.target import RocketMQTarget
+from nemeses.catalogue import NO_FAULT, fault_names
 
 OPTIONS = Options(environment="local", seed=1)
 PLACE = doctor.Place()
@@ -193,10 +193,8 @@ def test_what_faults_need_is_asked_for() -> None:
     assert needs(NO_FAULT) == set()
     assert needs("kill") == kill
     assert needs("partition-then-kill") == {Capability.CUT, *kill}
-    assert needs("pause", "readdress") == {
-        Capability.PAUSE, Capability.READDRESS, Capability.RESTART,
-    }  # fmt: skip
-    assert all(needs(name) for name in MAKERS)
+    assert needs("pause", "readdress") == {Capability.PAUSE, Capability.READDRESS}
+    assert all(needs(name) for name in fault_names() if name != NO_FAULT)
     asked = doctor.asked_of(msgspec.structs.replace(OPTIONS, workload=("queue",)), lasting=True)
     assert (asked.machines, asked.target, asked.lasting) == (7, "reference", True)
 

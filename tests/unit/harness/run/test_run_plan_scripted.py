@@ -3,14 +3,14 @@
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from test_run_plan import workload
 
 from harness.contracts.cluster import Workload
 from harness.generators.simulate import after, simulate
-from harness.run.run_plan import Composed, elect, script_heals, scripted_steps
+from harness.run.run_plan import Composed, elect, steps
 from harness.schedule.format import Act, Call, Header, Schedule, When, decode, encode
 from harness.schedule.options import Options
+from histories.fault_facts import BUILT_IN
 from histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000
@@ -44,7 +44,7 @@ def played(script: Schedule, *, stop_after: int | None = None, **more: Any) -> l
         return stop_after is not None and asked[0] > stop_after
 
     made = composed()
-    source = scripted_steps(options, made, decode(encode(script)), stopped)
+    source = steps(options, made, decode(encode(script)), BUILT_IN, stopped=stopped)
     seen = simulate(source, concurrency=made.concurrency, complete=after(SECOND_NS // 10))
     return seen.invocations
 
@@ -128,23 +128,6 @@ def test_at_the_very_end_controllers_lead_in_turn_while_observers_ask() -> None:
     assert min(after) > 2, "each that leads is asked"
     lonely = played(SCRIPT, ending="each-replica", controllers=1)
     assert not [op for op in lonely if op.f == "change-controller-leader"], "nobody else can lead"
-
-
-@pytest.mark.parametrize(
-    ("fs", "heals"),
-    [
-        (["kill"], ["start"]),
-        (["power-loss", "terminate"], ["start"]),
-        (["change-ip", "kill", "start-partition"], ["stop-partition", "restore-ip", "start"]),
-        (["restart"], []),
-        (["start", "resume", "stop-partition", "elect-master"], []),
-        (["pause", "kill"], ["resume", "start"]),
-        ([], []),
-    ],
-)
-def test_every_fault_of_a_schedule_is_healed_at_its_end(fs: list[str], heals: list[str]) -> None:
-    acts = tuple(Act(id=f"a{n}", f=f) for n, f in enumerate(fs))
-    assert script_heals(Schedule(acts=acts)) == heals
 
 
 def test_a_schedule_may_be_of_nothing() -> None:

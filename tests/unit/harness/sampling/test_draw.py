@@ -46,7 +46,8 @@ from harness.schedule.format import EVENTS as KNOWN_EVENTS
 from harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
 from harness.schedule.perform import queue_calls
 from harness.schedule.reductions import family
-from nemeses.scripted import GROUPS, LAST_REJOINED, LAST_VICTIM, NEEDS
+from nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
+from nemeses.kinds.partition import GROUPS
 
 SHORT_MS = 15_000
 SEEDS = range(120)  # of which every second takes a row of the covering array: all of it, and more
@@ -143,7 +144,7 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         assert all(c.thread < THREADS[c.workload] for c in script.calls if c.workload in THREADS)
         assert {c.workload for c in script.calls} <= set(options.workload)
         for act in script.acts:
-            assert act.f in NEEDS
+            assert act.f in acts()
             assert set(act.who.nodes) <= names
             assert act.who.part in (PARTS | {""})
             far = act.args.get("from", "rest")
@@ -151,7 +152,7 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
             assert named <= names - set(act.who.nodes)
             assert named or far in (PARTS | set(GROUPS) | {"rest"})
         kinds |= {act.f for act in script.acts}
-    drawn = set(NEEDS) - {"elect-master", "wipe", "apply-ids"}  # others are written by hand
+    drawn = set(acts()) - {"elect-master", "wipe", "apply-ids"}  # others are written by hand
     assert kinds == drawn, "every fault is drawn by somebody"
     assert set(EVENTS) == set(KNOWN_EVENTS)
 
@@ -293,8 +294,8 @@ def test_a_cut_is_as_its_factors_say() -> None:
 
 def test_heals_in_parts_bring_back_everybody_once() -> None:
     for seed in range(20):
-        for acts in faults_of(drawn(seed, cut="off", heal="parts", victims="several")).values():
-            strike, *heals = acts
+        for made in faults_of(drawn(seed, cut="off", heal="parts", victims="several")).values():
+            strike, *heals = made
             assert [h.who.of for h in heals] == [strike.id] * 2
             assert {h.who.share for h in heals} == {"first", "rest"}
             assert [h.when.after for h in heals] == [strike.id, heals[0].id]
@@ -495,5 +496,5 @@ def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:
         assert changed == lacking
         still = possible(row, every - {Capability.READDRESS})
         assert still["move"] == "off"
-        needs = [NEEDS[a.f] for a in draw(1, left, length_ms=SHORT_MS).acts]
+        needs = [acts()[a.f].needs for a in draw(1, left, length_ms=SHORT_MS).acts]
         assert all(need <= every - rootless for need in needs)

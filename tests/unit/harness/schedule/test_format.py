@@ -15,9 +15,9 @@ from harness.schedule.format import (
     Load,
     Schedule,
     ScheduleError,
+    Stretch,
     When,
     Who,
-    calls_of,
     decode,
     encode,
     ns,
@@ -186,7 +186,7 @@ def test_times_are_whole_nanoseconds() -> None:
 def test_a_load_stands_for_these_calls_for_ever() -> None:
     """Stored schedules mean what they meant: ids key the draws of a run, values its messages."""
     load = Load(id="l", at=1.5, until=3.1, rate=3, keys=(4, 5), threads=(6, 3), size=9)
-    assert list(calls_of(load, 2_000_000)) == [
+    assert list(Stretch(load, 2_000_000)) == [
         Call(id="l/0", at=1.5, thread=6, value=[4, 9, 2_000_000]),
         Call(id="l/1", at=1.833333333, thread=3, value=[5, 9, 2_000_001]),
         Call(id="l/2", at=2.166666667, thread=6, value=[4, 9, 2_000_002]),
@@ -195,15 +195,13 @@ def test_a_load_stands_for_these_calls_for_ever() -> None:
 
 
 def test_a_load_has_threads_of_its_own_kind_if_none_are_said() -> None:
-    sends = list(calls_of(Load(id="s", until=7, rate=1), 0))
-    polls = list(calls_of(Load(id="p", until=3, rate=1, f="poll"), 0))
-    turns = list(
-        calls_of(Load(id="t", until=2, rate=1, f="turn", workload="lock", threads=(1,)), 0)
-    )
+    sends = list(Stretch(Load(id="s", until=7, rate=1), 0))
+    polls = list(Stretch(Load(id="p", until=3, rate=1, f="poll"), 0))
+    turns = list(Stretch(Load(id="t", until=2, rate=1, f="turn", workload="lock", threads=(1,)), 0))
     assert [c.thread for c in sends] == [3, 4, 5, 6, 7, 3, 4]
     assert [(c.thread, c.value) for c in polls] == [(0, None), (1, None), (0, None)]
     assert {(c.f, c.thread, c.workload, c.value) for c in turns} == {("turn", 1, "lock", None)}
-    assert list(calls_of(Load(id="n", at=3, until=3, rate=9), 0)) == []
+    assert list(Stretch(Load(id="n", at=3, until=3, rate=9), 0)) == []
 
 
 def test_all_calls_are_in_order_and_numbered_by_load() -> None:
@@ -213,3 +211,28 @@ def test_all_calls_are_in_order_and_numbered_by_load() -> None:
     assert sorted(values) == [7, *(LOAD_VALUES + n for n in range(5))]
     # Turns are of no kind that is known before.
     assert WHOLE.counts() == {"lock": 3, "poll": 4, "queue": 10, "registration": 1, "send": 6}
+
+
+def test_a_load_with_lulls_pauses_and_goes_on_counting() -> None:
+    load = Load(id="l", at=1, until=11, rate=2, busy=2, lull=3, threads=(0, 1))
+    made = list(Stretch(load, 0))
+    assert [c.at for c in made] == [1, 1.5, 2, 2.5, 6, 6.5, 7, 7.5]
+    assert [c.value[2] for c in made] == [*range(8)]
+    assert [c.at for c in Stretch(load, 0).of_thread(1)] == [1.5, 2.5, 6.5, 7.5]
+    short = msgspec.structs.replace(load, until=7.2)
+    assert [c.at for c in Stretch(short, 0)] == [1, 1.5, 2, 2.5, 6, 6.5]
+    with pytest.raises(ScheduleError, match="l has no call between its lulls"):
+        decode(encode(Schedule(loads=(msgspec.structs.replace(load, busy=0.1),))))
+
+
+def test_an_hour_of_a_thousand_a_second_is_no_list() -> None:
+    hour = Stretch(Load(id="l", until=3600, rate=1000, threads=(0, 1, 2)), 1_000_000)
+    assert len(hour) == 3_600_000
+    assert hour[3_599_999].at == 3599.999
+    assert len(hour.of_thread(2)) == 1_200_000
+    assert hour[2:4] == [hour[2], hour[3]]
+    with pytest.raises(IndexError):
+        hour[3_600_000]
+    loads = tuple(Load(id=str(n), until=3600, rate=1000) for n in range(2))
+    first, second = Schedule(loads=loads).stretches()
+    assert second[0].value[2] > first[len(first) - 1].value[2], "no number is given away twice"

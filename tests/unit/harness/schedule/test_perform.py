@@ -23,6 +23,7 @@ from harness.schedule.format import (
     encode,
 )
 from harness.schedule.perform import LATE_NS, Aware, First, Started, acts, queue_calls, turns
+from histories.fault_facts import BUILT_IN
 from histories.observed import OBSERVE_CONTROLLER
 from histories.op import NEMESIS, Op
 
@@ -288,7 +289,7 @@ def struck(
             return Observer(self.gen.update(ctx, event))
 
     watch = Observer(queue_calls(Schedule(calls=tuple(observed)), THREADS, SHARES)(0))
-    source = any_of(clients(watch), Aware(Started(acts(script, 3))))
+    source = any_of(clients(watch), Aware(Started(acts(script, 3, BUILT_IN))))
     seen = simulate(time_limit(90 * SECOND_NS, source), concurrency=THREADS, complete=complete)
     return [(op.time // MS_NS, op.value) for op in seen.invocations if op.process == NEMESIS]
 
@@ -320,7 +321,7 @@ def test_acts_overlap_and_one_that_is_late_is_done_all_the_same() -> None:
 def test_what_an_act_says_beside_its_id() -> None:
     given = Act(id="a", f="pause", who=Who(part="broker", count=2), args={"x": 1})
     script = Schedule(acts=(given, Act(id="b", f="resume")))
-    seen = simulate(nemesis(Started(acts(script, 3))), complete=AT_ONCE)
+    seen = simulate(nemesis(Started(acts(script, 3, BUILT_IN))), complete=AT_ONCE)
     first, second = seen.invocations
     assert (first.f, first.value, first.type) == ("pause", "a", "info")
     assert first.ext == {"who": {"part": "broker", "count": 2}, "args": {"x": 1}}
@@ -361,7 +362,9 @@ def test_an_event_that_never_comes_is_waited_for_no_longer() -> None:
 
 def test_a_client_has_no_part_in_acts() -> None:
     """Their operations are the nemesis's, whoever else is free."""
-    seen = simulate(Aware(Started(acts(Schedule(acts=(strike("a", at=1),)), 3))), concurrency=5)
+    seen = simulate(
+        Aware(Started(acts(Schedule(acts=(strike("a", at=1),)), 3, BUILT_IN))), concurrency=5
+    )
     assert [(op.process, op.value) for op in seen.invocations] == [(NEMESIS, "a")]
 
 
@@ -382,3 +385,31 @@ def test_loads_are_performed_as_the_calls_that_they_stand_for() -> None:
     one, other = (simulate(clients(Started(m)), concurrency=THREADS) for m in (as_load, as_calls))
     assert one.history == other.history
     assert len(one.invocations) == 15
+
+
+def test_a_heal_that_waits_for_cuts_is_done_when_the_last_is_healed() -> None:
+    """And not before its own time; other acts are not held up."""
+    script = Schedule(
+        acts=(
+            Act(id="c", f="start-partition", when=When(at=1)),
+            Act(id="d", f="start-partition", when=When(at=2)),
+            Act(id="k", f="kill", when=When(at=3)),
+            Act(id="s", f="start", when=When(after="k", at=1, uncut=True)),
+            Act(id="p", f="pause", when=When(at=5)),
+            Act(id="hc", f="stop-partition", when=When(at=6), who=Who(of="c")),
+            Act(id="hd", f="stop-partition", when=When(at=8), who=Who(of="d")),
+            Act(id="r", f="resume", when=When(at=9, uncut=True)),
+        )
+    )
+    seen = simulate(nemesis(Started(acts(script, 3, BUILT_IN))), complete=AT_ONCE)
+    done = [(op.value, op.time // 1_000_000_000) for op in seen.invocations]
+    assert done == [
+        ("c", 1),
+        ("d", 2),
+        ("k", 3),
+        ("p", 5),
+        ("hc", 6),
+        ("hd", 8),
+        ("s", 8),
+        ("r", 9),
+    ]

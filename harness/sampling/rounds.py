@@ -1,0 +1,187 @@
+"""The schedule of a run of ``maxq test``, drawn whole from its options and seed.
+
+Each fault that is asked for strikes in rounds, one after another, as many as fit into the time
+limit: a while after the end of the round before, which is longer the more faults there are; its
+heals follow in the round (`nemeses.kind.Kind.rounds`). Rounds of different faults overlap. Only the
+victims are left to the moment. Heals of nodes wait for the end of cuts (`nemeses.heals`).
+
+`A-then-B` is one round of both: B strikes within a while of the start or the end of A. Chance
+seldom kills a slave three seconds after a partition has made it the only one in sync; such bugs
+need two faults, close together, in one order.
+
+Clients do what `loads` say: sends and polls of the workload queue, and turns of the others.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from harness.contracts.target import plan
+from harness.schedule.format import (
+    READ,
+    SEND,
+    TURN,
+    Act,
+    Header,
+    Load,
+    Schedule,
+    When,
+    Who,
+    seconds,
+)
+from harness.schedule.from_history import differing
+from harness.schedule.options import Options
+from histories.fault_facts import BUILT_IN, Kinds
+from nemeses.catalogue import NO_FAULT, facts_of, kinds_of
+from nemeses.kind import Drawing, Kind, Step
+from workloads.queue import QUEUES, reader_count
+
+QUIET_S = 2.0  # before each strike of a fault that is alone
+CROWDED_S = 5.0  # so much longer for each other fault, or nothing ever works
+SPREAD = (0.75, 1.25)  # of the time between rounds, lest all faults strike at one moment
+BUSY_S = 15.0  # between lulls, where there are any
+WINDOW_S = 20.0  # the longest while between two faults of a pair
+MS = 1000
+# Turns a second of all threads of a workload, where they are fewer than a run's rate: the holder of
+# a lock acts when its time has come, and a committed offset is to be old by the next.
+TURNS = {"lock": 40.0, "offsets": 5.0}
+
+
+def schedule_of(options: Options, patience: int) -> Schedule:
+    """Draw it.
+
+    Args:
+        options: of the run.
+        patience: of its target (`harness.contracts.target.Target`).
+
+    Raises:
+        ValueError: one of the faults is not known.
+    """
+    length = seconds(options.time_limit_ns)
+    names = [name for name in dict.fromkeys(options.nemesis) if name != NO_FAULT]
+    quiet = (QUIET_S + CROWDED_S * (len(names) - 1)) * patience
+    acts = [act for name in names for act in _rounds_of(name, options, length, quiet)]
+    header = Header(
+        name=f"maxq test, seed {options.seed}", length=length, seed=options.seed,
+        options={**differing(options), "nemesis": list(options.nemesis)},
+    )  # fmt: skip
+    cuts = BUILT_IN.with_(facts_of(acts))
+    return Schedule(
+        header=header, loads=tuple(loads(options, length)), acts=tuple(waiting(acts, cuts))
+    )
+
+
+# Faults.
+
+
+class Timed(NamedTuple):
+    """A step of a round, so many seconds after its first one."""
+
+    at: float
+    step: Step
+
+
+def _rounds_of(name: str, options: Options, length: float, quiet: float) -> Iterator[Act]:
+    """All rounds of a fault that fit, `quiet` seconds apart."""
+    settings = options.settings()
+    drawing = Drawing.of(
+        f"{options.seed}/nemesis/{name}", plan(options.topology), by_name=settings.by_name
+    )
+    lull = seconds(options.lull_ns)
+    before, at, wait = "", 0.0, QUIET_S
+    for number, made in enumerate(_drawn(kinds_of(name), drawing, lull), start=1):
+        at += wait
+        when = When(after=before, at=wait) if before else When(at=wait)
+        if lull and (late := _after_lull(at, made[-1].at, lull)) > at:
+            at, when = late, When(at=late)
+        if at >= length:
+            return
+        acts = list(acts_of(f"{name}{number}", made, when))
+        yield from acts
+        before, at = acts[-1].id, at + made[-1].at
+        wait = round(quiet * drawing.rng.uniform(*SPREAD), 3)
+
+
+def _after_lull(at: float, long: float, lull: float) -> float:
+    """When a round can begin that is not to reach into a lull."""
+    period, within = divmod(at, BUSY_S + lull)
+    if within + long <= BUSY_S or (within == 0.0 and long > BUSY_S):
+        return at
+    return (period + 1) * (BUSY_S + lull)
+
+
+def _drawn(kinds: Sequence[Kind], drawing: Drawing, lull: float) -> Iterator[list[Timed]]:
+    """The rounds of a kind, or of a pair of kinds, without end; of a pair short enough to be
+    between two lulls."""
+    every = [kind.rounds(drawing) for kind in kinds if kind.rounds is not None]
+    for rounds in zip(*every, strict=True):
+        first, *rest = map(_timed, rounds)
+        for second in rest:
+            hold, whole = (max(timed.at for timed in each) for each in (first, second))
+            window = min(WINDOW_S, max(1.0, BUSY_S - hold - whole)) if lull else WINDOW_S
+            after = drawing.rng.choice((0.0, hold)) + drawing.rng.randrange(int(window * MS)) / MS
+            shifted = [t._replace(at=round(t.at + after, 3), step=_moved(t.step, len(first)))
+                       for t in second]  # fmt: skip
+            first = [*first, *shifted]
+        yield first
+
+
+def _timed(steps: Sequence[Step]) -> list[Timed]:
+    found: list[Timed] = []
+    for step in steps:
+        before = found[-1].at if found else 0.0
+        found.append(Timed(round(before + step.wait, 3) if found else 0.0, step))
+    return found
+
+
+def _moved(step: Step, by: int) -> Step:
+    return step if step.of < 0 else step._replace(of=step.of + by)
+
+
+def acts_of(name: str, made: Sequence[Timed], when: When) -> Iterator[Act]:
+    """A round as acts, of one family by their ids. Each counts from the act before it."""
+    ids = [name if n == 0 else f"{name}.{n}" for n in range(len(made))]
+    order = sorted(range(len(made)), key=lambda n: made[n].at)
+    before, at = "", 0.0
+    for n in order:
+        timed, step = made[n], made[n].step
+        who = Who(of=ids[step.of]) if step.of >= 0 else step.who
+        due = When(after=before, at=round(timed.at - at, 3)) if before else when
+        yield Act(id=ids[n], f=step.f, when=due, who=who, args=step.args)
+        before, at = ids[n], timed.at
+
+
+def waiting(acts: Sequence[Act], kinds: Kinds) -> Iterator[Act]:
+    """The acts, of which heals wait while a cut is in force, if there is any."""
+    cut = any(kinds.effect(act.f) == "cut" for act in acts)
+    for act in acts:
+        waits = cut and kinds.heals(act.f) and not kinds.concerns(act.f, "cut")
+        when = msgspec.structs.replace(act.when, uncut=True) if waits else act.when
+        yield msgspec.structs.replace(act, when=when)
+
+
+# Clients.
+
+
+def loads(options: Options, length: float) -> Iterator[Load]:
+    """What clients do, at equal distances, but for the lulls."""
+    lull = seconds(options.lull_ns)
+    for load in _steady(options, length):
+        yield msgspec.structs.replace(load, busy=BUSY_S, lull=lull) if lull else load
+
+
+def _steady(options: Options, length: float) -> Iterator[Load]:
+    for name in options.workload:
+        if name == "queue":
+            keys = tuple(range(QUEUES * options.broker_sets))
+            readers = reader_count(options.concurrency, len(keys))
+            writers = tuple(range(readers, options.concurrency))
+            yield Load(id="send", until=length, rate=options.rate * 2 / 3, f=SEND,
+                       threads=writers, keys=keys)  # fmt: skip
+            yield Load(id="poll", until=length, rate=options.rate / 3, f=READ,
+                       threads=tuple(range(readers)), keys=keys)  # fmt: skip
+        else:
+            # Half of the threads of the workload registration apply for ids.
+            rate = 2 * options.rate if name == "registration" else TURNS.get(name, options.rate)
+            yield Load(id=name, until=length, rate=rate, f=TURN, workload=name)

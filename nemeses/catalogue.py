@@ -1,0 +1,129 @@
+"""Every kind of fault there is, by name, and every act.
+
+A kind that is not Max-Q's own is added by one call of `register`; from then on it can be asked for
+by name, is drawn, performed, replayed and healed like any other, and each run that has acts of it
+declares its facts.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import get_args
+
+from harness.contracts.cluster import Part
+from harness.contracts.environment import Capability
+from harness.contracts.nearest import nearest
+from harness.schedule.format import Act
+from histories.fault_facts import FaultFacts
+from histories.fault_facts import complaint as complaint_of
+from nemeses.kind import ActKind, Kind
+from nemeses.kinds.address import READDRESS
+from nemeses.kinds.machine import CLOCK, DELAY, DISK
+from nemeses.kinds.orders import ORDERS
+from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
+from nemeses.kinds.power import POWER
+from nemeses.kinds.process import KILL, PAUSE, RESTART, STOP
+
+NO_FAULT = "none"
+THEN = "-then-"  # joins two kinds, of which the second strikes within a while of the first
+LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
+PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
+BUILT_IN = (
+    *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, READDRESS, KILL, STOP, RESTART, POWER),
+    *(CLOCK, DISK, DELAY, ORDERS),
+)
+_kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
+
+
+def register(kind: Kind) -> None:
+    """Add a kind of fault.
+
+    Raises:
+        ValueError: its name is taken, one of its acts is another kind's, or its facts cannot be
+            declared.
+    """
+    if kind.name in _kinds or kind.name == NO_FAULT or THEN in kind.name:
+        raise ValueError(f"fault {kind.name!r}: the name is taken")
+    known = acts()
+    for act in kind.acts:
+        if known.get(act.f, act) is not act:
+            raise ValueError(f"fault {kind.name!r}: act {act.f!r} is another kind's")
+    for facts in kind.facts:
+        if wrong := complaint_of(facts):
+            raise ValueError(f"facts of fault {facts.strikes!r}: {wrong}")
+    _kinds[kind.name] = kind
+
+
+def forget(name: str) -> None:
+    """Take a registered kind away again.
+
+    Raises:
+        ValueError: there is none, or it is built in.
+    """
+    if name not in _kinds or _kinds[name] in BUILT_IN:
+        raise ValueError(f"no fault {name!r} was registered")
+    del _kinds[name]
+
+
+def registered() -> tuple[Kind, ...]:
+    """The kinds that are not built in, as they came."""
+    return tuple(kind for kind in _kinds.values() if kind not in BUILT_IN)
+
+
+def acts() -> dict[str, ActKind]:
+    """Every act, by name."""
+    return {act.f: act for kind in _kinds.values() for act in kind.acts}
+
+
+def fault_names() -> tuple[str, ...]:
+    """What a run may ask for."""
+    return (*sorted(name for name, kind in _kinds.items() if kind.rounds is not None), NO_FAULT)
+
+
+def unasked() -> frozenset[str]:
+    """The kinds that are not meant where a run asks for all."""
+    return frozenset(name for name, kind in _kinds.items() if kind.asked_only)
+
+
+def kinds_of(name: str) -> tuple[Kind, ...]:
+    """The kind of a name, or both of a pair.
+
+    Raises:
+        ValueError: there is none.
+    """
+    found = []
+    for each in name.split(THEN):
+        kind = _kinds.get(each)
+        if kind is None or kind.rounds is None:
+            raise ValueError(f"no fault {each!r}{nearest(each, fault_names())}")
+        found.append(kind)
+    return tuple(found)
+
+
+def needs_of(names: Iterable[str]) -> frozenset[Capability]:
+    """What an environment must be able to do for these faults."""
+    asked = [kind for name in names if name != NO_FAULT for kind in kinds_of(name)]
+    return frozenset[Capability]().union(*(kind.needs for kind in asked))
+
+
+def facts_of(acts: Iterable[Act]) -> tuple[FaultFacts, ...]:
+    """What a run with these acts must declare: the facts of those that are not built in."""
+    names = {act.f for act in acts}
+    return tuple(
+        facts for kind in registered() for facts in kind.facts
+        if names & {facts.strikes, *facts.heals}
+    )  # fmt: skip
+
+
+def complaint(act: Act, nodes: Collection[str]) -> str:
+    """What of an act can never be done; empty if there is nothing.
+
+    Args:
+        act: what shall be done.
+        nodes: the names of all nodes.
+    """
+    known: dict[str, ActKind] = acts()
+    if act.f not in known:
+        return f"no act {act.f!r}; there are: {', '.join(sorted(known))}"
+    if act.who.part and act.who.part not in PARTS:
+        return f"no part {act.who.part!r}; there are: {', '.join(sorted(PARTS))}"
+    names: Sequence[str] = list(nodes)
+    return known[act.f].complaint(act.args, names)

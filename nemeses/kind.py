@@ -1,0 +1,127 @@
+"""What a kind of fault is: its acts, whom each may concern, what each needs, and how it is drawn.
+
+A kind is one value of `Kind`, in a module of its own: those of Max-Q are in `nemeses.kinds`. It
+lists its acts, the strikes and the heals, each with the capabilities that it needs of an
+environment, and gives the rounds in which it strikes in a run of ``maxq test``. The facts that
+readers of histories need are apart, as data (`histories.fault_facts`).
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from random import Random
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harness.contracts.cluster import ClusterView
+from harness.contracts.environment import Capability
+from harness.contracts.target import Node
+from harness.schedule.format import Who
+from histories.fault_facts import FaultFacts
+from nemeses.stage import Stage, Told, Verb
+
+Args = Mapping[str, Any]
+Fit = Callable[[str], bool]
+
+
+def anybody(stage: Stage, args: Args) -> Fit:
+    """Of no node it is known that the act cannot be done to it."""
+    return lambda node: True
+
+
+def running(stage: Stage, args: Args) -> Fit:
+    """Nodes that run."""
+    return stage.up
+
+
+class ActKind(NamedTuple):
+    """One act: a strike, or a heal.
+
+    Args:
+        f: its name in schedules and histories.
+        needs: what the environment must be able to do.
+        do: does it, as ``do(stage, act, nodes, args)``, and gives the proof of each node; `act` is
+            the id of the act.
+        fit: which nodes it can be done to now.
+        back: it brings nodes back, and where a schedule names none, all that it fits.
+        rejoins: nodes that it names are heard again.
+        order: it strikes nobody: an order to controllers, or a question.
+        complaint: what of its arguments can never be done; empty if there is nothing.
+    """
+
+    f: str
+    needs: frozenset[Capability]
+    do: Callable[[Stage, str, Sequence[str], Args], Awaitable[Told]]
+    fit: Callable[[Stage, Args], Fit] = anybody
+    back: bool = False
+    rejoins: bool = False
+    order: bool = False
+    complaint: Callable[[Args, Sequence[str]], str] = lambda args, nodes: ""
+
+
+def on_each(
+    make: Callable[[ClusterView, Args], Verb],
+) -> Callable[[Stage, str, Sequence[str], Args], Awaitable[Told]]:
+    """An act that does the same to each node, to all at once.
+
+    Args:
+        make: what it does, from the cluster and the act's arguments.
+    """
+
+    async def do(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+        return await stage.each(make(stage.cluster, args), nodes)
+
+    return do
+
+
+class Step(NamedTuple):
+    """One act of a round. `wait` is how many seconds after the step before it is done, of the first
+    one after the round before; `of` is the step whose victims it concerns, -1 if it has its own."""
+
+    f: str
+    wait: float = 0.0
+    who: Who = Who()
+    args: dict[str, Any] = {}
+    of: int = -1
+
+
+class Drawing(NamedTuple):
+    """What a kind draws from: a stream of its own, and the cluster that it will strike. `by_name`:
+    nodes know each other by the names of their machines, so that any of them can move."""
+
+    rng: Random
+    nodes: Sequence[Node]
+    by_name: bool
+
+    @classmethod
+    def of(cls, key: str, nodes: Sequence[Node], *, by_name: bool) -> "Drawing":
+        """A drawing whose stream is keyed."""
+        return cls(Random(key), nodes, by_name)
+
+    def some(self, part: str, *, majority: bool) -> int:
+        """A majority, or a minority of at least one, of the brokers or controllers."""
+        names = [n for n in self.nodes if n.role.value == part and not n.spare]
+        half = len(names) // 2
+        return half + 1 if majority else max(1, (len(names) - 1) // 2)
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of fault.
+
+    Args:
+        name: what a run asks for.
+        acts: its strikes and heals.
+        rounds: the rounds in which it strikes, without end: each a strike and its heals, in order;
+            None for acts that only written schedules have.
+        facts: of its acts that are not in the built-in table.
+        asked_only: it is not among *all* faults.
+    """
+
+    name: str
+    acts: tuple[ActKind, ...]
+    rounds: Callable[[Drawing], Iterator[Sequence[Step]]] | None = None
+    facts: tuple[FaultFacts, ...] = ()
+    asked_only: bool = False
+
+    @property
+    def needs(self) -> frozenset[Capability]:
+        return frozenset[Capability]().union(*(act.needs for act in self.acts))

@@ -1,0 +1,104 @@
+"""Clock, disk, delay: what can happen to a machine while its node runs on.
+
+    bump-clock        offset_ms, drift_ppm (microseconds more each second)
+    reset-clock
+    start-disk-fault  full, frozen: true; sync_ms: how long a sync takes
+    stop-disk-fault
+    start-delay       ms: so much longer packets take from all other machines of nodes
+    stop-delay
+
+A full or frozen disk may end its node: that is the fault's doing. No store is wiped for it: a disk
+that takes nothing damages nothing, and a node that does not start on it when it is sound again has
+a bug.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from harness.contracts.cluster import Part
+from harness.contracts.environment import Capability
+from nemeses.bag import Bag
+from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from nemeses.kinds.process import held, one_of
+from nemeses.stage import Stage
+
+# What a heal is for (`ClusterView.ailments`).
+CLOCK_AILS = frozenset({"clock"})
+DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk"})
+DELAY_AILS = frozenset({"delay"})
+STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader")
+HELD_S = 5.0
+CLOCKS: tuple[dict[str, Any], ...] = (
+    {"offset_ms": 3_600_000}, {"offset_ms": 30_000}, {"drift_ppm": 50_000},
+)  # fmt: skip
+DISKS: tuple[dict[str, Any], ...] = ({"sync_ms": 1_000}, {"frozen": True}, {"full": True})
+DELAYS: tuple[dict[str, Any], ...] = ({"ms": 50}, {"ms": 500}, {"ms": 2_000})
+
+
+def _ailing(ailments: frozenset[str]) -> Callable[[Stage, Args], Fit]:
+    return lambda stage, args: lambda node: bool(ailments & stage.cluster.ailments(node))
+
+
+def _rounds(
+    strike: str, heal: str, ways: Sequence[dict[str, Any]]
+) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
+    def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
+        parts, how = Bag(drawing.rng, STRUCK), Bag(drawing.rng, ways)
+        while True:
+            yield held(Step(strike, who=one_of(parts), args=how.next()), heal, HELD_S)
+
+    return rounds
+
+
+CLOCK = Kind(
+    name="clock",
+    acts=(
+        ActKind(
+            f="bump-clock", needs=frozenset({Capability.CLOCK}),
+            do=on_each(lambda cluster, args: partial(
+                cluster.bump_clock,
+                offset_ms=int(args.get("offset_ms", 0)),
+                drift_ppm=int(args.get("drift_ppm", 0)),
+            )),
+        ),
+        ActKind(
+            f="reset-clock", needs=frozenset({Capability.CLOCK}), back=True,
+            fit=_ailing(CLOCK_AILS), do=on_each(lambda cluster, args: cluster.reset_clock),
+        ),
+    ),
+    rounds=_rounds("bump-clock", "reset-clock", CLOCKS),
+)  # fmt: skip
+DISK = Kind(
+    name="disk",
+    acts=(
+        ActKind(
+            f="start-disk-fault", needs=frozenset({Capability.DISK}),
+            do=on_each(lambda cluster, args: partial(
+                cluster.break_disk,
+                full=bool(args.get("full")),
+                sync_ms=args.get("sync_ms"),
+                frozen=bool(args.get("frozen")),
+            )),
+        ),
+        ActKind(
+            f="stop-disk-fault", needs=frozenset({Capability.DISK}), back=True,
+            fit=_ailing(DISK_AILS), do=on_each(lambda cluster, args: cluster.heal_disk),
+        ),
+    ),
+    rounds=_rounds("start-disk-fault", "stop-disk-fault", DISKS),
+)  # fmt: skip
+DELAY = Kind(
+    name="delay",
+    acts=(
+        ActKind(
+            f="start-delay", needs=frozenset({Capability.DELAY}),
+            do=on_each(lambda cluster, args: partial(cluster.delay, ms=int(args.get("ms", 0)))),
+        ),
+        ActKind(
+            f="stop-delay", needs=frozenset({Capability.DELAY}), back=True,
+            fit=_ailing(DELAY_AILS), do=on_each(lambda cluster, args: cluster.stop_delay),
+        ),
+    ),
+    rounds=_rounds("start-delay", "stop-delay", DELAYS),
+)  # fmt: skip

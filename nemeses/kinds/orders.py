@@ -1,0 +1,66 @@
+"""What operators do, and what written schedules ask for beside faults.
+
+wipe            of a node that is down: its store is removed
+elect-master    replica: the set's replica of this number shall lead, or ``other``: one that
+                does not; refusable: to be refused is no failure
+apply-ids       count: controllers are asked for so many broker ids, each of a set of its own
+order-election  of each victim, whether it can lead or not; no effect is awaited
+"""
+
+from collections.abc import Sequence
+
+from harness.contracts.environment import Capability, Role
+from nemeses.kind import ActKind, Args, Fit, Kind, on_each
+from nemeses.stage import Stage, Told, told
+
+OTHER = "other"
+
+
+def _stopped(stage: Stage, args: Args) -> Fit:
+    return lambda node: not stage.up(node)
+
+
+async def _elect(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    replica = args.get("replica", 0)
+    sets: dict[str, list[str]] = {}
+    for node in stage.cluster.by_role(Role.BROKER):
+        sets.setdefault(node.broker_set, []).append(node.name)
+    if replica == OTHER:
+        chosen = await _others_in_sync(stage, list(sets.values()))
+    else:
+        chosen = [names[int(replica) % len(names)] for names in sets.values()]
+    done = await stage.each(stage.cluster.elect, chosen)
+    if not args.get("refusable"):
+        return done
+    return {node: {**what, "elected": what["holds"], "holds": True} for node, what in done.items()}
+
+
+async def _others_in_sync(stage: Stage, sets: Sequence[Sequence[str]]) -> list[str]:
+    """Of each set, a replica that does not lead: one that can be elected now, where there is
+    one."""
+    led = await stage.cluster.playing("master")
+    in_sync = await stage.cluster.playing("sync-state-set-slave")
+    found = ([n for n in names if n not in led] for names in sets)
+    return [min(names, key=lambda n: n not in in_sync) for names in found if names]
+
+
+async def _apply_ids(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    proof = await stage.cluster.apply_ids(act, count=int(args.get("count", 1)))
+    return {"controllers": told(proof)}
+
+
+ORDERS = Kind(
+    name="orders",
+    acts=(
+        ActKind(
+            f="wipe", needs=frozenset({Capability.KILL}), fit=_stopped,
+            do=on_each(lambda cluster, args: cluster.wipe),
+        ),
+        ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True),
+        ActKind(
+            f="order-election", needs=frozenset(), order=True,
+            do=on_each(lambda cluster, args: cluster.order_election),
+        ),
+        ActKind(f="apply-ids", needs=frozenset(), do=_apply_ids),
+    ),
+)  # fmt: skip

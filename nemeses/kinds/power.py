@@ -1,0 +1,39 @@
+"""Power: a machine loses its power, and with it what its disk had not synced.
+
+As `kill`, but harder: the page cache does not survive. `power-loss` completes when process and port
+are gone and the disk has lost what it had to; `start` brings everything back. Each third time it
+strikes all brokers: one rack, one power supply. What is promised then needs brokers that sync
+before they answer (flushDiskType=SYNC_FLUSH): ASYNC_FLUSH promises nothing on a loss of power.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+
+from harness.contracts.cluster import Part
+from harness.contracts.environment import Capability
+from harness.schedule.format import EVERYBODY, Who
+from nemeses.bag import Bag
+from nemeses.kind import ActKind, Drawing, Kind, Step, on_each, running
+from nemeses.kinds.process import DOWN_S, START, held, one_of
+
+STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "controller")
+
+
+def _losses(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    parts = Bag(drawing.rng, STRUCK)
+    for rack in cycle((False, False, True)):
+        who = Who(part="broker", count=EVERYBODY) if rack else one_of(parts)
+        yield held(Step("power-loss", who=who), "start", DOWN_S)
+
+
+POWER = Kind(
+    name="power",
+    acts=(
+        ActKind(
+            f="power-loss", needs=frozenset({Capability.POWER_LOSS}), fit=running,
+            do=on_each(lambda cluster, args: cluster.power_loss),
+        ),
+        START,
+    ),
+    rounds=_losses,
+)  # fmt: skip

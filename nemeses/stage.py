@@ -1,0 +1,91 @@
+"""What the acts of one run share: the cluster, whom each act has struck, which cuts are in force.
+
+Draws are keyed by the act that they are for, so that to remove one act leaves the others as they
+were.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
+
+from harness.contracts.cluster import ClusterView, Grudge, Proof
+
+Told = Mapping[str, dict[str, object]]  # what was done to each node, with the proof
+Verb = Callable[[str], Awaitable[Proof]]
+
+PATIENCE_S = 0.15  # of a cut's probes: their own packets, once caught, are the proof
+UNWRITABLE = frozenset({"frozen-disk", "full-disk"})
+
+
+class Stage:
+    """The state of a performance.
+
+    Args:
+        cluster: whose nodes.
+        key: of all draws.
+    """
+
+    def __init__(self, cluster: ClusterView, key: str) -> None:
+        self.cluster = cluster
+        self._key = key
+        self.nodes = {n.name: n for n in cluster.nodes if not n.spare}
+        self.struck: dict[str, list[str]] = {}  # by act
+        self._cuts: dict[str, str] = {}  # acts whose cuts are in force, each with its kind
+        self.settled: set[str] = set()  # nodes that have moved for good
+        self.ended: frozenset[str] = frozenset()  # nodes that a disk fault may have ended
+
+    async def look(self) -> None:
+        """Find out which nodes have ended by themselves, and may: their disk was at fault."""
+        crashed = await self.cluster.crashed()
+        self.ended = frozenset(n for n in crashed if self.cluster.excused(n))
+
+    def role(self, node: str) -> str:
+        known = self.nodes.get(node)
+        return known.role.value if known is not None else node
+
+    def up(self, node: str) -> bool:
+        return self.cluster.running(node) and node not in self.ended
+
+    def writable(self, node: str) -> bool:
+        """Whether the node's disk takes anything: on another one nothing is started or stopped in
+        good order."""
+        return not UNWRITABLE & self.cluster.ailments(node)
+
+    def draws(self, act: str) -> Random:
+        """The act's own stream."""
+        return Random(f"{self._key}/{act}")
+
+    async def cut(
+        self, act: str, kind: str, grudge: Grudge, *, reset: bool = False
+    ) -> Mapping[str, Proof]:
+        """Cut what a grudge says, in the name of an act; the proof of each machine that drops
+        packets."""
+        self._cuts[act] = kind
+        return await self.cluster.cut(grudge, reset=reset, name=act, patience_s=PATIENCE_S)
+
+    async def heal_cuts(self, kind: str, of: str = "") -> dict[str, Proof]:
+        """End the cut of an act, or, without a name, all cuts of a kind; no other's."""
+        proofs: dict[str, Proof] = {}
+        for name in [name for name, k in self._cuts.items() if k == kind and name == (of or name)]:
+            del self._cuts[name]
+            proofs |= await self.cluster.heal(name=name)
+        return proofs
+
+    async def each(self, verb: Verb, nodes: Sequence[str]) -> Told:
+        """Do something to all nodes in one instant; ``spread_ms`` is what that was in truth."""
+        loop = asyncio.get_running_loop()
+        began: list[float] = []
+
+        async def one(node: str) -> Proof:
+            began.append(loop.time())
+            return await verb(node)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = {node: group.create_task(one(node)) for node in nodes}
+        spread = {"spread_ms": round((max(began) - min(began)) * 1000, 3)} if len(nodes) > 1 else {}
+        return {node: told(task.result(), **spread) for node, task in tasks.items()}
+
+
+def told(proof: Proof, **more: object) -> dict[str, object]:
+    """A proof as the completion of a fault holds it."""
+    return {"holds": proof.holds, **more, **proof.seen}

@@ -1,0 +1,83 @@
+"""What an environment or a cluster does not allow is refused by name, before a run begins."""
+
+from typing import Any
+
+import pytest
+from struck_cluster import TRIO, FakeCluster
+
+from harness.contracts.environment import Capability, MissingCapability
+from harness.environments.local import LocalEnvironment
+from harness.run.feasibility import check
+from harness.schedule.format import Act, Schedule, ScheduleError, Who
+
+
+class Weak:
+    """An environment that can do little."""
+
+    name = "weak"
+    capabilities = frozenset({Capability.KILL, Capability.RESTART})
+
+    def lacking(self) -> dict[Capability, str]:
+        return {Capability.POWER_LOSS: "no disk of its own"}
+
+
+def checked(*acts: Act) -> None:
+    environment: Any = Weak()
+    check(Schedule(acts=acts), FakeCluster(TRIO), environment)
+
+
+def test_what_an_environment_lacks_is_refused_by_name() -> None:
+    with pytest.raises(MissingCapability) as caught:
+        checked(Act(id="k", f="kill"), Act(id="p", f="power-loss"))
+    said = "weak cannot do power-loss, which act p (power-loss) needs: no disk of its own"
+    assert str(caught.value) == said
+    with pytest.raises(MissingCapability, match=r"cannot do cut, which act c \(start-partition\)"):
+        checked(Act(id="c", f="start-partition"))
+
+
+def test_whom_there_is_not_is_refused_by_name() -> None:
+    with pytest.raises(MissingCapability, match=r"act k \(kill\) concerns b7-0, which is not"):
+        checked(Act(id="k", f="kill", who=Who(nodes=("b0-0", "b7-0"))))
+
+
+def test_an_act_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+    with pytest.raises(
+        ScheduleError, match=r"k: no act 'murder'; there are: .*change-ip, .* start"
+    ):
+        checked(Act(id="k", f="murder"))
+
+
+@pytest.mark.parametrize("who", [Who(part="mastre"), Who(part="brokers")])
+def test_a_part_that_there_is_not_is_refused(who: Who) -> None:
+    with pytest.raises(ScheduleError, match=f"k: no part '{who.part}'; there are: broker, .*last-"):
+        checked(Act(id="k", f="kill", who=who))
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({"from": "slaves"}, "c: cut from 'slaves', which is none of rest, brokers, "),
+        ({"from": ["c0", "c9"]}, "c: cut from 'c9', which is no node"),
+        ({"from": 7}, "c: cut from 7, which is none of"),
+        ({"ways": "into"}, "c: ways 'into' is none of both, in, out"),
+        ({"shape": "thirds"}, "c: no shape 'thirds'; there are: bridge, halves, "),
+        ({"clients": "apart"}, "c: clients 'apart' is none of both, with, against"),
+    ],
+)
+def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) -> None:
+    class Cutting(Weak):
+        capabilities = frozenset(Capability)
+
+    environment: Any = Cutting()
+    act = Act(id="c", f="start-partition", who=Who(part="master"), args=args)
+    with pytest.raises(ScheduleError, match=said):
+        check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
+
+
+@pytest.mark.parametrize(("f", "lacks"), [("start-disk-fault", "disk"), ("bump-clock", "clock"),
+                                          ("start-delay", "delay")])  # fmt: skip
+def test_real_machines_of_this_computer_lack_some(f: str, lacks: str) -> None:
+    environment = LocalEnvironment.__new__(LocalEnvironment)
+    script = Schedule(acts=(Act(id="a", f=f, who=Who(part="master")),))
+    with pytest.raises(MissingCapability, match=f"local cannot do {lacks}.*a .{f}."):
+        check(script, FakeCluster(TRIO), environment)

@@ -1,0 +1,93 @@
+"""Every kind of fault, as drawn: what its rounds say, and that a nemesis can do all of it."""
+
+import asyncio
+from itertools import islice
+
+import pytest
+from struck_cluster import SETS, TRIO, FakeCluster
+
+from harness.contracts.outcome import Ok
+from harness.contracts.target import Topology
+from harness.sampling.rounds import _timed, acts_of
+from harness.schedule.format import When
+from harness.schedule.perform import asked
+from histories.fault_facts import BUILT_IN
+from histories.op import NEMESIS, Op
+from nemeses.catalogue import BUILT_IN as KINDS
+from nemeses.kind import Drawing, Kind, Step
+from nemeses.scripted import Scripted
+
+DRAWN = [kind for kind in KINDS if kind.rounds is not None]
+SEEDS = range(3)
+
+
+def rounds(
+    kind: Kind, seed: int = 1, count: int = 12, topology: Topology = TRIO
+) -> list[tuple[Step, ...]]:
+    drawing = Drawing.of(str(seed), FakeCluster(topology).nodes, by_name=True)
+    assert kind.rounds is not None
+    return [tuple(made) for made in islice(kind.rounds(drawing), count)]
+
+
+@pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.name)
+def test_each_round_strikes_and_heals_what_it_struck(kind: Kind) -> None:
+    names = {act.f for act in kind.acts}
+    for made in rounds(kind):
+        strikes = [n for n, step in enumerate(made) if not BUILT_IN.heals(step.f)]
+        healed = {step.of for step in made if BUILT_IN.heals(step.f)}
+        assert {step.f for step in made} <= names
+        assert strikes[0] == 0
+        assert healed == set(strikes)
+        assert all(step.of < n for n, step in enumerate(made))
+
+
+@pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.name)
+def test_draws_are_keyed(kind: Kind) -> None:
+    assert rounds(kind, 1) == rounds(kind, 1)
+    assert len({repr(rounds(kind, seed)) for seed in range(8)}) > 1
+
+
+@pytest.mark.parametrize("topology", [TRIO, SETS])
+@pytest.mark.parametrize("kind", DRAWN, ids=lambda kind: kind.name)
+def test_a_nemesis_does_all_of_it(kind: Kind, topology: Topology) -> None:
+    cluster = FakeCluster(topology)
+    nemesis = Scripted(cluster, "7/act")
+
+    async def main() -> list[str]:
+        struck = []
+        for number, made in enumerate(rounds(kind, topology=topology)):
+            for act in acts_of(f"x{number}", _timed(made), When()):
+                op = Op("info", NEMESIS, act.f, act.id, ext=asked(act) or None)
+                done = await nemesis.invoke(op)
+                assert isinstance(done, Ok), done
+                assert all(what["holds"] for what in done.value.values())
+                struck += [act.f] if "nobody" not in done.value else []
+        return struck
+
+    struck = asyncio.run(main())
+    assert set(struck) == {step.f for made in rounds(kind) for step in made} - {"start"} | (
+        set() if kind.name in ("restart",) else {"start"} & {a.f for a in kind.acts}
+    )
+    assert not cluster.named, "every cut was healed by its own heal"
+
+
+def test_masters_are_killed_most_and_each_part_now_and_then() -> None:
+    [kind] = [kind for kind in DRAWN if kind.name == "kill"]
+    parts = [made[0].who.part for made in rounds(kind, count=400)]
+    assert parts.count("master") > parts.count("slave")
+    assert {"master", "slave", "sync-state-set-slave", "controller-leader", "namesrv", "broker",
+            "controller"} == set(parts)  # fmt: skip
+    several = [made[0].who for made in rounds(kind, count=400)[3::4]]
+    assert all(who.count == 2 for who in several), "most of three"
+
+
+def test_a_rack_loses_its_power_each_third_time() -> None:
+    [kind] = [kind for kind in DRAWN if kind.name == "power"]
+    counts = [made[0].who.count for made in rounds(kind)]
+    assert counts == [1, 1, -1] * 4
+
+
+def test_half_of_the_moves_are_under_the_running_process() -> None:
+    [kind] = [kind for kind in DRAWN if kind.name == "readdress"]
+    moves = [step for made in rounds(kind, count=60) for step in made if step.f == "change-ip"]
+    assert sum(bool(step.args.get("restart")) for step in moves) * 2 == len(moves)
