@@ -5,6 +5,8 @@ by name, is drawn, performed, replayed and healed like any other, and each run t
 declares its facts.
 """
 
+import importlib
+import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import get_args
 
@@ -61,6 +63,26 @@ def forget(name: str) -> None:
     if name not in _kinds or _kinds[name] in BUILT_IN:
         raise ValueError(f"no fault {name!r} was registered")
     del _kinds[name]
+
+
+def references() -> list[tuple[str, str]]:
+    """Where each registered kind is, as a module and a name in it, so that another process finds
+    it. One that no module holds is left out."""
+    return [
+        (name, attribute)
+        for kind in registered()
+        for name, module in sorted(sys.modules.items())
+        for attribute, value in list(vars(module).items())
+        if value is kind and name != "__main__"
+    ]
+
+
+def adopt(where: Iterable[tuple[str, str]]) -> None:
+    """Register kinds by reference; those that are known already stay as they are."""
+    for module, attribute in where:
+        kind = getattr(importlib.import_module(module), attribute)
+        if kind not in registered():
+            register(kind)
 
 
 def registered() -> tuple[Kind, ...]:

@@ -7,6 +7,7 @@ were.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
+from typing import Any
 
 from harness.contracts.cluster import ClusterView, Grudge, Proof
 
@@ -84,6 +85,12 @@ class Stage:
             tasks = {node: group.create_task(one(node)) for node in nodes}
         spread = {"spread_ms": round((max(began) - min(began)) * 1000, 3)} if len(nodes) > 1 else {}
         return {node: told(task.result(), **spread) for node, task in tasks.items()}
+
+
+def recorded(args: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """The cut of an act that is done as it was performed before; empty where it is not."""
+    given: Mapping[str, Sequence[str]] = args.get("grudge") or {}
+    return {to: frozenset(sources) for to, sources in given.items()}
 
 
 def told(proof: Proof, **more: object) -> dict[str, object]:

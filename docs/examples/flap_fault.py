@@ -10,7 +10,7 @@ from harness.schedule.format import Who
 from histories.fault_facts import FaultFacts
 from nemeses.grudges import isolated
 from nemeses.kind import ActKind, Args, Drawing, Kind, Step
-from nemeses.stage import Stage, Told, told
+from nemeses.stage import Stage, Told, recorded, told
 
 OFF_S, ON_S = 0.5, 2.0
 FLAPS = 3  # in a round
@@ -25,8 +25,9 @@ FACTS = FaultFacts(
 
 
 async def off(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
-    """Cut the struck node from all others; the proof is what a probe saw."""
-    grudge: dict[str, frozenset[str]] = {}
+    """Cut the struck node from all others; the proof is what a probe saw. A run that is replayed as
+    it was performed has the cut that it had."""
+    grudge = recorded(args)
     for node in nodes:
         grudge |= isolated(node, list(stage.nodes))
     proofs = await stage.cut(act, "flap", grudge)

@@ -1,7 +1,9 @@
 """Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
 
+import math
 import os
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,14 +16,18 @@ from harness.cli.show import show, word
 from harness.cli.stored_runs import explained
 from harness.experiments.mutants import WANTED, MutantCampaign, table
 from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
+from harness.experiments.shrink_real import BUDGET as REAL_BUDGET
+from harness.experiments.shrink_real import Shrinking, report_of
 from harness.experiments.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
 from harness.run.execute import Around, capabilities_of
-from harness.run.replay import Rate, options_for, repeat, script_of, signatures
-from harness.run.stored_run import Judged
+from harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
+from harness.run.stored_run import Judged, judge_stored
 from harness.sampling.draw import draw
 from harness.sampling.factors import array_row, coverage, possible
+from harness.schedule.format import Schedule, encode
 from harness.schedule.options import PROFILES
 from harness.schedule.reductions import family
+from histories.store import write_whole
 from reference import mutants
 
 STORE = click.option(
@@ -42,6 +48,11 @@ STORE = click.option(
     default=None,
     help="where; by default where it was, or as the schedule says",
 )
+@click.option(
+    "--as-performed",
+    is_flag=True,
+    help="each act at its recorded time and on its recorded nodes, not as it was written",
+)
 @click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
 @click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
 @click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
@@ -53,10 +64,11 @@ STORE = click.option(
 def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
     """Do again what was done in a run: its folder, or a schedule's file.
 
-    A simulated run repeats exactly. On real machines, and with --times, what is told is how many
-    repetitions show which anomaly.
+    The acts are done as they were written: at their times, after one another or after events, on
+    whoever plays the part by then. A simulated run repeats exactly. On real machines, and with
+    --times, the output is how many repetitions show which anomaly.
     """
-    script, before = script_of(run)
+    script, before = script_of(run, performed=given["as_performed"])
     more: dict[str, Any] = {}
     for name in ("mutant", "target", "profile"):
         if given[name] is not None:
@@ -73,6 +85,9 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
         if times == 1:
             judged = explained(judged) if given["explain"] else judged
             show(judged, as_json=given["as_json"])
+            if given["as_performed"]:
+                for line in lateness_of(script, judged):
+                    click.echo(line, err=True)
             return judged.exit_code
         seen = ", ".join(signatures(judged)) or "nothing"
         click.echo(f"{number}: {seen}  {judged.stored.path}")
@@ -84,6 +99,16 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
     if around.stop.asked:
         raise KeyboardInterrupt
     return runner.exit_code(verdicts, crashed=False)
+
+
+def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
+    """How well the recorded times were met."""
+    missed = late(script, judged)
+    yield (
+        f"acts:    {len(script.acts)} as performed, {len(missed)} of them more than {LATE_S} s late"
+    )
+    for act, by in missed:
+        yield f"  {act.id} ({act.f}): " + ("not done" if by == math.inf else f"{by:.2f} s late")
 
 
 @click.command()
@@ -193,19 +218,67 @@ def told_of(told: Told) -> str:
 @click.argument("run", type=click.Path(exists=True, path_type=Path))
 @click.option("--signature", default="", help="what it must show, such as S6/lost-tail")
 @click.option("--jobs", type=click.IntRange(1, 256), default=2, show_default=True)
-@click.option("--budget", type=click.IntRange(1, 100_000), default=BUDGET, show_default=True,
-              help="simulations, at most")  # fmt: skip
-def shrink(run: Path, signature: str, jobs: int, budget: int) -> int:
-    """Make the schedule of a failing simulated run as small as can be.
+@click.option("--budget", type=click.IntRange(1, 100_000), default=None,
+              help=f"of simulations ({BUDGET}) or real runs ({REAL_BUDGET})")  # fmt: skip
+@click.option(
+    "--env",
+    "environment",
+    type=Name(["docker", "local", "simulated"]),
+    default=None,
+    help="where; by default where the run was, or simulated",
+)
+@STORE
+def shrink(
+    run: Path, signature: str, jobs: int, budget: int | None, environment: str | None, store: Path
+) -> int:
+    """Make the schedule of a failing run as small as can be.
 
-    The same command again goes on where the last one was cut off. The script is in the run's
-    folder, for `maxq replay`.
+    Of a simulated run faults and operations go, by simulations, and the same command again goes on
+    where the last one was cut off. Of a run of real machines faults go, by repeated real runs, and
+    the output says how often what is left fails. The script is in the run's folder, for `maxq
+    replay`.
     """
-    script, _ = script_of(run)
-    wanted = signature or signature_of(script)
+    script, before = script_of(run)
+    where = environment or (before.environment if before is not None else "simulated")
     folder = (run if run.is_dir() else run.parent) / "shrunk"
-    found = shrunk(script, folder, wanted, jobs=jobs, budget=budget)
+    if where != "simulated":
+        wanted = signature or stored_signature(run)
+        return shrink_on_machines(script, where, wanted, folder, store, budget or REAL_BUDGET)
+    wanted = signature or signature_of(script)
+    found = shrunk(script, folder, wanted, jobs=jobs, budget=budget or BUDGET)
     lines = list(story_of(found, folder / SCRIPT))
+    (folder / STORY).write_text("\n".join(lines) + "\n")
+    for line in lines:
+        click.echo(line)
+    return 0
+
+
+def stored_signature(run: Path) -> str:
+    """The first anomaly of a stored run, or a usage error."""
+    found = signatures(judge_stored(run, allow_truncated=True)) if run.is_dir() else []
+    if not found:
+        raise click.UsageError("name what the schedule must show: --signature S6/lost-tail")
+    return found[0]
+
+
+def shrink_on_machines(
+    script: Schedule, where: str, signature: str, folder: Path, store: Path, budget: int
+) -> int:
+    """Shrink by real runs; the exit code."""
+    around, say = Around(), partial(click.echo, err=True)
+
+    def perform(smaller: Schedule) -> Sequence[str]:
+        runs = repeat(smaller, options_for(smaller, where), store, times=1, quiet=True,
+                      around=around)  # fmt: skip
+        (judged,) = runs
+        if around.stop.asked:  # this run is shorter than it should be
+            raise KeyboardInterrupt
+        return signatures(judged)
+
+    found = Shrinking(signature, perform, budget=budget, say=say).shrink(script)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_whole(folder / SCRIPT, encode(found.script))
+    lines = [*report_of(found, signature), f"maxq replay {folder / SCRIPT} --env {where}"]
     (folder / STORY).write_text("\n".join(lines) + "\n")
     for line in lines:
         click.echo(line)

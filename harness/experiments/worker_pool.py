@@ -9,14 +9,16 @@ import ctypes
 import os
 import shutil
 import signal
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 
 from harness.run.stored_run import held
+from nemeses import catalogue
 
 PR_SET_PDEATHSIG = 1
 SCRATCH = "work"  # of a folder of results: what runs write until they are over
@@ -62,7 +64,7 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
         count,
         mp_context=get_context("spawn"),
         initializer=_begin,
-        initargs=(os.getpid(), place),
+        initargs=(os.getpid(), place, sys.path, catalogue.references()),
     ) as pool:
         try:
             yield pool
@@ -82,10 +84,12 @@ def workers(count: int, folder: Path) -> Iterator[Executor]:
         yield pool
 
 
-def _begin(parent: int, place: str) -> None:
-    """What a worker does first."""
+def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[str, str]]) -> None:
+    """What a worker does first; it knows the kinds of faults that its parent knows."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel was told
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to act on
     tempfile.tempdir = place or None
+    sys.path[:] = path
+    catalogue.adopt(kinds)

@@ -16,13 +16,15 @@ from harness.contracts.nearest import nearest
 from harness.run.execute import Around
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.run.stored_run import Judged, options_of, run_test
-from harness.schedule.format import SCHEDULE, Call, Load, Schedule, ScheduleError, ns, read
+from harness.schedule.format import SCHEDULE, Act, Call, Load, Schedule, ScheduleError, ns, read
+from harness.schedule.from_history import as_performed, as_recorded
 from harness.schedule.options import Options
 from harness.schedule.reductions import with_options
 from harness.targets.rocketmq.releases import excluded
 from histories.store import CONFIG, open_run
 from reference import mutants
 
+LATE_S = 0.25  # of an act that is performed at the time of another run
 Z_95 = 1.96  # of the normal distribution, for an interval of 95 %
 
 
@@ -48,15 +50,26 @@ class Rate(msgspec.Struct, frozen=True):
         return f"{self.hits} of {self.runs} ({low:.0%} to {high:.0%})"
 
 
-def script_of(path: Path) -> tuple[Schedule, Options | None]:
+def script_of(path: Path, *, performed: bool = False) -> tuple[Schedule, Options | None]:
     """The schedule of a run's folder, with the run's options; or of a file, which has none. A
     seeded bug of the run is in its schedule's header, too.
+
+    Args:
+        path: of the folder, or of the file.
+        performed: what was done in the run, at its times and to its nodes, instead of what was
+            asked for.
 
     Raises:
         ScheduleError, HistoryError: there is none.
     """
     if not path.is_dir():
+        if performed:
+            raise ScheduleError(f"{path}: only the folder of a run says what was performed")
         return read(path), None
+    if performed:
+        stored = open_run(path, allow_truncated=True)
+        options = options_of(stored)
+        return as_recorded(stored.history, options), options
     script = read(path / SCHEDULE)
     if not (path / CONFIG).exists():
         return script, None
@@ -157,6 +170,20 @@ def other_seed(seed: int, number: int) -> int:
 def with_seed(script: Schedule, seed: int) -> Schedule:
     """The same schedule under other latencies, time-outs and torn lengths."""
     return msgspec.structs.replace(script, header=msgspec.structs.replace(script.header, seed=seed))
+
+
+def late(script: Schedule, judged: Judged, after_s: float = LATE_S) -> list[tuple[Act, float]]:
+    """The acts of a schedule of times that began later than they should, each with how much (s);
+    what was never done is infinitely late. At the end of the main part all is healed anyway."""
+    end = script.header.length - after_s
+    begun = {act.id: act.done for act in as_performed(script, judged.stored.history).acts}
+    found = []
+    for act in script.acts:
+        done = begun.get(act.id)
+        by = math.inf if done is None else done.at - act.when.at
+        if not act.when.after and act.when.at < end and by > after_s:
+            found.append((act, by))
+    return found
 
 
 def signatures(judged: Judged) -> Sequence[str]:

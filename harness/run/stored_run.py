@@ -382,10 +382,13 @@ def told(op: Op) -> str:
     """A completed fault in a line: which nodes, and whether it was seen to take effect."""
     if not isinstance(op.value, dict):
         return f"not done: {op.error}"
-    return ", ".join(f"{node} {_seen(seen)}" for node, seen in op.value.items())
+    # Nodes to which nothing had to be done are proven, and have a reason.
+    idle = [n for n, seen in op.value.items() if seen.get("holds") and seen.get("reason")]
+    done = [f"{n} {_seen(seen)}" for n, seen in op.value.items() if n not in idle]
+    return ", ".join(done) or "nothing to do"
 
 
 def _seen(seen: Mapping[str, Any]) -> str:
     if seen.get("holds"):
-        return str(seen.get("reason", "proven"))
+        return "proven"
     return f"NOT PROVEN ({', '.join(f'{k} {v}' for k, v in seen.items() if k != 'holds')})"

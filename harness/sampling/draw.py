@@ -18,13 +18,17 @@ from harness.contracts.target import Node, Topology, plan
 from harness.sampling.factors import KINDS, Row
 from harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
 from harness.sampling.nested_faults import Nests
+from harness.sampling.rounds import rounds_of
 from harness.schedule.format import READ, SEND, TURN, Act, Call, Header, Schedule
 from harness.schedule.options import APPLICANTS, LOCKERS, SPARES
+from nemeses.catalogue import registered
+from nemeses.kind import Drawing
 
 LENGTH_MS = (150_000, 180_000)
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations a second
 PHASE_MS = (3_000, 60_000)
 SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
+APART_S = 20.0  # between two rounds of a fault that is not Max-Q's own
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
@@ -80,8 +84,17 @@ def draw(seed: int, row: Row, *, length_ms: int = 0, bounds: Bounds | None = Non
             name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
         ),
         calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
-        acts=tuple(_acts(draws, row, length, nodes, bounds)),
+        acts=(*_acts(draws, row, length, nodes, bounds), *_registered(seed, nodes, length)),
     )
+
+
+def _registered(seed: int, nodes: Sequence[Node], length: int) -> Iterator[Act]:
+    """Faults of kinds that are not Max-Q's own, beside all others; where none is registered a seed
+    means the same for ever."""
+    for kind in registered():
+        if kind.rounds is not None:
+            drawing = Drawing.of(f"{seed}/{kind.name}", nodes, by_name=False)
+            yield from rounds_of(kind.name, drawing, length / 1000, APART_S)
 
 
 def options_of(row: Row) -> dict[str, Any]:

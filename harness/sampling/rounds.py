@@ -61,7 +61,11 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     length = seconds(options.time_limit_ns)
     names = [name for name in dict.fromkeys(options.nemesis) if name != NO_FAULT]
     quiet = (QUIET_S + CROWDED_S * (len(names) - 1)) * patience
-    acts = [act for name in names for act in _rounds_of(name, options, length, quiet)]
+    nodes, by_name = plan(options.topology), options.settings().by_name
+    acts: list[Act] = []
+    for name in names:
+        drawing = Drawing.of(f"{options.seed}/nemesis/{name}", nodes, by_name=by_name)
+        acts += rounds_of(name, drawing, length, quiet, seconds(options.lull_ns))
     header = Header(
         name=f"maxq test, seed {options.seed}", length=length, seed=options.seed,
         options={**differing(options), "nemesis": list(options.nemesis)},
@@ -82,13 +86,18 @@ class Timed(NamedTuple):
     step: Step
 
 
-def _rounds_of(name: str, options: Options, length: float, quiet: float) -> Iterator[Act]:
-    """All rounds of a fault that fit, `quiet` seconds apart."""
-    settings = options.settings()
-    drawing = Drawing.of(
-        f"{options.seed}/nemesis/{name}", plan(options.topology), by_name=settings.by_name
-    )
-    lull = seconds(options.lull_ns)
+def rounds_of(
+    name: str, drawing: Drawing, length: float, quiet: float, lull: float = 0.0
+) -> Iterator[Act]:
+    """All rounds of a fault that fit.
+
+    Args:
+        name: of its kind, or of a pair.
+        drawing: what they are drawn from.
+        length: of the main part, in seconds.
+        quiet: between two rounds, about so many seconds.
+        lull: how long nothing is done after each `BUSY_S`; 0: there are no lulls.
+    """
     before, at, wait = "", 0.0, QUIET_S
     for number, made in enumerate(_drawn(kinds_of(name), drawing, lull), start=1):
         at += wait

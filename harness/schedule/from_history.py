@@ -1,8 +1,8 @@
 """The schedule of a run that is over: what each act came to, and every operation as it was begun.
 
-A run that was driven by a schedule keeps it, with what its acts resolved to. A run that was not
-(its faults struck again and again, its clients drew as they went) is written down as the schedule
-that does the same again: each operation at its time, each fault on the nodes that it struck.
+A run keeps its schedule, with what its acts came to (`as_performed`). Its history is a schedule as
+well, which does the same again: each operation at its time, each fault on the nodes that it struck
+(`as_recorded`).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -92,7 +92,7 @@ def as_recorded(history: History, options: Options) -> Schedule:
         name="recorded",
         length=seconds(options.time_limit_ns),
         seed=options.seed,
-        options=differing(options),
+        options={**differing(options), "nemesis": list(options.nemesis)},
     )
     return Schedule(header=header, calls=tuple(calls), acts=tuple(acts))
 

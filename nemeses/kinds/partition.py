@@ -44,7 +44,7 @@ from nemeses.majority import (
     some_majority,
     spared,
 )
-from nemeses.stage import Stage, Told, told
+from nemeses.stage import Stage, Told, recorded, told
 
 CUT_S = 5.0  # beyond the 3 s after which a silent broker counts as dead
 NAME = "partition"
@@ -213,8 +213,7 @@ def _role(node: str, parts: Mapping[str, Part]) -> dict[str, object]:
 
 async def _grudge(stage: Stage, victims: Sequence[str], args: Args) -> Grudge:
     if "grudge" in args:
-        given: Mapping[str, Sequence[str]] = args["grudge"]
-        return {to: frozenset(sources) for to, sources in given.items()}
+        return recorded(args)
     others = [n for n in await _others(stage, args.get("from", REST)) if n not in victims]
     ways = args.get("ways", "both")
     found: dict[str, set[str]] = {}

@@ -14,11 +14,17 @@ from register_checker import LastWrite
 from register_workload import register_workload
 
 from checkers.core.api import Context
+from checkers.evidence.acts import acts_of
 from checkers.evidence.faults import faults
 from checkers.evidence.quiescence import Lull, lulls
 from checkers.judgement.runner import Results
+from harness.experiments.shrink_real import Shrinking
+from harness.experiments.simulate import Campaign, drawn, simulated
 from harness.run import judging, run_plan
+from harness.run.execute import Around
+from harness.run.replay import late, options_for, repeat, script_of
 from harness.run.stored_run import Judged, run_test
+from harness.schedule.format import Schedule, decode
 from harness.schedule.options import Options
 from histories.fault_facts import BUILT_IN
 from histories.grounds import RUN
@@ -130,6 +136,69 @@ def test_a_stored_run_needs_no_code_of_its_fault(named: None, tmp_path: Path) ->
     assert FACTS.color != BUILT_IN.color(FACTS.strikes)
 
 
+def flaps(judged: Judged) -> list[tuple[str, bool]]:
+    """What was done of the fault, and whether it was proven."""
+    return [(f.f, f.holds) for f in faults(judged.stored.history) if "flap" in f.f]
+
+
+def test_a_run_with_it_is_replayed_to_the_byte_and_shrunk(named: None, tmp_path: Path) -> None:
+    """Also as performed: the same acts on the same nodes."""
+    judged = run(tmp_path, 2, workload=("queue",))
+    for performed in (False, True):
+        script, _ = script_of(judged.stored.path, performed=performed)
+        [again] = repeat(script, options_for(script), tmp_path, times=1, quiet=True,
+                         around=Around())  # fmt: skip
+        assert flaps(again) == flaps(judged)
+        journals = [(one.stored.path / "history.jsonl").read_bytes() for one in (judged, again)]
+        assert performed or journals[0] == journals[1]
+        assert late(script, again) == []
+
+    def perform(smaller: Schedule) -> list[str]:
+        done = simulated(smaller, options_for(smaller, "simulated"))
+        return [f.f for f in faults(done.history) if f.f == FACTS.strikes and f.holds]
+
+    script, _ = script_of(judged.stored.path)
+    found = Shrinking(FACTS.strikes, perform).shrink(script)
+    assert found.after == 1
+    assert {act.f for act in found.script.acts} <= {FACTS.strikes, *FACTS.heals}
+
+
+def test_seeds_draw_it_beside_their_own_faults(named: None, tmp_path: Path) -> None:
+    """By `maxq simulate`, whose workers know it; without it a seed means what it meant."""
+    script = drawn(3)
+    mine = [act for act in script.acts if "flap" in act.f]
+    assert mine
+    assert script.acts[: -len(mine)] == tuple(a for a in script.acts if a not in mine)
+    campaign = Campaign(tmp_path, jobs=2, length_ms=40_000)
+    told = list(campaign.run(range(3, 5)))
+    assert [(t.found, t.error) for t in told] == [({}, "")] * 2
+    catalogue.forget("flap")
+    assert drawn(3).acts == script.acts[: -len(mine)]
+    catalogue.register(FLAP)
+
+
+def test_its_final_heal_leaves_a_partition_as_it_is(named: None, tmp_path: Path) -> None:
+    """Each heal ends what it names: the flap first, the partition when its own heal comes."""
+    script = decode(OVERLAPPING.encode())
+    done = simulated(script, options_for(script, "simulated"))
+    assert done.results.valid is True, done.results
+    [cut] = [act for act in acts_of(done.history) if act.f == "start-partition"]
+    [flap] = [act for act in acts_of(done.history) if act.f == FACTS.strikes]
+    assert flap.begun > cut.begun
+    assert max(flap.over(n) for n in flap.nodes) < min(cut.over(n) for n in cut.nodes)
+
+
+OVERLAPPING = """\
+{"item": "header", "length": 14, "options": {"workload": ["queue"]}}
+{"item": "load", "id": "w", "until": 14, "rate": 10}
+{"item": "load", "id": "r", "f": "poll", "until": 14, "rate": 5}
+{"item": "act", "id": "c", "f": "start-partition", "when": {"at": 2}, "who": {"nodes": ["b0-2"]}}
+{"item": "act", "id": "f", "f": "start-flap", "when": {"at": 4}, "who": {"part": "master"}}
+{"item": "act", "id": "g", "f": "stop-flap", "when": {"at": 5}}
+{"item": "act", "id": "h", "f": "stop-partition", "when": {"at": 9}, "who": {"of": "c"}}
+"""
+
+
 def test_the_example_checker_can_fail() -> None:
     def history(read: int | None, write: str = "ok") -> History:
         ops = [
@@ -164,5 +233,4 @@ def test_the_lines_of_the_page_name_tables_that_exist() -> None:
     assert named == {
         "harness/run/run_plan.py": "MAKERS",
         "harness/run/judging.py": "BY_WORKLOAD",
-        "harness/run/fault_selection.py": "MAKERS",
     }
