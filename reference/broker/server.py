@@ -58,6 +58,7 @@ class Broker:
             queue_file_size=config.mapped_file_size_consume_queue,
             replicated=config.enable_controller_mode,
             levels=config.delay_levels(),
+            on_growth=self._on_growth,
         )
         self._tables = Tables(
             host,
@@ -162,6 +163,11 @@ class Broker:
         await self._save_offsets()
         await self._save_delay()
         await self._flush()
+
+    def _on_growth(self) -> None:
+        replication = None if self.membership is None else self.membership.replication
+        if replication is not None:
+            replication.written()
 
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since nobody knows what is on disk then;

@@ -140,14 +140,16 @@ class Node:
     async def send(self, text: str) -> str:
         """Append a record, wait for the replicas; returns why it failed, or nothing."""
         assert self.replication is not None
-        core = self.replication.server.core
+        core = self.replication.master
         epoch = core.master_epoch
         self.log.data += text.encode().ljust(RECORD, b".")
         end = self.log.end
         if self.durable:
             await self.log.sync()
-        self.replication.server.written()
-        return await self.replication.server.acknowledged(end, epoch)
+        self.replication.written()
+        acknowledged: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.replication.when_acknowledged(end, epoch, acknowledged.set_result)
+        return await acknowledged
 
 
 class Brokers:
@@ -466,4 +468,4 @@ def test_who_gives_up_waiting_for_a_change_of_role_does_not_end_it(
     assert first.result()
     assert second.cancelled()
     assert third.result()
-    assert set_.part(1).server.core.master_epoch == 3
+    assert set_.part(1).master.master_epoch == 3

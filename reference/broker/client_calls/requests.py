@@ -12,13 +12,12 @@ from reference.broker.client_calls.clients import Clients
 from reference.broker.membership.membership import Membership
 from reference.broker.messages import pull, send
 from reference.broker.messages.refusal import Refusal
-from reference.broker.replication.replication import Replication
 from reference.broker.store.store import Store
 from reference.broker.store.topics import DLQ_PREFIX, RETRY_PREFIX, Tables, name_fault
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.node import now_ns
-from reference.records import PhyOffset, QueueOffset, some
+from reference.records import QueueOffset, some
 from reference.rpc import Connection, Handler, NotSent, Reply, spawn, split_address
 from reference.settings import Settings
 from reference.wire import headers
@@ -194,34 +193,15 @@ class Requests:
             transaction_id=accepted.transaction_id,
             **self._region(),
         )
-        flush = self._config.flush_disk_type == "SYNC_FLUSH"
-        if accepted.waits and flush:
-            return self._flushed(request, answer, stored[-1].end)
-        if accepted.waits and self._membership.replication is not None:
-            return self._replicated(request, answer, stored[-1].end, self._membership.replication)
-        return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
-
-    async def _flushed(self, request: Frame, answer: headers.SendResponse, end: PhyOffset) -> Reply:
-        """Answer when disk and replicas have the message."""
-        code, why = await reached(self._config, self._store, self._membership, end)
-        return request.answer(code, why or None, ext=to_ext(answer))
-
-    def _replicated(
-        self,
-        request: Frame,
-        answer: headers.SendResponse,
-        end: PhyOffset,
-        replication: Replication,
-    ) -> asyncio.Future[Reply]:
-        """Answer when the replicas have the message."""
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-
-        def tell(why: str) -> None:
-            code = ResponseCode.FLUSH_SLAVE_TIMEOUT if why else ResponseCode.SUCCESS
-            reply.set_result(request.answer(code, why or None, ext=to_ext(answer)))
-
-        replication.server.when_acknowledged(end, self._membership.master_epoch, tell)
-        return reply
+        if not accepted.waits:
+            return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer))
+        return reached(
+            self._config,
+            self._store,
+            self._membership,
+            stored[-1].end,
+            lambda code, why: request.answer(code, why or None, ext=to_ext(answer)),
+        )
 
     def situation(self) -> send.Situation:
         return send.Situation(
@@ -239,7 +219,7 @@ class Requests:
     def _in_sync_count(self) -> int:
         """Members of the SyncStateSet, as its master knows it; alone a master is in sync."""
         replication = self._membership.replication
-        return 1 if replication is None else replication.server.core.in_sync_count
+        return 1 if replication is None else replication.master.in_sync_count
 
     def _allows(self, permission: int) -> bool:
         return bool(self._config.broker_permission & permission)
@@ -376,7 +356,7 @@ class Requests:
         replication = self._membership.replication
         if self._membership.role != "master" or replication is None:
             return self._membership.role == "master"
-        return replication.server.core.confirm >= replication.server.core.began
+        return replication.master.confirm >= replication.master.began
 
     # Clients.
 

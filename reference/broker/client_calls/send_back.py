@@ -127,7 +127,10 @@ class SendBack:
             (stored,) = self._store.put([waiting])
         except ValueError as error:  # the properties have grown too long
             return _failed(request, f"MESSAGE_ILLEGAL: {error}")
-        code, _ = await reached(self._settings.now, self._store, self._membership, stored.end)
+        config = self._settings.now
+        code = await reached(
+            config, self._store, self._membership, stored.end, lambda code, _: code
+        )
         if code != ResponseCode.SUCCESS:
             return _failed(request, code.name)
         return request.answer(ResponseCode.SUCCESS)

@@ -132,7 +132,9 @@ class Transactions:
             return UNKNOWN
         self._write_op(end)  # if it fails the commit stands, and may come again
         if waits:
-            await reached(self._config, self._store, self._membership, stored.end)
+            await reached(
+                self._config, self._store, self._membership, stored.end, lambda code, _: code
+            )
         return None
 
     def _write_op(self, end: QueueOffset, copy: QueueOffset | None = None) -> bool:

@@ -262,7 +262,6 @@ class Membership:
             log=self._host.log,
         )
         await replication.recover(PhyOffset(0))
-        self._store.on_append = replication.server.written
         _, port = split_address(self.ha_address)
         group.create_task(replication.run(group, c.bind_address, port))
         return replication
@@ -294,7 +293,7 @@ class Membership:
         sure = answer.code >= ResponseCode.CONTROLLER_FENCED_MASTER_EPOCH
         refused = sure and answer.code != ResponseCode.CONTROLLER_NOT_LEADER
         replication = some(self.replication, "who proposes has its replication")
-        if refused and replication.server.core.stands_on(proposal.number):
+        if refused and replication.master.stands_on(proposal.number):
             self._in_doubt = self.master_epoch
         return HaAnswered(number=proposal.number, outcome="refused" if refused else "unknown")
 
@@ -356,8 +355,8 @@ class Membership:
         """Become master in `epoch`, or stay it."""
         replication = some(self.replication, "a broker with a role has its replication")
         if self.role == "master" and epoch == self.master_epoch:
-            if told.sync_state_set_epoch > replication.server.core.sync_state_set_epoch:
-                replication.server.known(told)
+            if told.sync_state_set_epoch > replication.master.sync_state_set_epoch:
+                replication.known(told)
             return
         self.role = "fenced"  # nothing is appended while the log changes hands
         if not await replication.lead(epoch, told.members, told.sync_state_set_epoch):
