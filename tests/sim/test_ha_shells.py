@@ -14,10 +14,9 @@ from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
 from harness.simulation.loop import SimLoop
 from harness.simulation.world import SimMachine, World
-from reference.broker.replication import ha_master as master
+from reference.broker.replication import ha_master_events as master
 from reference.broker.replication.epochs import EpochFile
-from reference.broker.replication.ha_master import MasterSettings
-from reference.broker.replication.ha_slave import SlaveTiming
+from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
 from reference.broker.replication.replication import Replication
 from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant

@@ -21,7 +21,7 @@ from histories.store import ORACLE
 from reference.broker.replication import epochs
 from reference.broker.replication.epochs import Epochs
 from reference.broker.replication.ha import HaClient
-from reference.broker.replication.ha_slave import Settle
+from reference.broker.replication.ha_slave_events import Settle
 from reference.broker.store.store import Store
 from reference.controller import election, registry
 from reference.controller.registry import (

@@ -12,7 +12,9 @@ from harness.contracts.draws import Draws
 from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
 from harness.simulation.world import SimHost, SimMachine, World
 from reference.broker.replication.ha import HaClient
-from reference.broker.replication.ha_slave import Append, HaSlave, SlaveTiming
+from reference.broker.replication.ha_settings import SlaveTiming
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.replication.ha_slave_events import Append
 from reference.broker.store.commit_log import CorruptLog
 from reference.broker.store.store import Store
 from reference.broker.store.watermark import CorruptWatermark, Watermark

@@ -17,10 +17,9 @@ from reference.broker.membership.controllers import Controllers, Refused
 from reference.broker.membership.joining import RETRY_S, Joining
 from reference.broker.membership.namesrvs import Namesrvs
 from reference.broker.replication.epochs import EpochFile, last_epoch
-from reference.broker.replication.ha_master import Answered as HaAnswered
-from reference.broker.replication.ha_master import Known as HaKnown
-from reference.broker.replication.ha_master import MasterSettings
-from reference.broker.replication.ha_slave import SlaveTiming
+from reference.broker.replication.ha_master_events import Answered as HaAnswered
+from reference.broker.replication.ha_master_events import Known as HaKnown
+from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
 from reference.broker.replication.replication import Replication
 from reference.broker.replication.sync_state_set import NO_TERM, ProposeSyncStateSet
 from reference.broker.store.store import Store

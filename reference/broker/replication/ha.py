@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from reference.broker.replication import ha_master as master
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_master_events as master
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import Epochs
 from reference.broker.replication.ha_link import Inbox, Link, LogAccess
 from reference.broker.replication.ha_master import HaMaster

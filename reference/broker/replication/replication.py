@@ -8,13 +8,14 @@ import asyncio
 from collections.abc import Callable
 
 from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master as master
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_master_events as master
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import EpochFile, Epochs
 from reference.broker.replication.ha import HaClient, HaServer, Log, Propose
 from reference.broker.replication.ha_link import LogAccess
 from reference.broker.replication.ha_master import HaMaster
 from reference.broker.replication.ha_progress import SlaveProgress
+from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
 from reference.broker.replication.ha_slave import HaSlave
 from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
 
@@ -44,8 +45,8 @@ class Replication:
         access: LogAccess,
         file: EpochFile,
         *,
-        settings: master.MasterSettings,
-        timing: slave.SlaveTiming,
+        settings: MasterSettings,
+        timing: SlaveTiming,
         durable: bool = False,
         async_learner: bool = False,
         sync_from_last_file: bool = False,

@@ -4,9 +4,10 @@ differs."""
 import msgspec
 import pytest
 
-from reference.broker.replication import ha_slave as core
+from reference.broker.replication import ha_slave_events as core
 from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_slave import Effect, HaSlave
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.replication.ha_slave_events import Effect
 from reference.records import BrokerId, MasterEpoch, PhyOffset
 from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake, Transfer
 
