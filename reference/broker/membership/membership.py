@@ -97,6 +97,23 @@ class Membership:
         """The id shown to name servers: 0 while master."""
         return MASTER_ROLE_ID if self.role == "master" else self.broker_id
 
+    @property
+    def host(self) -> bytes:
+        """The address as records carry it."""
+        return host_bytes(*split_address(self.address))
+
+    @property
+    def in_sync_count(self) -> int:
+        """Members of the SyncStateSet, as its master knows it; alone a master is in sync."""
+        return 1 if self.replication is None else self.replication.master.in_sync_count
+
+    @property
+    def knows_the_end(self) -> bool:
+        """Whether this is a master that knows what was confirmed before its term."""
+        if self.role != "master" or self.replication is None:
+            return self.role == "master"
+        return self.replication.master.confirm >= self.replication.master.began
+
     def followed(self) -> str:
         """Address of the master that this broker follows; empty while it follows none."""
         return self.master_address if self.role == "slave" else ""
@@ -293,8 +310,8 @@ class Membership:
             topic=MARK_TOPIC,
             body=f"epoch {epoch}".encode(),
             born_timestamp=self._host.wall_ms(),
-            born_host=host_bytes(*split_address(self.address)),
-            store_host=host_bytes(*split_address(self.address)),
+            born_host=self.host,
+            store_host=self.host,
         )
         try:
             self._store.put([mark])
