@@ -21,9 +21,9 @@ SOURCE = "RocketMQ 5.0.0 and 5.1.0: a controller knew brokers by their address"
 @contextmanager
 def mutant() -> Iterator[None]:
     """Compare the address with that of the last start."""
-    honest = Joining.join
+    honest = Joining.win
 
-    async def join(self: Joining, address: str) -> BrokerId:
+    async def win(self: Joining, address: str) -> BrokerId:
         ran(__name__)
         disk, path = self._host.disk, self._config.identity_path
         before = read_file(disk, path + "-address")
@@ -33,5 +33,5 @@ def mutant() -> Iterator[None]:
         await replace_file(disk, path + "-address", address.encode())
         return await honest(self, address)
 
-    with replaced(Joining, "join", join):
+    with replaced(Joining, "win", win):
         yield

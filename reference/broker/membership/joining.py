@@ -6,6 +6,9 @@ between two costs no id and gives none away. A step that fails is tried again, a
 """
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
 
 from reference.broker.membership.controllers import Controllers, Refused
 from reference.broker.membership.identity import (
@@ -26,6 +29,8 @@ from reference.wire.headers import from_ext
 FIRST_RETRY_S = 0.1  # doubled up to RETRY_S: controllers may start as well
 RETRY_S = 1.0
 
+T = TypeVar("T")
+
 
 class Joining:
     """The way of one broker to its id."""
@@ -35,8 +40,8 @@ class Joining:
         self._host = host
         self._controllers = controllers
 
-    async def join(self, address: str) -> BrokerId:
-        """Win an id, or take the one that is owned, and register it with `address`.
+    async def win(self, address: str) -> BrokerId:
+        """Win an id, or take the one that is owned.
 
         Raises:
             IdentityError: the files of the id are damaged, or another broker's.
@@ -48,26 +53,26 @@ class Joining:
             broker_name=self._config.broker_name,
         )
         state = files.load()
-        retry_s = FIRST_RETRY_S
-        while True:
-            if isinstance(state, Owned) and await self._controllers.tried(
-                self.register(state.broker_id, address)
-            ):
-                return state.broker_id
-            after = await self._advance(files, state, address)
-            if after is None:
-                await asyncio.sleep(retry_s)
-                retry_s = min(2 * retry_s, RETRY_S)
-            else:
-                state, retry_s = after, FIRST_RETRY_S
+        while not isinstance(state, Owned):
+            state = await self._done(partial(self._advance, files, state, address))
+        return state.broker_id
 
-    async def _advance(self, files: IdentityFiles, state: State, address: str) -> State | None:
-        """One step towards an id; None if it failed for now."""
+    async def register_at_last(self, broker_id: BrokerId, address: str) -> None:
+        """Register, again until that is done."""
+        await self._done(partial(self.register, broker_id, address))
+
+    async def _done(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        retry_s = FIRST_RETRY_S
+        while (done := await self._controllers.tried(step())) is None:
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_S)
+        return done
+
+    async def _advance(self, files: IdentityFiles, state: New | Claimed, address: str) -> State:
+        """One step towards an id."""
         if isinstance(state, New):
-            return await self._controllers.tried(self._claim(files, address))
-        if isinstance(state, Claimed):
-            return await self._controllers.tried(self._prove(files, state))
-        return None
+            return await self._claim(files, address)
+        return await self._prove(files, state)
 
     async def _claim(self, files: IdentityFiles, address: str) -> Claimed:
         request = headers.NextBrokerIdRequest(

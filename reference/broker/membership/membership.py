@@ -121,7 +121,8 @@ class Membership:
     async def run(self, group: asyncio.TaskGroup) -> None:
         """Take part in the cluster until cancelled."""
         if self._config.enable_controller_mode:
-            self.broker_id = await self._joining.join(self.address)
+            self.broker_id = await self._joining.win(self.address)
+            await self._joining.register_at_last(self.broker_id, self.address)
             # A heartbeat first: the controller elects only brokers that it knows to live.
             await self._heartbeat_everywhere()
             self.replication = await self._replicate(group)
