@@ -12,9 +12,10 @@ from checkers.judgement import runner
 from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
 from harness.cli.show import show, word
 from harness.cli.stored_runs import explained
+from harness.experiments.engine import JOURNAL
 from harness.experiments.mutants import WANTED, MutantCampaign, table
 from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
-from harness.experiments.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
+from harness.experiments.simulate import Campaign, Summary, Told, seeds_of
 from harness.run.execute import Around, capabilities_of
 from harness.run.replay import Rate, options_for, repeat, script_of, signatures
 from harness.run.stored_run import Judged
@@ -218,8 +219,7 @@ def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
     if fresh:
         (folder / JOURNAL).unlink(missing_ok=True)
     found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
-    budget_s = None if budget_ns is None else budget_ns / 1e9
-    found.run(budget_s=budget_s, say=partial(click.echo, err=True))
+    found.run(budget_ns=budget_ns, say=partial(click.echo, err=True))
     rows = list(found.rows())
     for line in table(rows):
         click.echo(line)

@@ -32,7 +32,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,12 +42,13 @@ from xml.etree import ElementTree
 import msgspec
 
 from harness.environments.leaks import Left, left_of
+from harness.experiments.engine import JOURNAL, SPENT, run_missing
 from harness.experiments.journal import append, resumed
 from histories.store import JOURNAL as HISTORY
 from histories.store import write_whole
 
 VALID, NOTHING_LEFT = "valid", "nothing left"
-JOURNAL, JUNIT = "journal.jsonl", "junit.xml"
+JUNIT = "junit.xml"
 RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
 UNKNOWN = 2  # the exit code
 LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
@@ -160,32 +162,35 @@ def jobs_of(campaign: Campaign) -> list[Job]:
 
 
 def run_campaign(
-    campaign: Campaign, folder: Path, *, budget_s: float | None, say: Callable[[str], None]
+    campaign: Campaign, folder: Path, *, budget_ns: int | None, say: Callable[[str], None]
 ) -> list[Done]:
     """Run what is not done yet, and write the JUnit file after each run.
 
     Args:
         campaign: what to run.
         folder: the campaign's own; holds journal, JUnit file and runs.
-        budget_s: no run begins after so many seconds; None: no end.
-        say: told of every run.
+        budget_ns: no run begins after so long; None: no limit.
+        say: called with a line for each run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    jobs, begun = jobs_of(campaign), time.monotonic()
+    jobs = jobs_of(campaign)
     done = {d.name: d for d in resumed(folder / JOURNAL, Done)}
     for job in jobs:
         if job.name in done:
             say(f"done before: {job.name}")
-            continue
-        if budget_s is not None and time.monotonic() - begun > budget_s:
-            say("the budget is spent; run the same command again to go on")
-            break
-        result = perform_job(job, folder / "runs")
+
+    def next_job(_: Collection[Job]) -> Job | None:
+        return next((job for job in jobs if job.name not in done), None)
+
+    perform = partial(perform_job, store=folder / "runs")
+    for job, result in run_missing(next_job, perform, folder, inline=True, budget_ns=budget_ns):
         done[job.name] = result
         append(folder / JOURNAL, result)
         write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
         word = "passed" if result.passed else f"FAILED: {result.why}"
         say(f"{result.seconds:6.1f} s  {job.name}: {word}")
+    if next_job(()) is not None:
+        say(SPENT)
     write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
     return [done[job.name] for job in jobs if job.name in done]
 

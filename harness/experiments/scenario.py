@@ -12,8 +12,9 @@ how many clean ones make it good follows from how often the bad end is bad.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from checkers.evidence.verdicts import late_harness
 from checkers.judgement.names import signatures as signatures_found
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost
+from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.journal import append, resumed
 from harness.report.measures import kinds, quantile
 from harness.run.execute import Around
@@ -35,7 +37,6 @@ from harness.targets.rocketmq.releases import MISSING, Version, parse
 from histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
-JOURNAL = "journal.jsonl"
 SHOWN_MIN, TRIALS_MAX = 3, 10
 WRONG_STEP = 0.05
 Came = Literal["bad", "clean", "failed"]
@@ -221,21 +222,25 @@ class Trials:
         """Run trials on a target until there are enough, or too many of them failed.
 
         Raises:
-            KeyboardInterrupt: somebody interrupted one; it does not count.
+            KeyboardInterrupt: one was interrupted; it does not count.
         """
-        while not enough(tally := self.tally(target, way=way)):
+
+        def next_target(_: Collection[str]) -> str | None:
             failed = [t for t in self.of(target, way=way) if t.came == "failed"]
-            if len(failed) >= TRIALS_MAX:
-                break
-            self._run(target, way=way)
-        return tally
+            done = enough(self.tally(target, way=way)) or len(failed) >= TRIALS_MAX
+            return None if done else target
+
+        perform = partial(self._run, way=way)
+        for _, trial in run_missing(next_target, perform, self._folder, inline=True):
+            self._keep(trial)
+        return self.tally(target, way=way)
 
     def _digest(self, *, way: Way) -> str:
         script = self.scenario.schedule(way)
         header = msgspec.structs.replace(script.header, known=None, name="")
         return digest_of(msgspec.structs.replace(script, header=header))
 
-    def _run(self, target: str, *, way: Way) -> None:
+    def _run(self, target: str, *, way: Way) -> Trial:
         script = self.scenario.schedule(way)
         options = options_for(script, self._environment, target=target)
         around = msgspec.structs.replace(self._around, script=script)
@@ -251,12 +256,10 @@ class Trials:
             if around.stop.asked:
                 raise KeyboardInterrupt
         except (SetupFailed, EnvironmentLost) as error:
-            trial = msgspec.structs.replace(trial, error=f"{error}"[:300])
-        else:
-            came, seen = came_to(judged, self.scenario.known)
-            run = str(judged.stored.path)
-            trial = msgspec.structs.replace(trial, came=came, seen=seen, run=run)
-        self._keep(trial)
+            return msgspec.structs.replace(trial, error=f"{error}"[:300])
+        came, seen = came_to(judged, self.scenario.known)
+        run = str(judged.stored.path)
+        return msgspec.structs.replace(trial, came=came, seen=seen, run=run)
 
     def _keep(self, trial: Trial) -> None:
         self.done.append(trial)

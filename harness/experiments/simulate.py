@@ -8,8 +8,8 @@ their signatures, so that one bug is told once with the seeds that show it.
 import shutil
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -21,8 +21,8 @@ from checkers.core.api import Status
 from checkers.core.claims import CLAIMS
 from checkers.judgement.runner import Results
 from harness.contracts.keyed_draws import Keyed
-from harness.experiments.journal import resumed
-from harness.experiments.worker_pool import scratch, workers
+from harness.experiments.engine import JOURNAL, run_missing
+from harness.experiments.journal import append, resumed
 from harness.run import provenance as source
 from harness.run.execute import Around, run_in_world
 from harness.run.judging import judge
@@ -44,7 +44,6 @@ from reference import mutants
 
 TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS, SHOWN_DOUBTS = 8, 5
-JOURNAL = "journal.jsonl"
 UNEQUAL = "not-deterministic"
 LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
 PROGRESS_S = 10.0
@@ -261,13 +260,19 @@ class Campaign:
         done = {told.seed: told for told in before if self._is_done(told)}
         self.resumed = sum(seed in done for seed in seeds)
         yield from (done[seed] for seed in seeds if seed in done)
-        left = [seed for seed in seeds if seed not in done]
-        with (self.folder / JOURNAL).open("ab") as journal:
-            for told in self._performed(left):
-                told = msgspec.structs.replace(told, source=self._source)
-                journal.write(msgspec.json.encode(told) + b"\n")
-                journal.flush()
-                yield told
+        left = deque(seed for seed in seeds if seed not in done)
+        waiting, ended = list(left), dict[int, Told]()
+
+        def next_seed(_: Collection[int]) -> int | None:
+            return left.popleft() if left else None
+
+        for seed, told in run_missing(
+            next_seed, self._verified, self.folder, jobs=self._jobs, inline=self._jobs == 1
+        ):
+            ended[seed] = msgspec.structs.replace(told, source=self._source)
+            append(self.folder / JOURNAL, ended[seed])
+            while waiting and waiting[0] in ended:
+                yield ended[waiting.pop(0)]
 
     def _is_done(self, told: Told) -> bool:
         """Whether what was told is what would be told now."""
@@ -277,14 +282,6 @@ class Campaign:
 
     def _verifies(self, seed: int) -> bool:
         return Keyed(seed).chance(self._verify, "verify")
-
-    def _performed(self, seeds: Sequence[int]) -> Iterator[Told]:
-        if self._jobs == 1:
-            with scratch(self.folder):
-                yield from map(self._verified, seeds)
-            return
-        with workers(self._jobs, self.folder) as pool:
-            yield from pool.map(self._verified, seeds)
 
     def _verified(self, seed: int) -> Told:
         """Run a seed; of some also what a second run of it says, down to each step."""

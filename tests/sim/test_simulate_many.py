@@ -12,8 +12,8 @@ from waiting import eventually
 
 from harness.cli.main import run_cli
 from harness.experiments import simulate as simulation
+from harness.experiments.engine import JOURNAL
 from harness.experiments.simulate import (
-    JOURNAL,
     UNEQUAL,
     Campaign,
     Summary,
