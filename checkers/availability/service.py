@@ -2,7 +2,7 @@
 
 After the last heal a probe sends to every queue, waits for the acknowledgement, and reads the
 message back, again and again until that has worked `PROBE_STREAK` times in a row, or until well
-beyond the bound for recovery. A cluster that agrees on a master and takes one message in seventy
+beyond the recovery bound. A cluster that agrees on a master and takes one message in seventy
 does not serve. A queue is served from the first send of such a streak on; the claim is broken if
 that is later than the bound after the probes began, or never although it was tried beyond it.
 

@@ -11,7 +11,7 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
 3. by every answer of a controller, from the last one before the lull on, a member of the
    SyncStateSet is one of these replicas; where controllers of a release without ids tell nothing
    of members, these are all replicas, and each answered in the lull;
-4. it lasts longer than the bound for recovery, and clients who follow routes went on sending.
+4. it lasts longer than the recovery bound, and clients who follow routes went on sending.
 
 The promise is broken if no send succeeded that was begun later than the bound and was over before
 the lull was. A single success keeps it. Sends of clients that stay with one broker do not count as

@@ -2,7 +2,7 @@
 
 Judged of a broker that answered before and after a controller did, at one address and under one id
 that the controller knows, or joined at it and was not touched by its owner since. It must be known
-at that address once, for the bound for recovery,
+at that address once, for the recovery bound,
 
 1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
    other, and no controller was half alive (`checkers.evidence.quiescence.calms`); to be moved is

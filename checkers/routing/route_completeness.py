@@ -87,7 +87,7 @@ class Welcome:
     def has(self, node: str, address: str, before: int, at: Sighting[RouteView]) -> bool:
         """Whether a broker had registered in the life that it had before an operation: a name
         server listed it that had not done so since its former life ended, or by the time of an
-        answer it had the bound for recovery in peace with the controllers."""
+        answer it had the recovery bound in peace with the controllers."""
         if node not in self._due:
             peace = calms(self._acts, [node, *self._controllers])
             self._due[node] = [p._replace(at_ns=p.at_ns + self.bound_ns) for p in peace]

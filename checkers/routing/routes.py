@@ -10,13 +10,13 @@ cut holds the end of a connection back):
   registered since it was started: it may be listed from before, by a connection that ended unseen
   when it lost its power.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
-  the bound for recovery is over, whatever happens to others. Who was listed before anything was
+  the recovery bound is over, whatever happens to others. Who was listed before anything was
   done stays so. Not who leads, or did so within the bound, or was made master in its turn at the
   end: a master that does not know of its successor yet is listed no more. Nor who was started and
   has not been listed since: it registers once controllers have told it its id and its role, so they
   must have been left in peace as well.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
-  listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
+  listed as master, once it has led for the recovery bound, or was so listed in this epoch.
 
 An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
 well (S2b): see `addresses`.
@@ -174,7 +174,7 @@ def _late(
     context: Context,
 ) -> Iterator[tuple[Death, Sighting[RouteView]]]:
     """Answers from when a death must have been noticed: the name server was in peace, and so were
-    its connections, for the bound for recovery before it."""
+    its connections, for the recovery bound before it."""
     for namesrv, told in by_node(answers).items():
         for death in deaths:
             before = next((s for s in reversed(told) if s.at < death.at), None)
