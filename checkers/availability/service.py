@@ -23,7 +23,7 @@ from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.core.promises import copies
 from checkers.evidence.log import MalformedError
 from checkers.evidence.observations import listed, shaped
-from checkers.evidence.quiescence import Interval, settled
+from checkers.evidence.quiescence import Interval, after_last_heal
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
 from histories.history import History
@@ -164,7 +164,7 @@ class Service(Alone):
         else:
             begun = history.invocation(done)
             until = done.index if begun is None else begun.index
-            rest = settled(history.filter(lambda op: op.index < until))
+            rest = after_last_heal(history.filter(lambda op: op.index < until))
             if begun is not None:  # nobody asked before
                 rest = rest._replace(at_ns=max(rest.at_ns, begun.time))
             found = shaped(done.value, _OfCluster, done.index).cluster

@@ -15,7 +15,7 @@ from harness.cli.stored_runs import explained
 from harness.experiments.engine import JOURNAL
 from harness.experiments.mutants import WANTED, MutantCampaign, table
 from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
-from harness.experiments.simulate import Campaign, Summary, Told, seeds_of
+from harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
 from harness.run.execute import Around, capabilities_of
 from harness.run.replay import Rate, options_for, repeat, script_of, signatures
 from harness.run.stored_run import Judged
@@ -119,10 +119,10 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     if given["fresh"]:
         (campaign.folder / JOURNAL).unlink(missing_ok=True)
     summary = Summary()
-    for told in campaign.run(wanted):
-        summary.add(told)
-        if told.found or told.error or told.oracle:
-            click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
+    for result in campaign.run(wanted):
+        summary.add(result)
+        if result.found or result.error or result.oracle:
+            click.echo(f"seed {result.seed}: {line_of(result)}  {result.run}")
         if summary.due():
             click.echo(summary.progress(len(wanted), campaign.resumed), err=True)
     for line in summary.lines():
@@ -183,11 +183,11 @@ def wanted_seeds(text: str) -> range:
         raise click.UsageError(str(error)) from None
 
 
-def told_of(told: Told) -> str:
+def line_of(result: SeedResult) -> str:
     """What a seed showed, in a line."""
-    seen = {**told.found, **{f"oracle/{name}": n for name, n in told.oracle.items()}}
+    seen = {**result.found, **{f"oracle/{name}": n for name, n in result.oracle.items()}}
     found = ", ".join(f"{name} {n}" for name, n in seen.items())
-    return f"{found} {told.error}".strip()
+    return f"{found} {result.error}".strip()
 
 
 @click.command()

@@ -205,8 +205,8 @@ def perform_job(job: Job, store: Path) -> Done:
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - begun, 1))
 
 
-def _done(job: Job, code: int, *, why: str = "", **told: str) -> Done:
-    return Done(name=job.name, passed=not why, exit_code=code, seconds=0.0, why=why, **told)
+def _done(job: Job, code: int, *, why: str = "", **printed: str) -> Done:
+    return Done(name=job.name, passed=not why, exit_code=code, seconds=0.0, why=why, **printed)
 
 
 def _judged(command: Sequence[str], job: Job) -> Done:
@@ -220,17 +220,17 @@ def _judged(command: Sequence[str], job: Job) -> Done:
         return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
     code = process.returncode
     try:
-        told: Mapping[str, Any] = json.loads(out)
+        printed: Mapping[str, Any] = json.loads(out)
     except ValueError:
         return _done(job, code, why=f"exit {code}: {err.strip()[-500:]}")
-    accused = sorted({a["claim"] for a in told["anomalies"]})
+    accused = sorted({a["claim"] for a in printed["anomalies"]})
     if job.expect == VALID:
-        why = "" if code == 0 else f"exit {code}: {told['verdict']}"[:500]
+        why = "" if code == 0 else f"exit {code}: {printed['verdict']}"[:500]
     else:
         wanted = job.expect.split()[1:]
         missed = [claim for claim in wanted if claim not in accused]
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
-    run, verdict, repeat = (str(told[k]) for k in ("run", "verdict", "repeat"))
+    run, verdict, repeat = (str(printed[k]) for k in ("run", "verdict", "repeat"))
     return _done(job, code, why=why, run=run, said=verdict, repeat=repeat)
 
 
@@ -303,8 +303,8 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
             failure.text = f"{result.why}\nrun: {result.run}"
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        told = (words, result.said, result.run, result.repeat)
-        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in told if t)
+        printed = (words, result.said, result.run, result.repeat)
+        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
 

@@ -22,7 +22,7 @@ from checkers.availability.service import Service
 from checkers.core.claims import CLAIMS
 from harness.experiments.engine import JOURNAL, SPENT, run_missing
 from harness.experiments.journal import append, resumed
-from harness.experiments.simulate import Told, run_seed
+from harness.experiments.simulate import SeedResult, run_seed
 from harness.run import provenance
 from harness.run.replay import Rate
 from harness.simulation.oracle.oracle import BROKE
@@ -43,7 +43,7 @@ class Line(msgspec.Struct, frozen=True):
     """What one seed of one mutant came to; a line of the journal."""
 
     mutant: str
-    told: Told
+    result: SeedResult = msgspec.field(name="told")  # as journals have it
 
 
 class Range(NamedTuple):
@@ -95,14 +95,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return SURVIVORS[2] if self.diverged else SURVIVORS[1]
 
 
-def accused(told: Told) -> set[str]:
+def accused(result: SeedResult) -> set[str]:
     """The claims that history checkers say a run breaks."""
-    return {signature.partition("/")[0] for signature in told.found} - {"failed"}
+    return {signature.partition("/")[0] for signature in result.found} - {"failed"}
 
 
-def catches(told: Told, about: About) -> bool:
+def catches(result: SeedResult, about: About) -> bool:
     """Whether history checkers alone catch a mutant by this run."""
-    return bool(accused(told) - (frozenset() if about.claim in LIVENESS else LIVENESS))
+    return bool(accused(result) - (frozenset() if about.claim in LIVENESS else LIVENESS))
 
 
 class MutantCampaign:
@@ -120,7 +120,7 @@ class MutantCampaign:
         self._jobs = jobs
         self._names = tuple(names) or tuple(mutants.names())
         self._about = {name: mutants.about(name) for name in self._names}
-        self._told: dict[str, dict[int, Told]] = {name: {} for name in self._names}
+        self._results: dict[str, dict[int, SeedResult]] = {name: {} for name in self._names}
         self._came: dict[Range, tuple[int, bool]] = {}  # what `_range` has counted so far
 
     def run(self, *, budget_ns: int | None, say: Callable[[str], None]) -> None:
@@ -131,10 +131,10 @@ class MutantCampaign:
             self._next_seed, run_trial, self._folder, jobs=self._jobs, budget_ns=budget_ns
         )
         for ((mutant, _), _), ended in seeds:
-            told = msgspec.structs.replace(ended, source=provenance.digest())
-            self._told[mutant][told.seed] = told
-            append(self._folder / JOURNAL, kept_of(mutant, told))
-            say(f"{mutant} seed {told.seed}: {seen_in(told)}")
+            result = msgspec.structs.replace(ended, source=provenance.digest())
+            self._results[mutant][result.seed] = result
+            append(self._folder / JOURNAL, kept_of(mutant, result))
+            say(f"{mutant} seed {result.seed}: {seen_in(result)}")
         if self._next(()) is not None:
             say(SPENT)
 
@@ -155,7 +155,7 @@ class MutantCampaign:
     def _turn(self, job: Range) -> tuple[bool, int]:
         """Who comes first: whom nothing has caught, and of these who has had the fewest seeds."""
         caught = any(self._range(Range(job.mutant, first))[1] for first in RANGES)
-        return caught, len(self._told[job.mutant])
+        return caught, len(self._results[job.mutant])
 
     def _open(self, name: str) -> list[Range]:
         """A mutant's ranges whose next seeds can still change its row's median."""
@@ -172,18 +172,18 @@ class MutantCampaign:
 
     def _range(self, job: Range) -> tuple[int, bool]:
         """How many seeds of a range were run, and whether the last of them was caught."""
-        told, about = self._told[job.mutant], self._about[job.mutant]
+        result, about = self._results[job.mutant], self._about[job.mutant]
         count, caught = self._came.get(job, (0, False))
-        while not caught and job.first + count in told:
-            caught = catches(told[job.first + count], about)
+        while not caught and job.first + count in result:
+            caught = catches(result[job.first + count], about)
             count += 1
         self._came[job] = count, caught
         return count, caught
 
     def _read(self) -> None:
         for line in resumed(self._folder / JOURNAL, Line):
-            if line.mutant in self._told and line.told.source == provenance.digest():
-                self._told[line.mutant][line.told.seed] = line.told
+            if line.mutant in self._results and line.result.source == provenance.digest():
+                self._results[line.mutant][line.result.seed] = line.result
 
     def rows(self) -> Iterator[Row]:
         """The table."""
@@ -191,7 +191,7 @@ class MutantCampaign:
             yield self._row(name)
 
     def _row(self, name: str) -> Row:
-        about, seen = self._about[name], list(self._told[name].values())
+        about, seen = self._about[name], list(self._results[name].values())
         middle = median_low(self._afters(name))
         return Row(
             about=about,
@@ -208,22 +208,22 @@ class MutantCampaign:
         )
 
 
-def run_trial(trial: Trial) -> Told:
+def run_trial(trial: Trial) -> SeedResult:
     """Run a seed of a mutant."""
     job, seed = trial
     return run_seed(seed, mutant=job.mutant)
 
 
-def kept_of(mutant: str, told: Told) -> dict[str, object]:
+def kept_of(mutant: str, result: SeedResult) -> dict[str, object]:
     """What is written to the journal; it is read as a `Line`."""
-    kept = {k: v for k in KEPT if (v := getattr(told, k)) or k in ("seed", "valid")}
+    kept = {k: v for k in KEPT if (v := getattr(result, k)) or k in ("seed", "valid")}
     return {"mutant": mutant, "told": kept}
 
 
-def seen_in(told: Told) -> str:
+def seen_in(result: SeedResult) -> str:
     """What a seed showed, in a few words."""
-    words = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
-    return ", ".join(words) or (told.reached or "not reached")
+    words = [*result.found, *(f"oracle/{name}" for name in result.oracle)]
+    return ", ".join(words) or (result.reached or "not reached")
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

@@ -40,7 +40,7 @@ FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
 SHOWN_MIN, TRIALS_MAX = 3, 10
 WRONG_STEP = 0.05
 Came = Literal["bad", "clean", "failed"]
-Way = Literal["bad", "good", "calm"]
+Way = Literal["bad", "good", "control"]
 
 
 def _prepares(act: Act) -> bool:
@@ -59,7 +59,7 @@ class Scenario(msgspec.Struct, frozen=True):
         """What is run: as it is, with what differs where it is good, or without its faults."""
         if way == "good":
             return with_options(self.script, **self.known.instead)
-        if way == "calm":
+        if way == "control":
             kept = tuple(act for act in self.script.acts if _prepares(act))
             return msgspec.structs.replace(self.script, acts=kept)
         return self.script
@@ -77,7 +77,7 @@ class Scenario(msgspec.Struct, frozen=True):
     @property
     def has_faults(self) -> bool:
         """Whether it has any."""
-        return self.schedule("calm") != self.script
+        return self.schedule("control") != self.script
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str
     environment: str
-    way: Way
     came: Came
     seen: tuple[str, ...] = ()
     run: str = ""
@@ -143,27 +142,27 @@ def complaint(known: Known) -> str:
 
 def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
     """Whether a run showed what is looked for, and all that it showed."""
-    told = list(signatures(judged))
+    seen = list(signatures(judged))
     counts = {
         f"{verdict.checker}:{name}"
         for verdict in judged.results.verdicts
         for name, count in verdict.counts.items()
         if count
     }
-    wanted = [s for s in known.shows if s in told or s in counts]
-    told += [s for s in wanted if s in counts]
+    wanted = [s for s in known.shows if s in seen or s in counts]
+    seen += [s for s in wanted if s in counts]
     if known.slower_ms:
         of_sends = [k.latencies() for k in kinds(judged.stored.history) if k.f == SEND]
         middle = quantile(of_sends[0], 0.5) if of_sends else None
         if middle is None:
-            return "failed", tuple(told)
-        told.append(f"half of the sends took {middle / 1e6:.0f} ms or longer")
+            return "failed", tuple(seen)
+        seen.append(f"half of the sends took {middle / 1e6:.0f} ms or longer")
         wanted += ["slow"] if middle >= known.slower_ms * 1_000_000 else []
     if wanted:
-        return "bad", tuple(told)
+        return "bad", tuple(seen)
     # Both could not have seen it.
     blind = late_harness(judged.stored.history) or _unjudged(judged, known)
-    return ("failed", (*told, blind)) if blind else ("clean", tuple(told))
+    return ("failed", (*seen, blind)) if blind else ("clean", tuple(seen))
 
 
 def _unjudged(judged: Judged, known: Known) -> str:
@@ -232,7 +231,7 @@ class Trials:
 
         perform = partial(self._run, way=way)
         for _, trial in run_missing(next_target, perform, self._folder, inline=True):
-            self._keep(trial)
+            self._keep(trial, way)
         return self.tally(target, way=way)
 
     def _digest(self, *, way: Way) -> str:
@@ -247,7 +246,6 @@ class Trials:
         trial = Trial(
             target=target,
             environment=self._environment,
-            way=way,
             came="failed",
             digest=self._digest(way=way),
         )
@@ -261,10 +259,10 @@ class Trials:
         run = str(judged.stored.path)
         return msgspec.structs.replace(trial, came=came, seen=seen, run=run)
 
-    def _keep(self, trial: Trial) -> None:
+    def _keep(self, trial: Trial, way: Way) -> None:
         self.done.append(trial)
         append(self._folder / JOURNAL, trial)
-        how = " without its faults" if trial.way == "calm" else ""
+        how = " without its faults" if way == "control" else ""
         what = ", ".join(trial.seen) or trial.error or "nothing"
         self._say(
             f"{self.scenario.name} on {trial.target}{how}: {trial.came} ({what})  {trial.run}"
@@ -297,12 +295,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def said(self) -> str:
         """A row of a table."""
-        calm = "-" if self.control is None else str(self.control)
+        control = "-" if self.control is None else str(self.control)
         upstream = self.known.report or "-"
         good = f"{self.known.good} {self.differing}".strip()
         return (
             f"| {self.name} | {upstream} | {self.known.bad} | {self.bad} | {good} "
-            f"| {self.good} | {calm} | {'shown' if self.holds else 'not shown'} |"
+            f"| {self.good} | {control} | {'shown' if self.holds else 'not shown'} |"
         )
 
 
@@ -329,8 +327,8 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
     good = trials.more(known.good, lambda t: t.bad > 0 or t.trials >= bad.trials, way="good")
     control = None
     if trials.scenario.has_faults:
-        calm = max(1, bad.trials // SHOWN_MIN)
-        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= calm, way="calm")
+        wanted = max(1, bad.trials // SHOWN_MIN)
+        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= wanted, way="control")
     return Shown(
         name=trials.scenario.name,
         known=known,

@@ -110,10 +110,10 @@ def measure(job: Job, folder: Path) -> Entry:
         judged = run_test(options, folder / "runs", quiet=True, around=around)
     except (SetupFailed, EnvironmentLost, EnvironmentUnavailable, ValueError) as error:
         return msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
-    return told(entry, judged)
+    return judged_entry(entry, judged)
 
 
-def told(entry: Entry, judged: Judged) -> Entry:
+def judged_entry(entry: Entry, judged: Judged) -> Entry:
     """What a run says; of claims that its profile does not make, what was measured."""
     history, results = judged.stored.history, judged.results
     sends = next((k.latencies() for k in kinds(history) if k.f == SEND), [])

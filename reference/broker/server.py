@@ -83,7 +83,7 @@ class Broker:
         """
         self._store.recover()
         self._tables.load()
-        await self._settle()
+        await self._sync_recovered()
         self._host.log("broker.recovered", end=self._store.end)
         try:
             async with asyncio.TaskGroup() as group:
@@ -91,11 +91,11 @@ class Broker:
         finally:
             self._store.close()
 
-    async def _settle(self) -> None:
+    async def _sync_recovered(self) -> None:
         """Make durable what was found: a process that was killed may have renamed a file and not
         synced its folder, and what this one does next stands on what it read there."""
         config, disk = self._config, self._host.disk
-        await self._store.settle()
+        await self._store.sync_recovered()
         files = (config.identity_path, config.epoch_path, self._tables.folder + "/")
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in files):
             if disk.list(folder):

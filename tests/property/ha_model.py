@@ -279,7 +279,7 @@ class Model:
                 for conn in self.connections:
                     if (conn.slave, conn.number) == (broker.id, effect.connection):
                         conn.up.append(effect.packet)
-            case slave.Settle():
+            case slave.Truncate():
                 if effect.end < len(log.data):
                     self.note("cut")
                 log.data = log.data[: effect.end]

@@ -117,7 +117,7 @@ def test_our_slave_ends_with_the_masters_bytes(capture: Capture) -> None:
         for effect in effects:
             assert not isinstance(effect, slave.Hangup), effects
             match effect:
-                case slave.Settle():
+                case slave.Truncate():
                     assert effect.end == capture.request
                     log, saved = log[: effect.end], effect.epochs
                     acks += acked(core.step(0, effect.done))

@@ -113,13 +113,13 @@ def measure(job: Job, folder: Path) -> Entry:
     try:
         options = options_for(script, job.environment, target=job.target, profile=job.profile)
         judged = run_test(options, folder / "runs", quiet=True, around=around)
-        entry = told(entry, judged, folder)
+        entry = judged_entry(entry, judged, folder)
     except Exception as error:  # whatever befell one run of hundreds is told, and the others go on
         entry = msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
     return msgspec.structs.replace(entry, seconds=round(time.monotonic() - begun, 1))
 
 
-def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
+def judged_entry(entry: Entry, judged: Judged, folder: Path) -> Entry:
     """What a run says, one of those in a hunt's folder."""
     history = judged.stored.history
     remains = remains_of(judged, entry.target, entry.profile)
@@ -175,7 +175,7 @@ def again(folder: Path, entry: Entry) -> Entry:
     path = folder / entry.run
     if entry.error or not path.is_dir():
         return entry
-    return told(entry, judge_stored(path), folder)
+    return judged_entry(entry, judge_stored(path), folder)
 
 
 def signatures(anomalies: Sequence[Anomaly]) -> dict[str, int]:

@@ -64,7 +64,7 @@ class Schedule:
         if self._store.end == self._nothing_until:
             return
         for level in range(1, len(self._levels) + 1):
-            self._settle(level)
+            self._remember(level)
             self._deliver(level)
         waits = any(self._waits(level) for level in range(1, len(self._levels) + 1))
         self._nothing_until = None if waits else self._store.end
@@ -130,7 +130,7 @@ class Schedule:
             return None
         return stored.end
 
-    def _settle(self, level: int) -> None:
+    def _remember(self, level: int) -> None:
         """Remember what replicas and disk have."""
         safe = min(self._store.confirm_offset, self._store.durable)
         flying, position = self._flying[level], None

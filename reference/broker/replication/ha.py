@@ -284,8 +284,8 @@ class HaClient:
                         link.close()
                 case slave.Send():
                     self._send(effect)
-                case slave.Settle():
-                    await self._settle(group, effect)
+                case slave.Truncate():
+                    await self._truncate(group, effect)
                 case slave.Append():
                     if not await self._append(group, effect):
                         return
@@ -303,7 +303,7 @@ class HaClient:
         if link is not None:
             link.send(effect.packet)
 
-    async def _settle(self, group: asyncio.TaskGroup, effect: slave.Settle) -> None:
+    async def _truncate(self, group: asyncio.TaskGroup, effect: slave.Truncate) -> None:
         if effect.end < self._access.end:
             await self._access.truncate(effect.end)
         await self._save_if_new(effect.epochs)

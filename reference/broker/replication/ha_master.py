@@ -198,7 +198,7 @@ class HaMaster:
                     link.caught_up_ns = link.mark_ns = now_ns
                     link.mark = event.end
         self.end, self.counted = event.end, event.counted
-        return self._pump_all(now_ns) + self._settle()
+        return self._pump_all(now_ns) + self._advance()
 
     def _pump_all(self, now_ns: int) -> list[Effect]:
         return [e for link in self.links.values() for e in self._pump(now_ns, link)]
@@ -272,7 +272,7 @@ class HaMaster:
         effects = self._pump(now_ns, link)
         if first and not effects:  # so that epoch and confirmOffset are known at once
             effects.append(self._send(now_ns, link, 0))
-        effects += self._settle()
+        effects += self._advance()
         return effects + self._expand(now_ns, link)
 
     def _begin(self, link: SlaveProgress, request: PhyOffset) -> str:
@@ -309,9 +309,9 @@ class HaMaster:
         self._waiting.add(now_ns, event.ticket, event.end)
         if self.settings.all_ack and event.end > self.confirm:
             return []  # not everywhere yet: confirmOffset is as far as everybody was at each step
-        return self._settle()
+        return self._advance()
 
-    def _settle(self) -> list[Effect]:
+    def _advance(self) -> list[Effect]:
         """Answer what has its replicas, and move confirmOffset, which never goes back."""
         acked, waited_for = self._acked(), self._set.waited_for()
         everywhere = sets.confirmed(waited_for, self.broker_id, self.counted, acked)
@@ -367,7 +367,7 @@ class HaMaster:
         if laggards:
             gone |= {m for m in sorted(self.members - {self.broker_id}) if self._lags(now_ns, m)}
         proposal = self._set.propose(now_ns, gone=gone, joins=self._ready())
-        return ([] if proposal is None else [proposal]) + self._settle()
+        return ([] if proposal is None else [proposal]) + self._advance()
 
     def _is_gone(self, member: BrokerId) -> bool:
         link = self._link_of(member)

@@ -3,7 +3,7 @@
 One connection at a time, numbered; what comes late from an older one is ignored. The shell carries
 out the effects of a step in order and completely before the next step, so that an order here is an
 order on disk, and `end` and `epochs` are the log's and the file's own between steps. Only `Sync`
-runs beside. A connection's way: dialling, handshake, settling (the log is cut and the epoch list
+runs beside. A connection's way: dialling, handshake, truncating (the log is cut and the epoch list
 saved), transfer; then, after a pause, again.
 
 What is promised, and to whom:
@@ -42,13 +42,13 @@ from reference.broker.replication.ha_slave_events import (
     Lost,
     Received,
     Send,
-    Settle,
-    Settled,
     Stop,
     Sync,
     Synced,
     Timeout,
     Trace,
+    Truncate,
+    Truncated,
 )
 from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
 from reference.wire.ha import (
@@ -59,7 +59,7 @@ from reference.wire.ha import (
     Transfer,
 )
 
-Phase = Literal["stopped", "waiting", "dialling", "handshake", "settling", "transfer"]
+Phase = Literal["stopped", "waiting", "dialling", "handshake", "truncating", "transfer"]
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class HaSlave:
     def next_deadline_ns(self) -> int | None:
         """When `Timeout` is due."""
         match self.phase:
-            case "stopped" | "settling":
+            case "stopped" | "truncating":
                 return None
             case "waiting":
                 return self._retry_at_ns if self.address else None
@@ -114,8 +114,8 @@ class HaSlave:
                 return self._on_received(now_ns, event)
             case Lost():
                 return self._on_lost(now_ns, event)
-            case Settled():
-                return self._on_settled(now_ns, event)
+            case Truncated():
+                return self._on_truncated(now_ns, event)
             case Synced():
                 return self._on_synced(now_ns, event)
             case AppendFailed():
@@ -230,7 +230,7 @@ class HaSlave:
             effects.append(Trace(name="ha.slave.resync", why=f"{self.end} bytes dropped"))
         elif point < self.end:
             effects.append(Trace(name="ha.slave.cut", why=f"{self.end} to {point}"))
-        return effects + self._settle(theirs, point or PhyOffset(0))
+        return effects + self._truncate(theirs, point or PhyOffset(0))
 
     def _fault(self, theirs: MasterHandshake) -> str:
         """Why a master must not be followed; empty if it may."""
@@ -243,22 +243,22 @@ class HaSlave:
             return f"its epoch {newest} is older than this log's"
         return ""
 
-    def _settle(self, theirs: MasterHandshake, point: PhyOffset) -> list[Effect]:
+    def _truncate(self, theirs: MasterHandshake, point: PhyOffset) -> list[Effect]:
         if point == 0:
             self.start, self.epochs = PhyOffset(0), ()
         self.epochs = policy.adopted(self.epochs, theirs.epochs, self.start, point)
-        self.phase, self.end, self._theirs = "settling", point, theirs
+        self.phase, self.end, self._theirs = "truncating", point, theirs
         effects: list[Effect] = []
         if point < self.confirm:
             self.confirm = point
             effects.append(Confirm(offset=point))
-        done = Settled(connection=self.connection, end=point)
-        return [*effects, Settle(end=point, epochs=self.epochs, done=done)]
+        done = Truncated(connection=self.connection, end=point)
+        return [*effects, Truncate(end=point, epochs=self.epochs, done=done)]
 
-    def _on_settled(self, now_ns: int, event: Settled) -> list[Effect]:
-        if event.connection != self.connection or self.phase != "settling":
-            return [Trace(name="ha.settled.ignored", why="other connection")]
-        invariant(event.end == self.end, "settled where asked", event=event, end=self.end)
+    def _on_truncated(self, now_ns: int, event: Truncated) -> list[Effect]:
+        if event.connection != self.connection or self.phase != "truncating":
+            return [Trace(name="ha.truncated.ignored", why="other connection")]
+        invariant(event.end == self.end, "truncated where asked", event=event, end=self.end)
         self.phase, self.heard_ns = "transfer", now_ns
         self.wrote_ns = now_ns
         # The first acknowledgement is also the request: the master goes on from there.

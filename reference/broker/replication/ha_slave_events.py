@@ -56,8 +56,8 @@ class Lost(Record):
     why: str
 
 
-class Settled(Record):
-    """`Settle` is done."""
+class Truncated(Record):
+    """`Truncate` is done."""
 
     connection: int
     end: PhyOffset
@@ -83,7 +83,7 @@ class Timeout(Record):
 
 
 Event = (
-    Follow | Stop | Connected | Received | Lost | Settled | Synced | AppendFailed | Timeout
+    Follow | Stop | Connected | Received | Lost | Truncated | Synced | AppendFailed | Timeout
 )  # fmt: skip
 
 
@@ -110,7 +110,7 @@ class Send(Record):
     packet: SlaveHandshake | SlaveAck
 
 
-class Settle(Record):
+class Truncate(Record):
     """Cut the log to `end` durably if it is longer, then save `epochs`; then deliver `done`.
 
     An `end` of 0 throws the log away: it is then empty and may begin anywhere.
@@ -118,7 +118,7 @@ class Settle(Record):
 
     end: PhyOffset
     epochs: Epochs
-    done: Settled
+    done: Truncated
 
 
 class Append(Record):
@@ -152,4 +152,4 @@ class Trace(Record):
     why: str = ""
 
 
-Effect = Dial | Hangup | Send | Settle | Append | Sync | Confirm | Trace
+Effect = Dial | Hangup | Send | Truncate | Append | Sync | Confirm | Trace

@@ -91,15 +91,15 @@ class Store:
         self._host.disk.lock(f"{self._root}/lock")
         self._log.recover(self._dispatch, synced=self._watermark.load())
         for folder in self._queue_folders():
-            self._queue(folder).settle()
+            self._queue(folder).rewrite()
         self._dirty.clear()
         self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
 
-    async def settle(self) -> None:
+    async def sync_recovered(self) -> None:
         """Make what `recover` found and erased durable. Nothing may be written before."""
-        await self._log.settle()
+        await self._log.sync_recovered()
         await self.mark()
 
     def _queue_folders(self) -> list[QueueKey]:

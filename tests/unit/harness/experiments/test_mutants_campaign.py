@@ -23,7 +23,7 @@ from harness.experiments.mutants import (
     seen_in,
     table,
 )
-from harness.experiments.simulate import Told
+from harness.experiments.simulate import SeedResult
 from harness.run import provenance
 from reference import mutants
 
@@ -32,12 +32,12 @@ DEAF = "unheard_never_dead"  # what it breaks is a claim of liveness
 S6, L1 = {"S6/lost-tail": 3}, {"L1/two-owners": 1}
 
 
-def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> Told:
+def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> SeedResult:
     said = {"source": provenance.digest(), **more}
-    return Told(seed=seed, valid=not found, found=dict(found or {}), **said)
+    return SeedResult(seed=seed, valid=not found, found=dict(found or {}), **said)
 
 
-def written(folder: Path, *lines: tuple[str, Told]) -> Path:
+def written(folder: Path, *lines: tuple[str, SeedResult]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name, seen in lines:
         append(folder / JOURNAL, kept_of(name, seen))
@@ -52,7 +52,7 @@ def gone_on(folder: Path, *names: str, budget_ns: int | None = -1) -> tuple[list
     return list(campaign.rows()), said
 
 
-def ranges(*counts: int, found: Mapping[str, int] = S6) -> list[tuple[str, Told]]:
+def ranges(*counts: int, found: Mapping[str, int] = S6) -> list[tuple[str, SeedResult]]:
     """Each range: so many seeds, of which the last was caught."""
     lines = []
     for first, count in zip(RANGES, counts, strict=True):
@@ -170,11 +170,14 @@ def test_short_limits_come_first() -> None:
     while (job := campaign._next(at_work)) is not None:
         at_work.append(job)
     assert at_work == every, "one seed of each range at a time"
-    campaign._told[BUG] = {n: told(n) for n in range(STAGES[0])}
+    campaign._results[BUG] = {n: told(n) for n in range(STAGES[0])}
     assert campaign._next([]) == Range(OTHER, RANGES[0]), "it has had fewer"
     assert campaign._next(every[3:]) == Range(BUG, RANGES[1])
     assert campaign._next(every[1:]) == Range(BUG, RANGES[0]), "a longer limit's"
-    campaign._told[OTHER] = {0: told(0, S6), **{RANGES[1] + n: told(n) for n in range(STAGES[0])}}
+    campaign._results[OTHER] = {
+        0: told(0, S6),
+        **{RANGES[1] + n: told(n) for n in range(STAGES[0])},
+    }
     assert campaign._next([]) == Range(BUG, RANGES[1]), "nothing has caught it yet"
     assert list(STAGES) == sorted(STAGES)
     assert STAGES[-1] == LIMIT

@@ -115,7 +115,9 @@ def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = of(tmp_path, gone, failed, entry(none, 2, run=str(tmp_path)))
     monkeypatch.setattr(hunt, "judge_stored", lambda path: path)
     better = {"S8/log-diverged": 1}
-    monkeypatch.setattr(hunt, "told", lambda e, *_: msgspec.structs.replace(e, broken=better))
+    monkeypatch.setattr(
+        hunt, "judged_entry", lambda e, *_: msgspec.structs.replace(e, broken=better)
+    )
     monkeypatch.setattr(hunt, "workers", lambda *_: ThreadPoolExecutor(2))
     found.look_again(2)
     assert [e.broken for e in found.entries()] == [{}, {}, better]
