@@ -218,8 +218,8 @@ def _resting(results: Results, kind: str) -> list[Ruling]:
 
 def answers_of(history: History, sampled: int) -> list[int]:
     """Some answers of a history; all if it has no more."""
-    told = [op.index for op in history.clients if op.type in ("ok", "fail")]
-    return sorted(Random(len(history)).sample(told, min(sampled, len(told))))
+    completed = [op.index for op in history.clients if op.type in ("ok", "fail")]
+    return sorted(Random(len(history)).sample(completed, min(sampled, len(completed))))
 
 
 def try_answers(recorded: Recorded, indices: Iterable[int]) -> Iterator[str]:
@@ -251,19 +251,19 @@ def _evident(history: History, whole: Results, claim: str, index: int) -> bool:
     nothing was found."""
     of_op = {index, history.pair_index(history[index])}
     found = [a for a in whole.broken if a.claim == claim]
-    told = ({*a.ops, *(v for v in a.detail.values() if isinstance(v, int))} for a in found)
-    return bool(found) and all(of_op & ops for ops in told)
+    completed = ({*a.ops, *(v for v in a.detail.values() if isinstance(v, int))} for a in found)
+    return bool(found) and all(of_op & ops for ops in completed)
 
 
 def mixes_of(history: History, count: int) -> Iterator[list[int]]:
     """Answers that are lost together: all of each kind, and so often some of all."""
-    told = [op for op in history.clients if op.type in ("ok", "fail")]
-    for f in sorted({op.f for op in told}):
-        yield [op.index for op in told if op.f == f]
+    completed = [op for op in history.clients if op.type in ("ok", "fail")]
+    for f in sorted({op.f for op in completed}):
+        yield [op.index for op in completed if op.f == f]
     for number in range(count):
         share = SHARES[number % len(SHARES)]
         rng = Random(f"{len(history)}/{number}")
-        yield [op.index for op in told if rng.random() < share]
+        yield [op.index for op in completed if rng.random() < share]
 
 
 def try_mixes(recorded: Recorded, mixes: Iterable[Sequence[int]]) -> Iterator[str]:

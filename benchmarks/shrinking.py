@@ -43,9 +43,9 @@ def failing(mutant: str, first: int) -> tuple[Schedule, str] | None:
     it shows that."""
     about = mutants.about(mutant)
     for seed in range(first, first + SEEDS_MAX):
-        told = run_seed(seed, mutant=mutant)
-        if catches(told, about):
-            signatures = sorted(told.found, key=lambda s: (s.partition("/")[0] != about.claim, s))
+        result = run_seed(seed, mutant=mutant)
+        if catches(result, about):
+            signatures = sorted(result.found, key=lambda s: (s.partition("/")[0] != about.claim, s))
             return with_options(drawn(seed), mutant=mutant), signatures[0]
     return None
 

@@ -22,7 +22,7 @@ SKIPPED = frozenset(("unseen",))  # no proof by itself
 
 def stories() -> Iterator[tuple[str, Judged, Anomaly]]:
     """The mutant, the run, and the first anomaly of each name that it shows."""
-    told: set[str] = set()
+    shown: set[str] = set()
     with tempfile.TemporaryDirectory(prefix="maxq-stories-") as folder:
         for mutant in mutants.names():
             for seed in SEEDS:
@@ -32,8 +32,8 @@ def stories() -> Iterator[tuple[str, Judged, Anomaly]]:
                 except SetupFailed:  # with this bug no cluster comes up, so there is no story
                     continue
                 for anomaly in (a for v in judged.results.verdicts for a in v.anomalies):
-                    if anomaly.name not in told and anomaly.name not in SKIPPED:
-                        told.add(anomaly.name)
+                    if anomaly.name not in shown and anomaly.name not in SKIPPED:
+                        shown.add(anomaly.name)
                         yield mutant, judged, anomaly
 
 

@@ -32,7 +32,7 @@ Batches = Iterable[pa.RecordBatch]
 
 
 class Task(NamedTuple):
-    """One check of one run. `more` restricts it to those keys, with what to tell them."""
+    """One check of one run. `more` restricts it to those keys, with what they need to know."""
 
     check: Dealt[Any, Any, Any]
     known: Any
@@ -74,14 +74,14 @@ def deal(
         if isinstance(result, Failure):
             failures[row["run"], row["task"]].append(result)
         else:
-            key, told = result
-            found[row["run"], row["task"]][key] = told
+            key, judged = result
+            found[row["run"], row["task"]][key] = judged
     return {task: _whole(found[task], failures[task]) for task in tasks}
 
 
 def _whole(results: dict[Any, Any], failures: list[Failure]) -> dict[Any, Any] | Exception:
     if failures:
-        # As where a history is read from its beginning: the first that goes wrong is told.
+        # As where a history is read from its beginning: the first that goes wrong is reported.
         return min(failures, key=lambda failure: failure.at).error
     return dict(sorted(results.items()))
 
@@ -113,9 +113,9 @@ def _dealt(batch: pa.RecordBatch, of_run: Mapping[str, list[tuple[str, Task]]]) 
             if not event.op.is_client and not isinstance(task.check, Rules):
                 continue
             try:
-                for key, told in task.check.rows(event, task.known):
+                for key, rows in task.check.rows(event, task.known):
                     if task.more is None or key in task.more:
-                        pieces[run, name, repr(key)].append((at, key, told))
+                        pieces[run, name, repr(key)].append((at, key, rows))
             except Exception as error:
                 pieces[run, name, FAILED].append(Failure((0, at), _carried(error)))
     runs, names, keys = zip(*pieces, strict=True) if pieces else ((), (), ())
@@ -134,8 +134,8 @@ def event_of(row: Mapping[str, Any]) -> Event:
     if row["begun_time"] is None:
         return Event(op, None, False)
     same = {"type": "invoke", "process": row["process"], "f": row["f"], "index": row["pair"]}
-    told = {"time": row["begun_time"], "value": row["begun_value"], "error": None, "ext": None}
-    begun = op_of_row({**same, **told})
+    began = {"time": row["begun_time"], "value": row["begun_value"], "error": None, "ext": None}
+    begun = op_of_row({**same, **began})
     return Event(op, begun, False)
 
 
@@ -171,12 +171,12 @@ def _pieces(batches: Batches) -> Iterator[tuple[str, str, str, bytes]]:
 def _judged(task: Task, key: str, rows: list[Any]) -> list[Any]:
     if key == FAILED:
         return [min(rows, key=lambda failure: failure.at)]
-    rows.sort(key=lambda row: row[0])  # stable: what one event tells one key keeps its order
+    rows.sort(key=lambda row: row[0])  # stable: the rows of one event for one key keep their order
     own = rows[0][1]
-    told = [row for _, _, row in rows]
+    found = [row for _, _, row in rows]
     more = None if task.more is None else task.more[own]
     try:
-        return [(own, task.check.judge(own, told, task.known, more))]
+        return [(own, task.check.judge(own, found, task.known, more))]
     except Exception as error:
         return [Failure((1, own), _carried(error))]
 

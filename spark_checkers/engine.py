@@ -2,7 +2,7 @@
 size.
 
 Three jobs for any number of runs: one collects the small part of each, one deals every check's rows
-out and judges each key, one fetches the operations that anomalies tell of. A fourth is needed where
+out and judges each key, one fetches the operations that anomalies name. A fourth is needed where
 a key must know what another has found, which few histories show. What is put together in the end is
 small, and put together here, by the very functions of the local engine.
 """
@@ -30,7 +30,7 @@ Found = Mapping[TaskId, dict[Any, Any] | Exception]
 
 
 class Request(NamedTuple):
-    """Who shall judge a run, and what they are told."""
+    """The checkers of a run, and what they know of it."""
 
     checkers: Sequence[Checker]
     context: Context
@@ -78,9 +78,9 @@ def _again(
     more = {}
     for task_id, task in tasks.items():
         results = found[task_id]
-        told = {} if isinstance(results, Exception) else task.check.again(results)
-        if told:
-            more[task_id] = task._replace(more=told)
+        news = {} if isinstance(results, Exception) else task.check.again(results)
+        if news:
+            more[task_id] = task._replace(more=news)
     merged: dict[TaskId, dict[Any, Any] | Exception] = {}
     for task_id, results in (deal(whole, more, partitions) if more else {}).items():
         before = found[task_id]

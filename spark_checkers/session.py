@@ -79,8 +79,8 @@ def spark_session(master: str = LOCAL) -> Iterator[Any]:
 
 
 def settings(master: str) -> dict[str, str]:
-    """What a session is told."""
-    told = {
+    """The configuration of a session."""
+    config = {
         "spark.driver.memory": MEMORY,
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
         "spark.log.level": "ERROR",
@@ -90,8 +90,8 @@ def settings(master: str) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
     }
     if master.startswith("local"):
-        told |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
-    return told
+        config |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    return config
 
 
 def _send_code(session: Any, archive: Path) -> None:

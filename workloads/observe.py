@@ -16,7 +16,7 @@ from harness.client.probes import until
 from harness.client.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
 from harness.contracts.cluster import ClusterView, Workload
 from harness.contracts.environment import Role
-from harness.contracts.error_classes import error_told
+from harness.contracts.error_classes import error_words
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.generators import concat, delay, limit, once, synchronize
@@ -187,27 +187,27 @@ class Eyes:
             return Ok({"level": await self._level(self._cluster.level)})
         node = op.value["node"]
         address = self._cluster.address(node)
-        told: ControllerView | ReplicaView | RouteView | Fail
+        answer: ControllerView | ReplicaView | RouteView | Fail
         match op.f:
             case "observe-controller":
-                told = await self._observer.controller(node, address, self._sets)
+                answer = await self._observer.controller(node, address, self._sets)
             case "observe-replica":
                 broker_id = await self._cluster.identity(node)
-                told = await self._observer.replica(node, self._set_of[node], address, broker_id)
+                answer = await self._observer.replica(node, self._set_of[node], address, broker_id)
             case "observe-route":
-                told = await self._observer.route(node, address, self._topics)
+                answer = await self._observer.route(node, address, self._topics)
             case "replica-log":
                 return await self._log(node, op.value["at"])
             case _:
                 return Fail(["no-such-operation", op.f])
-        return told if isinstance(told, Fail) else Ok(encoded(told))
+        return answer if isinstance(answer, Fail) else Ok(encoded(answer))
 
     async def _log(self, node: str, at: int) -> Outcome:
         if at == 0:
             try:
                 log = read_log(await self._cluster.stored(node, STORE))
             except (OSError, RemoteProtocolError) as error:
-                return Fail(error_told(error))
+                return Fail(error_words(error))
             self._logs[node] = await self._epochs(node, log)
         epochs = self._logs[node]
         if at >= len(epochs):

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 
 from checkers.availability.failure_detection import Stayed, Watch, silences
 from checkers.availability.service import awaited
-from checkers.availability.write_availability import Served, lost_of, served, told_of
+from checkers.availability.write_availability import Served, finding_of, lost_of, served
 from checkers.core.api import Context, Verdict
 from checkers.evidence.known_by import KnownBy
 from checkers.evidence.observations import SetSighting, Sighting
@@ -85,7 +85,7 @@ def _taken(context: Context, case: Case, sends: Sequence[Served]) -> None:
         if not each.judged or each.kept:
             continue
         if each.window.lost is None:
-            said, detail, ops = told_of(each, context)
+            said, detail, ops = finding_of(each, context)
             case.found.append(Found("S13d", "not-writable-during-fault", ops, said, detail))
         else:
             said, detail, ops = lost_of(each, each.window.lost, context)

@@ -134,8 +134,8 @@ class Watch:
             known_ns = self._led.get((v.view.master, v.view.master_epoch), v.begun_ns)
             for_ns = v.begun_ns - max(time.at_ns, known_ns)
             others = set(v.view.sync_state_set) - {master, silence.id}
-            told = all(_first(self._said.get(i, []), time.at, v.at) for i in sorted(others))
-            silent_at = silence.since if told else time.at
+            answered = all(_first(self._said.get(i, []), time.at, v.at) for i in sorted(others))
+            silent_at = silence.since if answered else time.at
             grown_ns = self._grown(silent_at, master, v.view.master_epoch, v.begun)
             if grown_ns is not None:
                 for_ns = min(for_ns, max(v.begun_ns - grown_ns, for_ns - IDLE_NS))

@@ -81,9 +81,9 @@ def lost_master(
     late = [r for r in routes if r.begun_ns > due_ns and r.at < lull.time.until]
     if not late:
         return None
-    told = {_master(r, name) for r in late}
+    masters = {_master(r, name) for r in late}
     last = late[-1]
-    replaced = bool(told - {"", where[-1]})
+    replaced = bool(masters - {"", where[-1]})
     return Lost(node, fault, last.at, last.view.node, _master(last, name), replaced)
 
 

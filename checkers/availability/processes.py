@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from checkers.availability.service import Awaited, looks_of
 from checkers.core.api import Context, Verdict
-from checkers.evidence.active_faults import NOBODY, InForce
+from checkers.evidence.active_faults import NO_NODE, InForce
 from checkers.evidence.faults import Ended, Fault, faults
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from histories.fault_facts import GONE, WIPE
@@ -58,20 +58,20 @@ def _judge(history: History) -> Case:
         case.doubt("S15", "nobody looked at the processes after the last heal")
         return case
     case.judged["S15"] = starts + max(1, *(found.nodes for _, found in looks))
-    told: set[str] = set()
+    reported: set[str] = set()
     for at, found in looks:
         for node, code in sorted(found.crashed.items()):
-            if node not in found.excused and node not in told:
-                told.add(node)
+            if node not in found.excused and node not in reported:
+                reported.add(node)
                 case.found.append(_ended(node, code, at, _strike_before(acts, node, at)))
-        for node in sorted(set(found.silent) - told):
-            told.add(node)
+        for node in sorted(set(found.silent) - reported):
+            reported.add(node)
             case.found.append(_silent(node, at, found, _strike_before(acts, node, at)))
     for seen in _in_acts(acts):
-        if seen.node not in told:
-            told.add(seen.node)
+        if seen.node not in reported:
+            reported.add(seen.node)
             case.found.append(_seen_ended(seen, _strike_before(acts, seen.node, seen.at)))
-    case.counts["ended-by-themselves"] = len(told)
+    case.counts["ended-by-themselves"] = len(reported)
     return case
 
 
@@ -90,7 +90,7 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
         proofs = act.result if isinstance(act.result, dict) else {}
         for node, proof in proofs.items():
             ended = act.by_itself(proof)
-            if ended is None or proof.get(EXCUSED) or node == NOBODY or node in sick:
+            if ended is None or proof.get(EXCUSED) or node == NO_NODE or node in sick:
                 continue
             if ended.starts and (node in cut or _away(force, str(node))):
                 continue  # judged once that is healed

@@ -2,7 +2,7 @@
 
 After the last heal a probe sends to every queue, waits for the acknowledgement, and reads the
 message back, again and again until that has worked `PROBE_STREAK` times in a row, or until well
-beyond the bound for recovery. A cluster that agrees on a master and takes one message in seventy
+beyond the recovery bound. A cluster that agrees on a master and takes one message in seventy
 does not serve. A queue is served from the first send of such a streak on; the claim is broken if
 that is later than the bound after the probes began, or never although it was tried beyond it.
 
@@ -23,7 +23,7 @@ from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.core.promises import copies
 from checkers.evidence.log import MalformedError
 from checkers.evidence.observations import listed, shaped
-from checkers.evidence.quiescence import Interval, settled
+from checkers.evidence.quiescence import Interval, after_last_heal
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
 from histories.history import History
@@ -164,7 +164,7 @@ class Service(Alone):
         else:
             begun = history.invocation(done)
             until = done.index if begun is None else begun.index
-            rest = settled(history.filter(lambda op: op.index < until))
+            rest = after_last_heal(history.filter(lambda op: op.index < until))
             if begun is not None:  # nobody asked before
                 rest = rest._replace(at_ns=max(rest.at_ns, begun.time))
             found = shaped(done.value, _OfCluster, done.index).cluster

@@ -11,7 +11,7 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
 3. by every answer of a controller, from the last one before the lull on, a member of the
    SyncStateSet is one of these replicas; where controllers of a release without ids tell nothing
    of members, these are all replicas, and each answered in the lull;
-4. it lasts longer than the bound for recovery, and clients who follow routes went on sending.
+4. it lasts longer than the recovery bound, and clients who follow routes went on sending.
 
 The promise is broken if no send succeeded that was begun later than the bound and was over before
 the lull was. A single success keeps it. Sends of clients that stay with one broker do not count as
@@ -41,7 +41,7 @@ ATTEMPTS_MIN = 5
 PINNED = "pinned"  # ext of what a client did that stays with one broker
 
 
-class Told(NamedTuple):
+class Reported(NamedTuple):
     """The members of a set by an answer of a controller: ids, or addresses."""
 
     node: str
@@ -50,15 +50,15 @@ class Told(NamedTuple):
 
 
 class Window(NamedTuple):
-    """A lull in which a set should take messages, from `due_ns` on. `told` is what the last answer
-    of a controller said, and when; None where controllers tell nothing of members. Of S13b by
-    routes, `lost` is whose place must have been taken."""
+    """A lull in which a set should take messages, from `due_ns` on. `reported` is what the last
+    answer of a controller said, and when; None where controllers report no members. Of S13b by
+    routes, `lost` is the master that must have been replaced."""
 
     set: str
     lull: Lull
     due_ns: int
     sound: tuple[str, ...]  # who is connected
-    told: Told | None = None
+    reported: Reported | None = None
     lost: Lost | None = None
 
     @property
@@ -227,7 +227,7 @@ def windows(history: History, context: Context) -> Iterator[Window]:
         return
     controllers, namesrvs = _asked(history, OBSERVE_CONTROLLER), _asked(history, OBSERVE_ROUTE)
     brokers = {node for nodes in context.broker_sets.values() for node in nodes}
-    told = _Told(history, context)
+    windows = _Windows(history, context)
     for lull in long:
         group = connected(lull.state, controllers, namesrvs | brokers)
         answering = namesrvs - lull.state.gone
@@ -239,12 +239,12 @@ def windows(history: History, context: Context) -> Iterator[Window]:
             sound = group & set(nodes)
             if len(sound) < copies(context.settings or {}) or lull.state.doubtful & set(nodes):
                 continue
-            window = told.window(name, lull, group)
+            window = windows.window(name, lull, group)
             if window is not None:
                 yield window
 
 
-class _Told:
+class _Windows:
     """What is known of the members of sets."""
 
     def __init__(self, history: History, context: Context) -> None:
@@ -261,14 +261,14 @@ class _Told:
         window = Window(name, lull, due_ns, tuple(sorted(group)))
         answers = self._known.answers.get(name, [])
         if not answers and not self._context.has_ids:
-            return self._untold(window, sound)
+            return self._without_answer(window, sound)
         seen = _during(answers, lull.time)
         if not seen or not all(_names_one(s, name, self._ids, sound) for s in seen):
             return None
         members = tuple(self._known.each(name, seen[-1].view.sync_state_set))
-        return window._replace(told=Told(seen[-1].node, seen[-1].at, members))
+        return window._replace(reported=Reported(seen[-1].node, seen[-1].at, members))
 
-    def _untold(self, window: Window, sound: frozenset[str]) -> Window | None:
+    def _without_answer(self, window: Window, sound: frozenset[str]) -> Window | None:
         """The same where controllers tell nothing: whoever is a member, it is among all replicas,
         or among all but the master that was lost."""
         lull, nodes = window.lull, frozenset(self._context.broker_sets[window.set])
@@ -295,9 +295,9 @@ def _asked(history: History, f: str) -> frozenset[str]:
 
 def _during(answers: Sequence[SetSighting], time: Interval) -> list[SetSighting]:
     """Answers of a lull, in order of completion, and the last one before it."""
-    told = sorted(answers, key=lambda s: s.at)
-    before = [s for s in told if s.at < time.at]
-    return [*before[-1:], *(s for s in told if time.at < s.at < time.until)]
+    reported = sorted(answers, key=lambda s: s.at)
+    before = [s for s in reported if s.at < time.at]
+    return [*before[-1:], *(s for s in reported if time.at < s.at < time.until)]
 
 
 def _names_one(
@@ -307,13 +307,13 @@ def _names_one(
     return any(ids.get((name, member)) in sound for member in s.view.sync_state_set)
 
 
-def told_of(s: Served, context: Context) -> tuple[str, dict[str, object], tuple[int, ...]]:
+def finding_of(s: Served, context: Context) -> tuple[str, dict[str, object], tuple[int, ...]]:
     """A broken promise in words, its detail, and the operations that prove it."""
     w, t = s.window, s.tried
-    members = list(w.told.members) if w.told is not None else []
+    members = list(w.reported.members) if w.reported is not None else []
     known = (
-        f"its SyncStateSet was {listed(members)} ({w.told.node}, op {w.told.at})"
-        if w.told is not None
+        f"its SyncStateSet was {listed(members)} ({w.reported.node}, op {w.reported.at})"
+        if w.reported is not None
         else "all its replicas were among them, so that whoever was in its SyncStateSet was"
     )
     said = (
@@ -329,9 +329,9 @@ def told_of(s: Served, context: Context) -> tuple[str, dict[str, object], tuple[
         "sends": t.tries,
         "for-ms": (w.time.until_ns - w.time.at_ns) // 1_000_000,
     }
-    told = () if w.told is None else (w.told.at,)
+    reported = () if w.reported is None else (w.reported.at,)
     # All of them within the lull, so that the faults in force are told as such.
-    return said, detail, tuple(op for op in (*told, t.first, t.last) if op > w.time.at)
+    return said, detail, tuple(op for op in (*reported, t.first, t.last) if op > w.time.at)
 
 
 def lost_of(

@@ -47,13 +47,13 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S3": Decision(
         f"{DOCUMENT}, design.md",
-        "Its controllers count up for an attempt that finds nobody to elect, too: numbers may be "
+        "Its controllers count up for an attempt that finds no candidate, too: numbers may be "
         "left out, not come back. Nothing is promised once controllers lost their data.",
     ),
     "S5": Decision(
         f"{CODE}: no document says how many masters there may be at a time",
         "An isolated master goes on serving, as it has no lease, until a controller or a name "
-        "server tells it; only the number of masters of one epoch is judged.",
+        "server says so; only the number of masters of one epoch is judged.",
     ),
     "S6": Decision(
         f"{DOCUMENT}, deploy.md: with allAckInSyncStateSet “the message is not lost”",
@@ -91,8 +91,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S10b": Decision(
         f"{CODE}: a transfer carries the master's confirmOffset, and a slave reads no further",
-        "RocketMQ tells nobody its confirmOffset, so that this is judged of the reference, and of "
-        "brokers that tell it as `maxq.confirmOffset`.",
+        "RocketMQ does not publish its confirmOffset, so that this is judged of the reference, and "
+        "of brokers that publish it as `maxq.confirmOffset`.",
     ),
     "S11": Decision(
         f"{CODE}: queues are built from the log, up to confirmOffset",
@@ -101,8 +101,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S13": Decision(
         f"{OURS}, as to the bound: documents promise a fail-over, not how soon",
-        "The bound is the sum of RocketMQ's periods. With jRaft up to 5.3.3 nobody looks for "
-        "silent brokers (#9717), and with DLedger from 5.4.0 a controller whose data were wiped "
+        "The bound is the sum of RocketMQ's periods. With jRaft up to 5.3.3 no controller looks "
+        "for silent brokers (#9717), and with DLedger from 5.4.0 a wiped controller "
         "may lead and refuse everything, as its snapshot is empty: both break the claim. A broker "
         "that does not start again after its power was lost breaks S15.",
     ),
@@ -119,12 +119,12 @@ DECISIONS: dict[str, Decision] = {
     "S14": Decision(
         f"{DOCUMENT}, design.md, that who catches up is added; {OURS} as to the bound",
         "A slave of 5.5.0 that was given the deposed master's HA address stays connected to it "
-        "although it is told the new one, and is outside of the set for tens of seconds: that "
+        "although it learns the new one, and is outside of the set for tens of seconds: that "
         "breaks the claim.",
     ),
     "S14b": Decision(
         f"{CODE}: removal after haMaxTimeSlaveNotCatchup, looked at each checkSyncStateSetPeriod",
-        "Where nobody writes RocketMQ takes a member for caught up, against design.md, hence the "
+        "Where no client writes RocketMQ takes a member for caught up, against design.md, hence "
         "20 s more. Judged with all-ack only: elsewhere no acknowledgement waits for the member.",
     ),
     "S16": Decision(
@@ -145,10 +145,10 @@ DECISIONS: dict[str, Decision] = {
     "N10": Decision(
         f"{CODE}: a registration with a lower stateVersion is ignored",
         "RocketMQ lets a newer master wait while the entry of an older one lives: the claim "
-        "begins after the bound for recovery.",
+        "begins after the recovery bound.",
     ),
     "O1": Decision(
-        f"{CODE}: nothing is promised in writing, slaves copy places about every 10 s",
+        f"{CODE}: nothing is promised in writing, slaves copy offsets about every 10 s",
         "5.5.0's slaves cannot read the copy once any consumer has pulled (#10284), so that after "
         "a fail-over a group begins anew: that breaks the claim.",
     ),

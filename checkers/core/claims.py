@@ -38,8 +38,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which nobody
-    may say that it was kept. A claim that needs `undisturbed` time is not judged in a history with
+    it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which it
+    cannot count as kept. A claim that needs `undisturbed` time is not judged in a history with
     an unknown act (``checkers.evidence.quiescence``). `checker` is the name of the checker that
     decides it, `mutants` the names of modules of ``reference/mutants``.
     """
@@ -64,8 +64,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S1",
-        promise="No two brokers of a set hold one controller id: an id is given out once. Not "
-        "after CLEAN_BROKER_DATA, a copied store, or controllers that lost theirs.",
+        promise="A controller gives each broker id of a set to one broker only. (Excepted are "
+        "CLEAN_BROKER_DATA, a copied store, and controllers that lost theirs.)",
         source=HA,
         grounds=(CONTROLLER, BROKER),
         checker="broker-ids",
@@ -73,8 +73,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S2",
-        promise="A broker keeps its id as long as its store, over restarts and changes of "
-        "address; controllers know no id of nobody.",
+        promise="A broker keeps its id as long as its store, over restarts and changes of address; "
+        "a controller knows no id that no broker ever had.",
         source=HA,
         grounds=(CONTROLLER, BROKER),
         checker="broker-ids",
@@ -88,8 +88,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S2b",
-        promise="A controller knows a broker at the address where it answers, once nothing was "
-        "done to it, and it could tell a controller, for the bound for recovery.",
+        promise="A controller knows a broker at the address where it answers, once the broker has "
+        "been undisturbed, and able to reach a controller, for the recovery bound.",
         source=HA,
         grounds=(CONTROLLER, BROKER, RECOVERY),
         undisturbed=True,
@@ -98,7 +98,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S3",
-        promise="The master epoch of a set never goes back, and each election increases it.",
+        promise="The master epoch of a set never decreases, and each election increases it.",
         source=HA,
         grounds=(CONTROLLER,),
         checker="epochs",
@@ -111,8 +111,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S4",
-        promise="The SyncStateSet epoch never goes back, and each change of the set has a number "
-        "of its own.",
+        promise="The SyncStateSet epoch never decreases, and each change of the SyncStateSet has a "
+        "new one.",
         source=HA,
         grounds=(CONTROLLER,),
         checker="epochs",
@@ -128,8 +128,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S5",
-        promise="At most one master in a master epoch of a set. (Two at a time, in different "
-        "epochs, are possible: there is no lease.)",
+        promise="A master epoch of a set has at most one master. (Two masters of different epochs "
+        "can coexist: there is no lease.)",
         source=HA,
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
@@ -160,8 +160,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S7",
-        promise="Who is elected was a member of the last SyncStateSet; the first election of a "
-        "set is excepted.",
+        promise="A controller elects only members of the last SyncStateSet; the first election of "
+        "a set is excepted.",
         source=HA,
         needs=(CLEAN,),
         grounds=(CONTROLLER,),
@@ -174,8 +174,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S8",
-        promise="Replicas that have an epoch of equal number and start have equal bytes in it, up "
-        "to the end of the shorter.",
+        promise="Two replicas that hold an epoch of equal number and start hold the same bytes in "
+        "it, up to the end of the shorter.",
         source=HA,
         grounds=(REPLICA_LOG_READ,),
         checker="replicas",
@@ -188,8 +188,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S8b",
-        promise="Members of the SyncStateSet at rest agree on the epochs of the bytes that they "
-        "hold.",
+        promise="Members of the SyncStateSet agree, with the cluster at rest, on the epochs of the "
+        "bytes that they hold.",
         source=HA,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
         undisturbed=True,
@@ -197,7 +197,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S8c",
-        promise="An epoch of a set begins at one byte, on whoever holds it, whenever it is asked.",
+        promise="An epoch of a set begins at the same byte on every replica that holds it, at all "
+        "times.",
         source=HA,
         grounds=(BROKER,),
         checker="epochs",
@@ -205,7 +206,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S9",
-        promise="A member of the SyncStateSet at rest holds every acknowledged message.",
+        promise="A member of the SyncStateSet holds every acknowledged message, with the cluster "
+        "at rest.",
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
@@ -216,7 +218,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S9b",
-        promise="So it is while they run: a member of the SyncStateSet that answers holds what its "
+        promise="A member of the SyncStateSet that answers while the cluster runs holds what its "
         "master had confirmed before, unless the set has changed in between.",
         source=HA,
         needs=(ALL_ACK,),
@@ -240,8 +242,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S10b",
-        promise="Nor is it shown what might: a slave lets consumers read no byte that its master, "
-        "asked after that in the same epoch, has not confirmed.",
+        promise="A slave lets consumers read no byte that its master, asked later in the same "
+        "epoch, has not confirmed.",
         source=HA,
         needs=(ALL_ACK,),
         after_power=(SYNCED,),
@@ -251,8 +253,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S11",
-        promise="An offset of a queue never changes its message, and no message is there twice. "
-        "That nobody reads what nobody sent holds under every profile.",
+        promise="A queue offset never changes its message, and a queue holds each message once. A "
+        "consumer reads only what was sent; that much holds under every profile.",
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
@@ -261,16 +263,16 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S11b",
-        promise="A log holds what clients send: while nobody sends, no epoch of any replica grows "
-        "beyond what its master first had of it.",
+        promise="A log grows only by what clients send: while no client sends, no epoch of any "
+        "replica grows beyond what its master first had of it.",
         source="decided here",
         grounds=(REPLICA_LOG_READ, BROKER),
         checker="idle-log",
     ),
     Claim(
         id="S12",
-        promise="Acknowledged messages of one sequential producer are in a queue in the order in "
-        "which it sent them.",
+        promise="A queue holds the acknowledged messages of one sequential producer in the order "
+        "in which it sent them.",
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
@@ -279,8 +281,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S13",
-        promise="After the last heal every queue takes messages and gives them back within the "
-        "bound for recovery: 20 s with fast timing, 60 s with stock timing.",
+        promise="Every queue takes messages and gives them back within the recovery bound after "
+        "the last heal: 20 s with fast timing, 60 s with stock timing.",
         source=HA,
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
@@ -297,8 +299,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S13b",
-        promise="A master that has gone silent is replaced within the bound for recovery, while "
-        "another member of its SyncStateSet runs and controllers answer.",
+        promise="A silent master is replaced within the recovery bound, while another member of "
+        "its SyncStateSet runs and controllers answer.",
         source=HA,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
@@ -307,10 +309,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S13d",
-        promise="So it is while faults last that leave a majority of the controllers, the name "
-        "servers that answer, a member of the SyncStateSet and as many replicas as must "
-        "acknowledge connected, and nobody of them half alive: later than the bound for recovery "
-        "after the last change, some send succeeds.",
+        promise="A set takes messages during faults that leave connected a majority of the "
+        "controllers, the name servers that answer, a member of the SyncStateSet and as many "
+        "replicas as must acknowledge, none of them half alive: some send succeeds later than the "
+        "recovery bound after the last change.",
         source="decided here",
         grounds=(RECOVERY,),
         undisturbed=True,
@@ -319,8 +321,7 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S14",
-        promise="A healed replica is a member of the SyncStateSet again within the bound for "
-        "recovery.",
+        promise="A healed replica is a member of the SyncStateSet again within the recovery bound.",
         source=HA,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
@@ -334,8 +335,8 @@ CLAIMS: tuple[Claim, ...] = (
     Claim(
         id="S14b",
         promise="A silent member leaves the SyncStateSet within catch-up limit, check period and "
-        "margin, while its master runs and controllers answer; 20 s later where nobody writes, or "
-        "where another silent one has everything.",
+        "margin, while its master runs and controllers answer; 20 s later where no client writes, "
+        "or where another silent member has the whole log.",
         source=HA,
         needs=(ALL_ACK,),
         grounds=(RECOVERY, CONTROLLER, BROKER),
@@ -348,9 +349,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S15",
-        promise="A node that is started runs: it does not end by itself, and starts again after it "
-        "was killed or its power was lost. Not while its disk takes nothing, its address is "
-        "another, or a cut parts it from the others.",
+        promise="A node that was started keeps running: it does not end by itself, and starts "
+        "again after it was killed or lost power. (Excepted while its disk takes nothing, its "
+        "address is another, or a cut parts it from the others.)",
         source="decided here",
         after_power=(SYNCED,),
         grounds=(RECOVERY,),
@@ -359,10 +360,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="S16",
-        promise="Whatever the settings: while one master leads a set and no power is lost, nothing "
-        "that was acknowledged is lost, an offset keeps its message, readers neither skip nor go "
-        "back, and a producer's messages keep their order. A message is in a log once, and nobody "
-        "reads what nobody sent, at any time.",
+        promise="A master that leads alone, without loss of power, loses no acknowledged message "
+        "under any settings; an offset keeps its message, readers neither skip nor go back, and a "
+        "producer's messages keep their order. A log holds each message once, and a consumer reads "
+        "only what was sent, at any time.",
         source=HA,
         grounds=(FINAL_READ,),
         checker="durability",
@@ -378,10 +379,10 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N5",
-        promise="A broker whose process is gone leaves a name server's routes within the bound "
-        "for a silent member, while nothing is done to the name server and no cut parts them; if "
-        "it had been listed anew since it was started, or nothing was done to it and the "
-        "controllers for the bound for recovery.",
+        promise="A name server drops a broker whose process is gone within the bound for a silent "
+        "member, while the name server is undisturbed and no cut parts them; if the broker had "
+        "been listed anew since it was started, or it and the controllers had been undisturbed for "
+        "the recovery bound.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
@@ -390,9 +391,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N6",
-        promise="A slave that runs, and to which nothing was done for the bound for recovery, is "
-        "in the routes of a name server of which the same is true, while no cut parts them; once "
-        "started, if it was listed anew, or nothing was done to the controllers as long.",
+        promise="A name server lists a slave that runs, once both have been undisturbed for the "
+        "recovery bound and no cut parts them; after a start, if the slave was listed anew, or the "
+        "controllers have been undisturbed as long.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
@@ -401,8 +402,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="N10",
-        promise="So is a master, as master, once it has led for the bound for recovery or was "
-        "listed so before, while controllers know of no newer epoch.",
+        promise="A name server lists a master as master under the conditions of N6, once it has "
+        "led for the recovery bound or was listed so before, while controllers know of no newer "
+        "epoch.",
         source=ROUTES,
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
@@ -411,9 +413,9 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="O1",
-        promise="A consumer group keeps its place over a fail-over, once nothing has been wrong "
-        "for 30 s since it was committed. (Places are copied every ten seconds or so, not with the "
-        "log.)",
+        promise="A consumer group keeps its committed offset over a fail-over, once the cluster "
+        "was undisturbed for 30 s after the commit. (Slaves copy offsets every ten seconds or so, "
+        "not with the log.)",
         source="docs/spec/controller-ha.md 6.4 (H17)",
         grounds=(PLACE,),
         undisturbed=True,
@@ -421,8 +423,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L1",
-        promise="Strict mode: grants of one queue's lock to different clients are a lease, less "
-        "2 s, apart unless the lock was given back in between.",
+        promise="A set in strict mode grants one queue's lock to two clients at least a lease, "
+        "less 2 s, apart, unless the lock was released in between.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
         grounds=(LOCK,),
@@ -439,8 +441,8 @@ CLAIMS: tuple[Claim, ...] = (
     ),
     Claim(
         id="L2",
-        promise="Strict mode: no two clients rely on one queue's lock at a time, counted by their "
-        "own leases.",
+        promise="Two clients never rely on one queue's lock at a time, counted by their own "
+        "leases, in strict mode.",
         source=QUEUE_LOCKS,
         needs=(STRICT,),
         grounds=(LOCK,),
@@ -457,7 +459,7 @@ def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) 
 
     Args:
         claim: its id; one that is not in the list is made by every run.
-        settings: the run's effective ones; None: nobody knows, and every claim counts as made.
+        settings: the run's effective ones; None: unknown, and every claim counts as made.
         power_lost: whether the run lost power.
     """
     known = BY_ID.get(claim)

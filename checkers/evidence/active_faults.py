@@ -19,7 +19,7 @@ from checkers.evidence.faults import HOLDS, Fault
 from histories.fault_facts import DOUBTFUL, GONE, Effect, FaultFacts
 
 CLIENT = "client"  # whom cuts call so
-NOBODY = "nobody"
+NO_NODE = "nobody"
 STAYS = "stays"  # an argument: the change is for good, and the node sound with it
 ENDED = "ended"  # a disk may have ended its node, without any record
 
@@ -83,7 +83,7 @@ class InForce:
         if only_cuts(fault):
             return
         for node, proof in done.items():
-            if node != NOBODY:
+            if node != NO_NODE:
                 held = isinstance(proof, dict) and proof.get(HOLDS) is True
                 self._node(fault, node, held=held)
 
@@ -120,7 +120,7 @@ class InForce:
         pairs = set()
         for to, proof in done.items():
             sources = proof.get("from") if isinstance(proof, dict) else None
-            if to != NOBODY and (not isinstance(sources, dict | list) or not fault.holds):
+            if to != NO_NODE and (not isinstance(sources, dict | list) or not fault.holds):
                 self.lost = True
                 return
             pairs |= {(str(to), str(source)) for source in sources or ()}

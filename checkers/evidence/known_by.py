@@ -82,8 +82,8 @@ def _numbered(history: History, numbers: dict[tuple[str, str], int]) -> Answers:
     """What controllers said, in order; every address that is met gets a number."""
     answers: Answers = {}
     for s in sightings(history, OBSERVE_CONTROLLER, ControllerView):
-        for name, told in _by_address(s):
-            view = _view(name, told, numbers)
+        for name, reported in _by_address(s):
+            view = _view(name, reported, numbers)
             seen = SetSighting(s.begun, s.at, s.begun_ns, s.at_ns, s.view.node, view)
             answers.setdefault(name, []).append(seen)
     return dict(sorted(answers.items()))
@@ -109,16 +109,16 @@ def _by_address(s: Sighting[ControllerView]) -> Iterator[tuple[str, AddressedSet
         )
 
 
-def _view(name: str, told: AddressedSet, numbers: dict[tuple[str, str], int]) -> SetView:
+def _view(name: str, reported: AddressedSet, numbers: dict[tuple[str, str], int]) -> SetView:
     def number(address: str) -> int:
         return numbers.setdefault((name, address), len(numbers) + 1)
 
-    members = {number(address): address for address in told.sync_state_set}
+    members = {number(address): address for address in reported.sync_state_set}
     return SetView(
-        master=number(told.master_address) if told.master_address else None,
-        master_address=told.master_address,
-        master_epoch=told.master_epoch,
+        master=number(reported.master_address) if reported.master_address else None,
+        master_address=reported.master_address,
+        master_epoch=reported.master_epoch,
         sync_state_set=tuple(sorted(members)),
-        sync_state_set_epoch=told.sync_state_set_epoch,
+        sync_state_set_epoch=reported.sync_state_set_epoch,
         replicas={str(i): address for i, address in sorted(members.items())},
     )

@@ -3,16 +3,16 @@
 There is one type, `Interval`, and several notions, because claims differ in which faults may be in
 force meanwhile, which nodes must be undisturbed, and what ends the time:
 
-- `settled`, `at_rest`: the whole cluster is healed, from the last disturbance on. Claims about a
-  cluster at rest (all replicas are back, logs agree, writes are served) hold from here on. A
-  history has one such time. A heal without proof gives it a `doubt` rather than an end: a claim
+- `after_last_heal`, `at_rest`: the whole cluster is healed, from the last disturbance on. Claims
+  about a cluster at rest (all replicas are back, logs agree, writes are served) hold from here on.
+  A history has one such time. A heal without proof gives it a `doubt` rather than an end: a claim
   about it is then not judged at all.
 - `after_faults`, `after_acts`: the nemesis has completed its last act, whether or not its heals are
   proven. For claims about what is left of the whole run: a log read to its end, the ids of brokers.
 - `lulls`: between two acts of the nemesis, with whatever faults are in force (`State`). For claims
   about what must work during faults. They end where the state is not known any more.
-- `calms`: certain nodes are not struck and no cut parts them; other nodes may be. For claims about
-  nodes that communicate with each other. Acts on other nodes do not end a calm, so it is no lull.
+- `undisturbed`: certain nodes are not struck and no cut parts them; other nodes may be. For claims
+  about nodes that communicate with each other. Acts on other nodes do not end it, so it is no lull.
 - `Standstills`: no act is under way, and only silences and wrong wall clocks are in force. For
   claims about how the others treat a silent node. Unlike lulls they are looked up at any operation,
   and changes of membership end them.
@@ -87,7 +87,7 @@ def unknown_acts(history: History) -> str:
 # The whole cluster, once everything is healed.
 
 
-def settled(history: History) -> Interval:
+def after_last_heal(history: History) -> Interval:
     """The time from the last disturbance of a history until the elections by order at its end, once
     replicas are level."""
     level = max((op.index for op in history.of_f(AWAIT_LEVEL)), default=NEVER)
@@ -185,7 +185,7 @@ def lulls(history: History) -> Iterator[Lull]:
 # Certain nodes.
 
 
-def calms(
+def undisturbed(
     acts: Sequence[Fault], nodes: Collection[str], peers: Collection[str] = ()
 ) -> Iterator[Interval]:
     """The times in which certain nodes are not struck and no cut parts them, as long as the state

@@ -46,12 +46,12 @@ def unrest_of(history: History) -> Unrest:
     """The windows of a history; of no set where an observer's value cannot be read, which whoever
     judges it will say."""
     try:
-        told = set_sightings(history)
+        reported = set_sightings(history)
     except HistoryError:
         return NO_UNREST
     dark = list(_losses_of_power(history))
-    windows = {name: tuple(sorted([*_elections(seen), *dark])) for name, seen in told.items()}
-    masters = {name: tuple(_addresses(seen)) for name, seen in told.items()}
+    windows = {name: tuple(sorted([*_elections(seen), *dark])) for name, seen in reported.items()}
+    masters = {name: tuple(_addresses(seen)) for name, seen in reported.items()}
     return Unrest(windows, masters)
 
 

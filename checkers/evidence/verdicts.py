@@ -93,8 +93,8 @@ def rule(
     rulings = []
     for claim in (c for c in checker.claims if c not in context.absent):
         found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
-        told = {} if late and claim in timed else found
-        rulings.append(_ruling(claim, context, case, told, power_lost=lost_power))
+        reported = {} if late and claim in timed else found
+        rulings.append(_ruling(claim, context, case, reported, power_lost=lost_power))
     return Verdict(
         checker=checker.name,
         rulings=tuple(rulings),
@@ -168,12 +168,12 @@ def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
     if not found:
         return ()
     teller, blamer = Storyteller(history), Blamer(history)
-    told: Counter[str] = Counter()
+    reported: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
     for f in found:
-        if told[f.name] >= LISTED_MAX:
+        if reported[f.name] >= LISTED_MAX:
             continue
-        told[f.name] += 1
+        reported[f.name] += 1
         ops = tuple(sorted(set(f.ops)))
         of = str(f.detail.get("set") or "")
         anomalies.append(

@@ -17,11 +17,11 @@ Of each run a claim is one of five:
 
 - **kept**: it could have been broken, and was not;
 - **broken**: the history proves an anomaly of it;
-- **not promised**: the run's settings do not make it; what was found is measured, and told with it;
-- **no occasion**: nothing could have broken it (nobody was elected, nobody was silent for long
+- **not promised**: the run's settings do not make it; what was found is measured, and reported too;
+- **no occasion**: nothing could have broken it (no election took place, no node was silent for long
   enough);
-- **not judged**: it could have been broken, and nobody can say: an answer that it rests on is
-  missing, or what happened was not seen. The verdict says which, and what to change.
+- **not judged**: it could have been broken, and the history cannot decide: an answer that it rests
+  on is missing, or what happened was not seen. The verdict says which, and what to change.
 
 What each checker finds when a claim is broken is in [anomalies.md](anomalies.md). A mutant is a
 reference that is wrong on purpose and must be caught by the claim's checker.

@@ -184,13 +184,13 @@ def standing(
     """The same, of operations already looked at."""
     lacking: dict[str, list[Ground]] = defaultdict(list)
     for ground in known.grounds:
-        if ground not in known.ticked and not found.get(_name(*_told(ground))):
+        if ground not in known.ticked and not found.get(_name(*_named(ground))):
             lacking[ground[0]].append(ground)
     of_kind = {k: _missing(k, of) for k, of in lacking.items()}
     return Standing(of_kind, _cut(history, context), _unknown(history))
 
 
-def _told(ground: Ground) -> tuple[Any, ...]:
+def _named(ground: Ground) -> tuple[Any, ...]:
     """A ground without the broker set that it concerns."""
     match ground:
         case (kind, key, _, node) if kind == FINAL_READ:
@@ -205,7 +205,7 @@ def _name(*what: object) -> str:
 
 
 def _missing(kind: str, grounds: Sequence[Ground]) -> Missing:
-    names = [_name(*_told(ground)[1:]).strip() or "all" for ground in grounds]
+    names = [_name(*_named(ground)[1:]).strip() or "all" for ground in grounds]
     if kind == RECOVERY:
         return Missing(_LACKS[kind])
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
@@ -243,7 +243,7 @@ def _looked_for(history: History, context: Context) -> Looked:
 
 def _answered(history: History, recovered: int) -> set[Ground]:
     """Grounds that observers' answers and consumers' last questions tick off."""
-    told: set[Ground] = set()
+    answered: set[Ground] = set()
     led = False
     places: dict[Any, dict[Any, bool]] = defaultdict(dict)
     for op in history.of_f(*ASKED, FETCH_PLACE):
@@ -252,14 +252,14 @@ def _answered(history: History, recovered: int) -> set[Ground]:
             continue
         if op.f in ASKED:
             if op.type == "ok" or _not_leader(op):
-                told.add((ASKED[op.f], _node(begun)))
+                answered.add((ASKED[op.f], _node(begun)))
             led = led or (op.f == OBSERVE_CONTROLLER and op.type == "ok")
         elif op.f == FETCH_PLACE and (thread := (op.ext or {}).get(FINAL)) is not None:
             of_thread = places[thread]
             of_thread[begun.value] = of_thread.get(begun.value, False) or op.type == "ok"
     if not led:  # each said that another one leads
-        told = {ground for ground in told if ground[0] != CONTROLLER}
-    return told | {(PLACE, thread) for thread, asked in places.items() if all(asked.values())}
+        answered = {ground for ground in answered if ground[0] != CONTROLLER}
+    return answered | {(PLACE, thread) for thread, asked in places.items() if all(asked.values())}
 
 
 def _begun(history: History, done: Op | None) -> int:

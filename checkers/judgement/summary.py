@@ -37,9 +37,9 @@ def loss(results: Results) -> str:
     if not lost:
         return ""
     share = 100 * lost / of if of else 100.0
-    told = f"{share:.0f} %" if share >= 1 else "less than 1 %"
+    text = f"{share:.0f} %" if share >= 1 else "less than 1 %"
     verb = "was" if lost == 1 else "were"
-    return f"{lost:,} of {of:,} acknowledged messages ({told}) {verb} lost"
+    return f"{lost:,} of {of:,} acknowledged messages ({text}) {verb} lost"
 
 
 def word(results: Results) -> str:
@@ -93,14 +93,14 @@ def _measured(results: Results, context: Context) -> str:
     of_losses = {s.partition(" ")[2] for h in results.findings if h.lost for s in h.symptoms}
     seen_as = (LOSS | of_losses) if lost else frozenset[str]()
     others = {name: n for name, n in found.items() if name not in seen_as}
-    told = listed(f"{n:,} {name}" for name, n in others.items())
+    text = listed(f"{n:,} {name}" for name, n in others.items())
     if lost and not {"lost-write", "lost-tail"} & found.keys():
         lost = ""  # told as broken already
     parts = []
     if lost:
         parts.append(f"{lost}, which it does not promise against.")
-    if told:
-        parts.append(f"{'Also measured' if lost else 'Measured, and not promised'}: {told}.")
+    if text:
+        parts.append(f"{'Also measured' if lost else 'Measured, and not promised'}: {text}.")
     return " ".join(parts)
 
 

@@ -72,10 +72,12 @@ class Locks(Alone):
         self, key: int, rows: Sequence[Asked], known: Leases, more: object = None
     ) -> LockJudgement:
         grants, untimed = grants_of(rows)
-        told = {row.op.index: row.op for row in rows}
-        found = [_soon(told, key, f, known.apart_ns) for f in too_soon(grants, known.apart_ns)]
+        completions = {row.op.index: row.op for row in rows}
+        found = [
+            _soon(completions, key, f, known.apart_ns) for f in too_soon(grants, known.apart_ns)
+        ]
         both, gap = overlaps(grants, known.client_ns)
-        found += (_overlap(told, key, f) for f in both)
+        found += (_overlap(completions, key, f) for f in both)
         clients = frozenset(g.process for g in grants)
         return LockJudgement(found, clients, len(grants), untimed, gap)
 
@@ -146,14 +148,14 @@ def _case(results: Mapping[int, LockJudgement]) -> Case:
     return case
 
 
-Told = Mapping[int, Op]
+Completions = Mapping[int, Op]
 
 
-def _soon(told: Told, key: int, found: TooSoon, apart_ns: int) -> Found:
+def _soon(completions: Completions, key: int, found: TooSoon, apart_ns: int) -> Found:
     a, b = found.a, found.b
     said = (
-        f"The lock of queue {key} was granted to process {a.process} ({_told(told, a)}) and to "
-        f"process {b.process} ({_told(told, b)}). The two grants are at most "
+        f"The lock of queue {key} was granted to process {a.process} ({_cited(completions, a)}) "
+        f"and to process {b.process} ({_cited(completions, b)}). The two grants are at most "
         f"{_s(found.apart_ns_max)} apart, must be {_s(apart_ns)} apart, and no release was asked "
         "for in between: a broker gave away a lock that it, or its quorum, had given already."
     )
@@ -166,20 +168,20 @@ def _soon(told: Told, key: int, found: TooSoon, apart_ns: int) -> Found:
     return Found("L1", "granted-too-soon", (a.at, b.at), said, detail)
 
 
-def _overlap(told: Told, key: int, found: Overlap) -> Found:
+def _overlap(completions: Completions, key: int, found: Overlap) -> Found:
     a, b = found.a, found.b
     said = (
         f"Processes {a.process} and {b.process} held the lock of queue {key} both for "
-        f"{_s(found.for_ns)}: {a.process} relied on its grant ({_told(told, a)}), neither "
-        f"released nor run out, when {b.process} was granted it ({_told(told, b)}). Both "
+        f"{_s(found.for_ns)}: {a.process} relied on its grant ({_cited(completions, a)}), neither "
+        f"released nor run out, when {b.process} was granted it ({_cited(completions, b)}). Both "
         "consume the queue, and its order is gone."
     )
     detail = {"key": key, "processes": [a.process, b.process], "for-ns": found.for_ns}
     return Found("L2", "lease-overlap", (a.at, b.at), said, detail)
 
 
-def _told(told: Told, grant: Grant) -> str:
-    done = told[grant.at]
+def _cited(completions: Completions, grant: Grant) -> str:
+    done = completions[grant.at]
     return f"op {grant.at}, {', '.join(_facts(done))}"
 
 

@@ -24,7 +24,7 @@ from checkers.core.api import Context, Verdict
 from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.evidence.faults import Fault, faults
 from checkers.evidence.observations import NEVER, SetSighting, set_sightings
-from checkers.evidence.quiescence import Interval, calms
+from checkers.evidence.quiescence import Interval, undisturbed
 from checkers.evidence.story import when
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from histories.fault_facts import ELECT_MASTER
@@ -117,13 +117,13 @@ class Offsets(Alone):
 
     def prepare(self, history: History, context: Context) -> Calmness:
         wipes = [op.index for op in history.ops if op.f == WIPE]
-        told = set_sightings(history) if context.has_ids else {}
-        elections = (*_ordered(history), *_elections(told))
+        sightings = set_sightings(history) if context.has_ids else {}
+        elections = (*_ordered(history), *_elections(sightings))
         return Calmness(
             spans=tuple(_quiet(history, context, elections)),
             elections=elections,
-            fail_overs=tuple(_fail_overs(told)),
-            sets=_sets(told),
+            fail_overs=tuple(_fail_overs(sightings)),
+            sets=_sets(sightings),
             until=min(wipes, default=NEVER),
         )
 
@@ -189,7 +189,7 @@ def _quiet(history: History, context: Context, elections: Sequence[Interval]) ->
     acts = faults(history)
     nodes = {n for names in context.broker_sets.values() for n in names}
     nodes |= {n for act in acts if not act.harmless for n in act.nodes}
-    for span in calms([a for a in acts if a.kind != "question"], nodes):
+    for span in undisturbed([a for a in acts if a.kind != "question"], nodes):
         left = [span]
         for election in elections:
             left = [part for whole in left for part in whole.without(election)]
@@ -211,15 +211,15 @@ def _span(act: Fault) -> Interval:
     )
 
 
-Told = Mapping[str, Sequence[SetSighting]]
+Sightings = Mapping[str, Sequence[SetSighting]]
 
 
-def _elections(told: Told) -> Iterator[Interval]:
+def _elections(sightings: Sightings) -> Iterator[Interval]:
     """When somebody may have been elected: between two answers of controllers that tell of
     different master epochs, and where none is before or after."""
-    if not told:
+    if not sightings:
         yield Interval(-1, -1, NEVER, NEVER)
-    for answers in told.values():
+    for answers in sightings.values():
         first, last = answers[0], answers[-1]
         yield Interval(-1, -1, first.begun, first.begun_ns)
         yield Interval(last.at, last.at_ns, NEVER, NEVER)
@@ -228,10 +228,10 @@ def _elections(told: Told) -> Iterator[Interval]:
                 yield Interval(before.begun, before.begun_ns, after.at, after.at_ns)
 
 
-def _fail_overs(told: Told) -> Iterator[FailOver]:
+def _fail_overs(sightings: Sightings) -> Iterator[FailOver]:
     """Between which two answers another broker became master. An answer from old state, which
     tells of a lower epoch than one before it, says nothing."""
-    for name, answers in told.items():
+    for name, answers in sightings.items():
         led: SetSighting | None = None  # the last answer that names a master
         older = newest = answers[0]  # the last one of an earlier epoch, and of the highest one
         for s in answers:
@@ -247,11 +247,11 @@ def _fail_overs(told: Told) -> Iterator[FailOver]:
             led = s
 
 
-def _sets(told: Told) -> dict[str, str]:
+def _sets(sightings: Sightings) -> dict[str, str]:
     """The broker set of each address that a controller ever told of."""
     return {
         address: name
-        for name, answers in told.items()
+        for name, answers in sightings.items()
         for s in answers
         for address in (s.view.master_address, *s.view.replicas.values())
         if address

@@ -138,7 +138,7 @@ class Durability:
 
     def evidence(self, results: Mapping[int, KeyVerdict]) -> Iterator[int]:
         yield from located(at for v in results.values() for at in v.lost)
-        for finding in _told(results):
+        for finding in _reported(results):
             yield from finding.ops
             yield from (finding.detail[k] for k in ("writer",) if finding.detail.get(k) is not None)
 
@@ -153,7 +153,7 @@ class Durability:
         names = sum((v.names for v in results.values()), Counter[tuple[str, bool]]())
         counts = _totals(results, known)
         case = Case(names=_by_claim(names, promised))
-        case.found = list(_found(history, _told(results), promised))
+        case.found = list(_found(history, _reported(results), promised))
         case.judged = {
             **dict.fromkeys(("S6", "S12"), counts["acknowledged"]),
             **dict.fromkeys(("S10", "S11"), counts["read"]),
@@ -178,17 +178,17 @@ FoundT = TypeVar("FoundT")
 
 def _tellable(found: Iterable[FoundT], finding: Callable[[FoundT], Finding]) -> list[FoundT]:
     """The first of each name: more are never told. Of those that no setting excuses as many."""
-    told: Counter[Hashable] = Counter()
+    reported: Counter[Hashable] = Counter()
     kept = []
     for f in found:
         name = finding(f).name
-        told[name, finding(f).inexcusable] += 1
-        if name in CLAIMS and told[name, finding(f).inexcusable] <= LISTED_MAX:
+        reported[name, finding(f).inexcusable] += 1
+        if name in CLAIMS and reported[name, finding(f).inexcusable] <= LISTED_MAX:
             kept.append(f)
     return kept
 
 
-def _told(results: Mapping[int, KeyVerdict]) -> list[Finding]:
+def _reported(results: Mapping[int, KeyVerdict]) -> list[Finding]:
     """Everything that is told: keys first, then each process's order along the history."""
     findings = [f for v in results.values() for f in v.findings]
     placed = sorted((p for v in results.values() for p in v.order), key=lambda p: p.place)

@@ -27,7 +27,7 @@ WITHIN = frozenset(
     )
 )
 READER = {"lost-write": "max-read", "lost-tail": "reader"}  # the field that names who went past
-NOBODY = -1  # as an operation: one of which nothing is known
+UNKNOWN_OP = -1  # as an operation: one of which nothing is known
 
 
 class Passage:
@@ -89,7 +89,7 @@ class Excuses:
         if finding.name in READER:
             place = finding.detail.get("index")
             passage = self._passages.get(finding.detail[READER[finding.name]])
-            return (NOBODY,) if place is None or passage is None else passage.reached(place)
+            return (UNKNOWN_OP,) if place is None or passage is None else passage.reached(place)
         values = finding.detail.get("values")
         if finding.name == "inconsistent-offsets" or not isinstance(values, list):
             return ()

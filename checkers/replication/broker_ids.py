@@ -148,8 +148,11 @@ class BrokerIds(Alone):
             held = known.wipes.held(joined.node, joined.id, begun, op.index)
             yield joined.set, Row(joined.node, held)
         else:
-            told = shaped(op.value, _Applied, op.index)
-            yield told.set, Row(None, Held(f"applicant {told.code}", 0, 0, told.id, op.index))
+            reported = shaped(op.value, _Applied, op.index)
+            yield (
+                reported.set,
+                Row(None, Held(f"applicant {reported.code}", 0, 0, reported.id, op.index)),
+            )
 
     def judge(self, key: str, rows: Sequence[Row], known: Known, more: object = None) -> SetIds:
         held = [row.held for row in rows if row.held is not None]
@@ -203,7 +206,7 @@ def _duplicates(name: str, held: Sequence[Held]) -> Iterator[Found]:
     """S1: one id with two owners; one finding for each further owner."""
     by_id: dict[int, dict[str, Held]] = defaultdict(dict)
     reborn: dict[tuple[int, str], Held] = {}  # the holder whose incarnation ends first
-    told: set[tuple[int, str]] = set()
+    reported: set[tuple[int, str]] = set()
     for h in held:
         owners = by_id[h.id]
         if owners and h.owner not in owners:
@@ -213,8 +216,8 @@ def _duplicates(name: str, held: Sequence[Held]) -> Iterator[Found]:
         first = reborn.setdefault(key, h)
         if h.high < first.high:
             first = reborn[key] = h
-        if first.high < h.low and key not in told:
-            told.add(key)
+        if first.high < h.low and key not in reported:
+            reported.add(key)
             yield _duplicate(name, first, h)
 
 

@@ -48,12 +48,12 @@ def unconfirmed(
     found: dict[tuple[int, int, int | None], Found] = {}
     judged = 0
     for era in _eras(seen):
-        for told, member in _pairs(era, replicas):
+        for reported, member in _pairs(era, replicas):
             judged += 1
             v = era.first.view
             key = (v.master_epoch, v.sync_state_set_epoch, member.view.id)
-            if member.view.end < (told.view.confirmed or 0) and key not in found:
-                found[key] = _behind(name, era, told, member)
+            if member.view.end < (reported.view.confirmed or 0) and key not in found:
+                found[key] = _behind(name, era, reported, member)
     return list(found.values()), judged
 
 
@@ -62,9 +62,9 @@ def _eras(seen: Sequence[SetSighting]) -> Iterator[Era]:
     for s in seen:
         if s.view.master is not None:
             eras[s.view.master_epoch, s.view.sync_state_set_epoch].append(s)
-    for _, told in sorted(eras.items()):
-        states = {(s.view.master, s.view.sync_state_set) for s in told}
-        first, last = min(told, key=_end), max(told, key=_begin)
+    for _, reported in sorted(eras.items()):
+        states = {(s.view.master, s.view.sync_state_set) for s in reported}
+        first, last = min(reported, key=_end), max(reported, key=_begin)
         if len(states) == 1 and first.at < last.begun:  # a fork is another claim's
             yield Era(first, last)
 
@@ -81,12 +81,12 @@ def _pairs(era: Era, replicas: Sequence[Said]) -> Iterator[tuple[Said, Said]]:
     """Each answer of a member, with the most that the master had confirmed before."""
     v = era.first.view
     inside = [s for s in replicas if era.holds(s)]
-    told = sorted((s for s in inside if s.view.id == v.master and _confirms(s, era)), key=_end)
+    reported = sorted((s for s in inside if s.view.id == v.master and _confirms(s, era)), key=_end)
     at, most = 0, None
     for member in sorted(inside, key=_begin):
-        while at < len(told) and told[at].at < member.begun:
-            if most is None or (told[at].view.confirmed or 0) > (most.view.confirmed or 0):
-                most = told[at]
+        while at < len(reported) and reported[at].at < member.begun:
+            if most is None or (reported[at].view.confirmed or 0) > (most.view.confirmed or 0):
+                most = reported[at]
             at += 1
         if most is not None and member.view.id != v.master and member.view.id in v.sync_state_set:
             yield most, member
@@ -99,12 +99,12 @@ def _confirms(s: Said, era: Era) -> bool:
     return v.leads and v.confirmed is not None and epoch == era.first.view.master_epoch
 
 
-def _behind(name: str, era: Era, told: Said, member: Said) -> Found:
+def _behind(name: str, era: Era, reported: Said, member: Said) -> Found:
     v, first, last = era.first.view, era.first, era.last
     said = (
         f"Broker set {name}: {member.view.node} (broker {member.view.id}) has its log to byte "
-        f"{member.view.end} (op {member.at}), and master {told.view.node} had confirmed all to "
-        f"byte {told.view.confirmed} before (op {told.at}). The SyncStateSet was "
+        f"{member.view.end} (op {member.at}), and master {reported.view.node} had confirmed all to "
+        f"byte {reported.view.confirmed} before (op {reported.at}). The SyncStateSet was "
         f"{listed(v.sync_state_set)} all the while (epoch {v.sync_state_set_epoch}: {first.node}, "
         f"op {first.at}; {last.node}, op {last.at}): should {member.view.node} be elected, what "
         "was acknowledged is lost."
@@ -114,10 +114,10 @@ def _behind(name: str, era: Era, told: Said, member: Said) -> Found:
         "node": member.view.node,
         "id": member.view.id,
         "end": member.view.end,
-        "confirmed": told.view.confirmed,
-        "master": told.view.node,
+        "confirmed": reported.view.confirmed,
+        "master": reported.view.node,
         "sync-state-set": list(v.sync_state_set),
         "sync-state-set-epoch": v.sync_state_set_epoch,
     }
-    ops = (era.first.at, told.at, member.at, era.last.at)
+    ops = (era.first.at, reported.at, member.at, era.last.at)
     return Found("S9b", "member-behind-confirmed", ops, said, detail)

@@ -99,10 +99,10 @@ class Epochs(Alone):
         if event.op.type != "ok":
             return
         if event.op.f == OBSERVE_CONTROLLER:
-            told = sighting(event.op, event.begun, ControllerView)
-            yield from of_sets(told)
-            for name in known.sets - told.view.sets.keys():
-                yield name, Silent(told.begun, told.at, told.view.node)
+            reported = sighting(event.op, event.begun, ControllerView)
+            yield from of_sets(reported)
+            for name in known.sets - reported.view.sets.keys():
+                yield name, Silent(reported.begun, reported.at, reported.view.node)
         else:
             seen = sighting(event.op, event.begun, ReplicaView)
             yield seen.view.set, seen

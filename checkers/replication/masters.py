@@ -42,22 +42,22 @@ class Elections:
 
     def __init__(self, seen: Seen, *, linearizable: bool) -> None:
         self._masters: dict[int, set[int]] = defaultdict(set)
-        self._told: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by node: begun, epoch
+        self._reports: dict[str, list[tuple[int, int]]] = defaultdict(list)  # by node: begun, epoch
         for s in seen:
             node = "" if linearizable else s.node
-            self._told[node].append((s.begun, s.view.master_epoch))
+            self._reports[node].append((s.begun, s.view.master_epoch))
             if s.view.master is not None:
                 self._masters[s.view.master_epoch].add(s.view.master)
-        for told in self._told.values():
-            told.sort()
+        for reports in self._reports.values():
+            reports.sort()
 
     def may_have_won(self, broker_id: int | None, after: int, until: int) -> bool:
         """Whether a broker may have been elected in an epoch later than `after` before `until`, the
         index at which something was known of it. The next answer says how many epochs there can
         have been by then, where answers are not linearizable each controller's; where none
         answers, nobody knows."""
-        places = [(told, bisect_left(told, (until, 0))) for told in self._told.values()]
-        last = max((told[i][1] for told, i in places if i < len(told)), default=None)
+        places = [(reports, bisect_left(reports, (until, 0))) for reports in self._reports.values()]
+        last = max((reports[i][1] for reports, i in places if i < len(reports)), default=None)
         if last is None:
             return True
         return any(

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from checkers.core.api import Context, Verdict
 from checkers.core.keyed import Alone, Event, check_keyed
 from checkers.evidence.observations import SetSighting, Sighting, listed, set_sightings, sighting
-from checkers.evidence.quiescence import settled
+from checkers.evidence.quiescence import after_last_heal
 from checkers.evidence.story import when
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from checkers.replication.replica_logs import (
@@ -183,7 +183,7 @@ def _unread(results: Mapping[str, SetStores], context: Context) -> Iterator[tupl
 
 def _members(history: History) -> dict[str, tuple[int, ...]]:
     """The SyncStateSets that were told after the last disturbance."""
-    rest = settled(history)
+    rest = after_last_heal(history)
     if rest.doubt:
         return {}
     last: dict[str, SetSighting] = {}

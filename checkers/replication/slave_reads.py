@@ -55,12 +55,12 @@ def _pairs(replicas: Sequence[Said], last: dict[int, int]) -> Iterator[tuple[Sai
         if s.view.epochs and s.view.confirmed is not None:
             (masters if s.view.leads else slaves)[s.view.epochs[-1].epoch].append(s)
     for epoch, said in sorted(slaves.items()):
-        told = sorted((m for m in masters[epoch] if _knows(m)), key=_begin)
-        begins = [m.begun for m in told]
+        reported = sorted((m for m in masters[epoch] if _knows(m)), key=_begin)
+        begins = [m.begun for m in reported]
         for slave in said:
             at = bisect_right(begins, slave.at)
-            if at < len(told) and told[at].at < last.get(epoch, -1):
-                yield slave, told[at]
+            if at < len(reported) and reported[at].at < last.get(epoch, -1):
+                yield slave, reported[at]
 
 
 def _begin(s: Said) -> int:

@@ -2,12 +2,12 @@
 
 Judged of a broker that answered before and after a controller did, at one address and under one id
 that the controller knows, or joined at it and was not touched by its owner since. It must be known
-at that address once, for the bound for recovery,
+at that address once, for the recovery bound,
 
 1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
-   other, and no controller was half alive (`checkers.evidence.quiescence.calms`); to be moved is
-   over at once;
-2. a controller answered all the while, so that the broker had somebody to tell.
+   other, and no controller was half alive (`checkers.evidence.quiescence.undisturbed`); an
+   address change is over at once;
+2. a controller answered all the while, with which the broker could register.
 
 Controllers may end and start meanwhile: an address that only the leader knew is forgotten then.
 
@@ -22,7 +22,7 @@ import msgspec
 
 from checkers.evidence.faults import Fault
 from checkers.evidence.observations import NEVER, SetSighting, Sighting, registered, shaped
-from checkers.evidence.quiescence import MEMBERSHIP, Interval, calms
+from checkers.evidence.quiescence import MEMBERSHIP, Interval, undisturbed
 from checkers.evidence.verdicts import Found
 from histories.fault_facts import RESTART
 from histories.history import History
@@ -49,14 +49,14 @@ class Known(NamedTuple):
     """What a controller said of a broker while it was at one place."""
 
     broker: Placed
-    told: SetSighting
-    for_ns: int  # that it could have been told
+    reported: SetSighting
+    for_ns: int  # that it could have learnt it
 
     @property
     def address(self) -> str | None:
         """Where the controller believes it to be; None where it knows of no such id."""
-        v, id_ = self.told.view, self.broker.id
-        known = None if id_ is None else registered(v, self.told.at).get(id_)
+        v, id_ = self.reported.view, self.broker.id
+        known = None if id_ is None else registered(v, self.reported.at).get(id_)
         wrong = v.master == id_ and v.master_address not in ("", self.broker.address)
         return v.master_address if wrong else known
 
@@ -103,13 +103,13 @@ def known(
         lives.setdefault(s.view.node, []).append(s)
     found: list[Known] = []
     for node, seen in sorted(lives.items()):
-        told = sorted(sets.get(seen[0].view.set, ()), key=_end)
-        for calm in calms(over, [node], controllers):
-            found += _due(told, sorted(seen, key=_end), calm, bound_ns)
+        reported = sorted(sets.get(seen[0].view.set, ()), key=_end)
+        for span in undisturbed(over, [node], controllers):
+            found += _due(reported, sorted(seen, key=_end), span, bound_ns)
     for stay in joined:
-        told = sorted(sets.get(stay.placed.set, ()), key=_end)
-        for calm in calms(over, [stay.placed.node], controllers):
-            found += _at_home(told, stay, calm, bound_ns)
+        reported = sorted(sets.get(stay.placed.set, ()), key=_end)
+        for span in undisturbed(over, [stay.placed.node], controllers):
+            found += _at_home(reported, stay, span, bound_ns)
     return [one for one in found if one.address is not None]
 
 
@@ -143,48 +143,48 @@ def _end(s: SetSighting | Sighting[ReplicaView]) -> int:
 
 
 def _due(
-    told: Sequence[SetSighting], seen: Replicas, calm: Interval, bound_ns: int
+    reported: Sequence[SetSighting], seen: Replicas, span: Interval, bound_ns: int
 ) -> Iterator[Known]:
     ends = [s.at for s in seen]
-    for s, for_ns in _heard(told, calm):
+    for s, for_ns in _heard(reported, span):
         if for_ns <= bound_ns:
             continue
-        around = _around(s, seen, ends, calm)
+        around = _around(s, seen, ends, span)
         if around is not None:
             yield Known(around, s, for_ns)
 
 
-def _heard(told: Sequence[SetSighting], calm: Interval) -> Iterator[tuple[SetSighting, int]]:
-    """Answers of a calm, each with how long (ns) controllers had answered without a pause."""
-    since_ns, last_ns = calm.at_ns, NEVER
-    for s in told:
-        if s.begun <= calm.at or s.at >= calm.until:
+def _heard(reported: Sequence[SetSighting], span: Interval) -> Iterator[tuple[SetSighting, int]]:
+    """Answers of an interval, each with how long (ns) controllers had answered without a pause."""
+    since_ns, last_ns = span.at_ns, NEVER
+    for s in reported:
+        if s.begun <= span.at or s.at >= span.until:
             continue
         if last_ns + SILENT_NS < s.begun_ns or last_ns == NEVER:
-            since_ns = max(calm.at_ns, s.at_ns)
+            since_ns = max(span.at_ns, s.at_ns)
         last_ns = s.at_ns
         yield s, s.begun_ns - since_ns
 
 
 def _at_home(
-    told: Sequence[SetSighting], stay: Stay, calm: Interval, bound_ns: int
+    reported: Sequence[SetSighting], stay: Stay, undisturbed_in: Interval, bound_ns: int
 ) -> Iterator[Known]:
     span = Interval(
-        max(calm.at, stay.placed.at),
-        max(calm.at_ns, stay.joined_ns),
-        min(calm.until, stay.until),
+        max(undisturbed_in.at, stay.placed.at),
+        max(undisturbed_in.at_ns, stay.joined_ns),
+        min(undisturbed_in.until, stay.until),
     )
-    for s, for_ns in _heard(told, span):
+    for s, for_ns in _heard(reported, span):
         if for_ns > bound_ns:
             yield Known(stay.placed, s, for_ns)
 
 
-def _around(s: SetSighting, seen: Replicas, ends: Sequence[int], calm: Interval) -> Placed | None:
+def _around(s: SetSighting, seen: Replicas, ends: Sequence[int], span: Interval) -> Placed | None:
     """What a broker said before and after an answer, if both times it was the same one."""
     at = bisect_left(ends, s.begun) - 1
     then = bisect_right(ends, s.at)
     after = next((b for b in seen[then : then + 4] if b.begun > s.at), None)
-    if at < 0 or after is None or not (calm.at < seen[at].begun and after.at < calm.until):
+    if at < 0 or after is None or not (span.at < seen[at].begun and after.at < span.until):
         return None
     before = seen[at]
     same = (before.view.id, before.view.address) == (after.view.id, after.view.address)
@@ -194,12 +194,12 @@ def _around(s: SetSighting, seen: Replicas, ends: Sequence[int], calm: Interval)
 
 def elsewhere(answers: Sequence[Known]) -> Iterator[Found]:
     """One finding for each broker and address where it is believed to be."""
-    told: set[tuple[str, str | None]] = set()
+    reported: set[tuple[str, str | None]] = set()
     for one in answers:
-        broker, s = one.broker, one.told
-        if one.address == broker.address or (broker.node, one.address) in told:
+        broker, s = one.broker, one.reported
+        if one.address == broker.address or (broker.node, one.address) in reported:
             continue
-        told.add((broker.node, one.address))
+        reported.add((broker.node, one.address))
         answered = f"answered at {broker.address} in op {broker.at} and in op {broker.then}"
         joined = f"joined at {broker.address} in op {broker.at} and was left there"
         said = (

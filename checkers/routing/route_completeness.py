@@ -1,4 +1,4 @@
-"""Who lives is listed (N6), and who leads is listed as master (N10), by name servers left in peace.
+"""Undisturbed name servers list every running broker (N6), and the master as master (N10).
 
 What is judged is an answer of a name server between two of the broker itself, both of one address.
 Claims and their exceptions: the text of `routes`.
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from checkers.evidence.faults import Fault
 from checkers.evidence.observations import SetSighting, Sighting
-from checkers.evidence.quiescence import Interval, calms
+from checkers.evidence.quiescence import Interval, undisturbed
 from checkers.evidence.verdicts import Found
 from histories.fault_facts import ELECT_MASTER
 from histories.observed import ReplicaView, RouteView
@@ -33,10 +33,10 @@ def within(s: Sighting[RouteView], due: Interval) -> bool:
 
 def by_node(answers: Answers) -> dict[str, list[Sighting[RouteView]]]:
     """The answers of each name server."""
-    told: dict[str, list[Sighting[RouteView]]] = {}
+    reported: dict[str, list[Sighting[RouteView]]] = {}
     for s in answers:
-        told.setdefault(s.view.node, []).append(s)
-    return told
+        reported.setdefault(s.view.node, []).append(s)
+    return reported
 
 
 # N6.
@@ -49,7 +49,7 @@ class Living(NamedTuple):
     broker: Sighting[ReplicaView]
     after: Sighting[ReplicaView]
     answer: Sighting[RouteView]
-    calm: Interval
+    span: Interval
     due: bool = False
 
     def lists(self, role: str = "") -> bool:
@@ -87,10 +87,10 @@ class Welcome:
     def has(self, node: str, address: str, before: int, at: Sighting[RouteView]) -> bool:
         """Whether a broker had registered in the life that it had before an operation: a name
         server listed it that had not done so since its former life ended, or by the time of an
-        answer it had the bound for recovery in peace with the controllers."""
+        answer it and the controllers had been undisturbed for the recovery bound."""
         if node not in self._due:
-            peace = calms(self._acts, [node, *self._controllers])
-            self._due[node] = [p._replace(at_ns=p.at_ns + self.bound_ns) for p in peace]
+            spans = undisturbed(self._acts, [node, *self._controllers])
+            self._due[node] = [p._replace(at_ns=p.at_ns + self.bound_ns) for p in spans]
         ended, begun = self._life(node, before)
         listed = self._appeared.get(address, ())
         registered = any(absent >= ended and begun < seen < before for absent, seen in listed)
@@ -113,10 +113,10 @@ def _appeared(answers: Answers) -> dict[str, list[tuple[int, int]]]:
     """By address: since which operation a name server did not list it (-1: since its first answer),
     and in which it did."""
     found: dict[str, list[tuple[int, int]]] = {}
-    for told in by_node(answers).values():
+    for reported in by_node(answers).values():
         here: set[str] = set()
         absent = -1
-        for s in told:
+        for s in reported:
             now = {address for listed in s.view.sets.values() for address in listed.values()}
             for address in sorted(now - here):
                 found.setdefault(address, []).append((absent, s.at))
@@ -128,7 +128,7 @@ def _over(act: Fault) -> int:
     return act.begun if act.ended is None else act.ended
 
 
-def living_in_peace(
+def undisturbed_replicas(
     replicas: Replicas, answers: Answers, acts: Sequence[Fault], welcome: Welcome
 ) -> Iterator[Living]:
     """Each answer of a name server between two of a broker at one address, nothing being done to
@@ -136,26 +136,26 @@ def living_in_peace(
     lives: dict[str, list[Sighting[ReplicaView]]] = {}
     for s in replicas:
         lives.setdefault(s.view.node, []).append(s)
-    for namesrv, told in by_node(answers).items():
+    for namesrv, reported in by_node(answers).items():
         for node, seen in sorted(lives.items()):
-            for calm in calms(acts, [namesrv, node]):
-                yield from _due(_between(told, seen, calm), welcome)
+            for span in undisturbed(acts, [namesrv, node]):
+                yield from _due(_between(reported, seen, span), welcome)
 
 
 def _between(
-    answers: Answers, seen: Sequence[Sighting[ReplicaView]], calm: Interval
+    answers: Answers, seen: Sequence[Sighting[ReplicaView]], span: Interval
 ) -> Iterator[Living]:
     """The answers with an answer of the broker before and after, at one address."""
     at = 0
     for s in answers:
         while at + 1 < len(seen) and seen[at + 1].at < s.begun:
             at += 1
-        after = next((b for b in seen[at:] if b.begun > s.at and b.at < calm.until), None)
+        after = next((b for b in seen[at:] if b.begun > s.at and b.at < span.until), None)
         before = seen[at]
-        if after is None or not calm.at < before.at < s.begun:
+        if after is None or not span.at < before.at < s.begun:
             continue
         if (before.view.set, before.view.address) == (after.view.set, after.view.address):
-            yield Living(before, after, s, calm)
+            yield Living(before, after, s, span)
 
 
 def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
@@ -164,9 +164,9 @@ def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
     listed = False
     for one in living:
         view = one.broker.view
-        over = one.answer.begun_ns > one.calm.at_ns + welcome.bound_ns
+        over = one.answer.begun_ns > one.span.at_ns + welcome.bound_ns
         over = over and welcome.has(view.node, view.address, one.answer.begun, one.answer)
-        yield one._replace(due=over or (listed and one.calm.at < 0))
+        yield one._replace(due=over or (listed and one.span.at < 0))
         listed = listed or one.lists()
 
 
@@ -187,19 +187,19 @@ def following(living: Sequence[Living], acts: Sequence[Fault], bound_ns: int) ->
 
 
 def not_listed(living: Sequence[Living]) -> Iterator[Found]:
-    """One finding for each broker, name server and time in peace."""
-    told: set[tuple[str, str, Interval]] = set()
+    """One finding for each broker, name server and undisturbed interval."""
+    reported: set[tuple[str, str, Interval]] = set()
     for one in living:
         broker, s = one.broker.view, one.answer
-        key = (s.view.node, broker.node, one.calm)
-        if key in told or one.lists():
+        key = (s.view.node, broker.node, one.span)
+        if key in reported or one.lists():
             continue
-        told.add(key)
+        reported.add(key)
         said = (
             f"Broker set {broker.set}: {broker.node} at {broker.address} answered in op "
             f"{one.broker.at} and in op {one.after.at}, and {s.view.node} does not list it (op "
             f"{s.at}). Nothing had been done to either for "
-            f"{(s.begun_ns - one.calm.at_ns) / 1e9:.1f} s. Clients do not find it."
+            f"{(s.begun_ns - one.span.at_ns) / 1e9:.1f} s. Clients do not find it."
         )
         detail = {"set": broker.set, "node": broker.node, "namesrv": s.view.node}
         yield Found("N6", "living-broker-not-listed", (one.broker.at, s.at), said, detail)
@@ -210,7 +210,7 @@ def not_listed(living: Sequence[Living]) -> Iterator[Found]:
 Term = tuple[str, str, int]  # name server, broker, its master epoch
 
 
-def leading_in_peace(
+def undisturbed_masters(
     living: Sequence[Living], sets: Mapping[str, Sequence[SetSighting]], bound_ns: int
 ) -> Iterator[tuple[Living, int]]:
     """Those whose broker must be listed as master, and the epoch in which it leads."""
@@ -234,21 +234,21 @@ def _led(view: ReplicaView) -> int | None:
     return view.epochs[-1].epoch if view.leads and view.epochs else None
 
 
-def _newest(epoch: int, one: Living, told: Sequence[SetSighting]) -> bool:
+def _newest(epoch: int, one: Living, reported: Sequence[SetSighting]) -> bool:
     """Whether controllers, asked later, knew of no newer epoch."""
-    later = (s for s in told if s.begun > one.answer.at)
+    later = (s for s in reported if s.begun > one.answer.at)
     return next((s.view.master_epoch == epoch for s in later), False)
 
 
 def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:
     """One finding for each term."""
-    told: set[Term] = set()
+    reported: set[Term] = set()
     for one, epoch in leading:
         broker, s = one.broker.view, one.answer
         term = (s.view.node, broker.node, epoch)
-        if term in told or one.lists(MASTER):
+        if term in reported or one.lists(MASTER):
             continue
-        told.add(term)
+        reported.add(term)
         listed = s.view.sets.get(broker.set, {}).get(MASTER)
         said = (
             f"Broker set {broker.set}: {broker.node} leads in epoch {epoch} (ops {one.broker.at} "

@@ -2,21 +2,21 @@
 living stay.
 
 Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
-done to the name server and no cut parts it from the broker (`checkers.evidence.quiescence.calms`; a
-cut holds the end of a connection back):
+done to the name server and no cut parts it from the broker
+(`checkers.evidence.quiescence.undisturbed`; a cut holds the end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
   routes once the bound for a silent member is over, until it is started again. Not who had not
   registered since it was started: it may be listed from before, by a connection that ended unseen
   when it lost its power.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
-  the bound for recovery is over, whatever happens to others. Who was listed before anything was
+  the recovery bound is over, whatever happens to others. Who was listed before anything was
   done stays so. Not who leads, or did so within the bound, or was made master in its turn at the
   end: a master that does not know of its successor yet is listed no more. Nor who was started and
   has not been listed since: it registers once controllers have told it its id and its role, so they
-  must have been left in peace as well.
+  must have been undisturbed as well.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
-  listed as master, once it has led for the bound for recovery, or was so listed in this epoch.
+  listed as master, once it has led for the recovery bound, or was so listed in this epoch.
 
 An address is what the broker itself, asked at it, was last known by. Whether controllers know it as
 well (S2b): see `addresses`.
@@ -36,7 +36,7 @@ from checkers.evidence.observations import (
     set_sightings,
     sightings,
 )
-from checkers.evidence.quiescence import Interval, calms
+from checkers.evidence.quiescence import Interval, undisturbed
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
 from checkers.routing.master_addresses import elsewhere, known, stays
 from checkers.routing.route_completeness import (
@@ -45,11 +45,11 @@ from checkers.routing.route_completeness import (
     Welcome,
     by_node,
     following,
-    leading_in_peace,
-    living_in_peace,
     may_start,
     not_listed,
     not_master,
+    undisturbed_masters,
+    undisturbed_replicas,
     within,
 )
 from histories.history import History
@@ -91,10 +91,10 @@ def _judge(history: History, context: Context) -> Case:
     controllers = _controllers(history)
     welcome = Welcome(answers, acts, controllers, context.recovery_ns)
     late = [*_late(deaths, answers, acts, welcome, context)]
-    living = [*living_in_peace(replicas, answers, acts, welcome)]
+    living = [*undisturbed_replicas(replicas, answers, acts, welcome)]
     due = [*following(living, acts, context.recovery_ns)]
     sets = set_sightings(history)
-    leading = [*leading_in_peace(living, sets, context.recovery_ns)]
+    leading = [*undisturbed_masters(living, sets, context.recovery_ns)]
     found = known(acts, replicas, sets, controllers, context.recovery_ns, stays(history))
     case = Case(judged={"N1": len(answers), "N5": len(late), "N6": len(due), "N10": len(leading)})
     case.judged["S2b"] = len(found)
@@ -129,15 +129,15 @@ def _controllers(history: History) -> list[str]:
 
 def _twice(answers: Answers) -> Iterator[Found]:
     """One finding for each state of a set that a name server told."""
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     for s in answers:
         for name, listed in sorted(s.view.sets.items()):
             ids: dict[str, str] = {}
             for broker_id, address in sorted(listed.items()):
                 first = ids.setdefault(address, broker_id)
-                if first == broker_id or (s.view.node, name, address) in told:
+                if first == broker_id or (s.view.node, name, address) in reported:
                     continue
-                told.add((s.view.node, name, address))
+                reported.add((s.view.node, name, address))
                 said = (
                     f"Broker set {name}: {s.view.node} lists {address} under the ids {first} and "
                     f"{broker_id} (op {s.at}). A broker is one of them, and clients take it for "
@@ -173,32 +173,32 @@ def _late(
     welcome: Welcome,
     context: Context,
 ) -> Iterator[tuple[Death, Sighting[RouteView]]]:
-    """Answers from when a death must have been noticed: the name server was in peace, and so were
-    its connections, for the bound for recovery before it."""
-    for namesrv, told in by_node(answers).items():
+    """Answers from when a death must have been noticed: the name server was undisturbed, and so
+    were its connections, for the recovery bound before it."""
+    for namesrv, reported in by_node(answers).items():
         for death in deaths:
-            before = next((s for s in reversed(told) if s.at < death.at), None)
+            before = next((s for s in reversed(reported) if s.at < death.at), None)
             if before is None or not welcome.has(death.node, death.address, death.at, before):
                 continue
-            for calm in calms(acts, [namesrv], [death.node]):
-                if calm.at <= death.at < calm.until and _settled(calm, death, context):
-                    due = Interval(death.at, death.since_ns + context.shrink_ns, calm.until)
-                    inside = (s for s in told if within(s, due) and s.at < death.until)
+            for span in undisturbed(acts, [namesrv], [death.node]):
+                if span.at <= death.at < span.until and _was_undisturbed(span, death, context):
+                    due = Interval(death.at, death.since_ns + context.shrink_ns, span.until)
+                    inside = (s for s in reported if within(s, due) and s.at < death.until)
                     yield from ((death, s) for s in inside)
 
 
-def _settled(calm: Interval, death: Death, context: Context) -> bool:
-    return calm.at < 0 or death.since_ns >= calm.at_ns + context.recovery_ns
+def _was_undisturbed(span: Interval, death: Death, context: Context) -> bool:
+    return span.at < 0 or death.since_ns >= span.at_ns + context.recovery_ns
 
 
 def _listed_dead(late: Sequence[tuple[Death, Sighting[RouteView]]]) -> Iterator[Found]:
     """One finding for each name server and death."""
-    told: set[tuple[str, int, str]] = set()
+    reported: set[tuple[str, int, str]] = set()
     for death, s in late:
         key = (s.view.node, death.at, death.node)
-        if key in told or death.address not in s.view.sets.get(death.set, {}).values():
+        if key in reported or death.address not in s.view.sets.get(death.set, {}).values():
             continue
-        told.add(key)
+        reported.add(key)
         for_ns = s.begun_ns - death.since_ns
         said = (
             f"Broker set {death.set}: {death.node} at {death.address} is gone since op {death.at}, "

@@ -7,7 +7,8 @@ import click
 from harness.cli.param_types import Duration
 from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli.schedules import STORE
-from harness.experiments.hunt.hunt import JOURNAL, Hunt, labels_of
+from harness.experiments.engine import JOURNAL
+from harness.experiments.hunt.hunt import Hunt, labels_of
 from harness.experiments.hunt.page import FOLDER, markdown
 from harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
 from histories.store import write_whole
@@ -94,8 +95,7 @@ def hunt(
     if again:
         found.look_again(jobs)
     if not idle:
-        budget_s = None if budget is None else budget / 1e9
-        found.run(jobs=jobs, budget_s=budget_s, say=lambda text: click.echo(text, err=True))
+        found.run(jobs=jobs, budget_ns=budget, say=lambda text: click.echo(text, err=True))
     text = markdown(found)
     write_whole(folder / MARKDOWN, text.encode())
     click.echo(text)

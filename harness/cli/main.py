@@ -40,6 +40,7 @@ from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
 from harness.environments.disks import leaks
 from harness.environments.engine import leaks as docker_remains
 from harness.experiments import campaign, scenario
+from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
 from harness.run.execute import Around
@@ -290,10 +291,8 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
     limit = budget if budget is not None else planned
     folder = store.resolve() / "campaigns" / found.name
     if fresh and folder.exists():
-        (folder / campaign.JOURNAL).unlink(missing_ok=True)
-    done = campaign.run_campaign(
-        found, folder, budget_s=None if limit is None else limit / 1e9, say=click.echo
-    )
+        (folder / JOURNAL).unlink(missing_ok=True)
+    done = campaign.run_campaign(found, folder, budget_ns=limit, say=click.echo)
     click.echo(campaign.table(done))
     click.echo(f"JUnit:   {folder / campaign.JUNIT}")
     whole = len(done) == len(campaign.jobs_of(found))

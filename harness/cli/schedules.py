@@ -14,11 +14,12 @@ from checkers.judgement import runner
 from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
 from harness.cli.show import show, word
 from harness.cli.stored_runs import explained
+from harness.experiments.engine import JOURNAL
 from harness.experiments.mutants import WANTED, MutantCampaign, table
 from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
 from harness.experiments.shrink_real import BUDGET as REAL_BUDGET
 from harness.experiments.shrink_real import Shrinking, report_of
-from harness.experiments.simulate import JOURNAL, Campaign, Summary, Told, seeds_of
+from harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
 from harness.run.execute import Around, capabilities_of
 from harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
 from harness.run.stored_run import Judged, judge_stored
@@ -143,10 +144,10 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     if given["fresh"]:
         (campaign.folder / JOURNAL).unlink(missing_ok=True)
     summary = Summary()
-    for told in campaign.run(wanted):
-        summary.add(told)
-        if told.found or told.error or told.oracle:
-            click.echo(f"seed {told.seed}: {told_of(told)}  {told.run}")
+    for result in campaign.run(wanted):
+        summary.add(result)
+        if result.found or result.error or result.oracle:
+            click.echo(f"seed {result.seed}: {line_of(result)}  {result.run}")
         if summary.due():
             click.echo(summary.progress(len(wanted), campaign.resumed), err=True)
     for line in summary.lines():
@@ -207,11 +208,11 @@ def wanted_seeds(text: str) -> range:
         raise click.UsageError(str(error)) from None
 
 
-def told_of(told: Told) -> str:
+def line_of(result: SeedResult) -> str:
     """What a seed showed, in a line."""
-    seen = {**told.found, **{f"oracle/{name}": n for name, n in told.oracle.items()}}
+    seen = {**result.found, **{f"oracle/{name}": n for name, n in result.oracle.items()}}
     found = ", ".join(f"{name} {n}" for name, n in seen.items())
-    return f"{found} {told.error}".strip()
+    return f"{found} {result.error}".strip()
 
 
 @click.command()
@@ -291,8 +292,7 @@ def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
     if fresh:
         (folder / JOURNAL).unlink(missing_ok=True)
     found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
-    budget_s = None if budget_ns is None else budget_ns / 1e9
-    found.run(budget_s=budget_s, say=partial(click.echo, err=True))
+    found.run(budget_ns=budget_ns, say=partial(click.echo, err=True))
     rows = list(found.rows())
     for line in table(rows):
         click.echo(line)

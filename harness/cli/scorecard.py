@@ -9,12 +9,13 @@ from harness.cli.param_types import Alias
 from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli.schedules import STORE
 from harness.contracts.target import Profile
+from harness.experiments.engine import JOURNAL
 from harness.experiments.scorecard import Scorecard
 from harness.experiments.scorecard_page import markdown, page
 from harness.schedule.options import PROFILES
 from histories.store import write_whole
 
-MARKDOWN, PAGE, JOURNAL = "scorecard.md", "scorecard.html", "journal.jsonl"
+MARKDOWN, PAGE = "scorecard.md", "scorecard.html"
 
 
 @click.command()
@@ -67,7 +68,7 @@ def scorecard(
     )
     whole = card.run(
         jobs=jobs,
-        budget_s=None if budget is None else budget / 1e9,
+        budget_ns=budget,
         say=lambda text: click.echo(text, err=True),
     )
     write_whole(folder / MARKDOWN, markdown(card).encode())

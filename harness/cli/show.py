@@ -155,11 +155,11 @@ def show_recoveries(judged: Shown) -> None:
     for r in found:
         unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
         after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
-        told = "  fail-over" if r.failed_over else ""
+        text = "  fail-over" if r.failed_over else ""
         cost = costs.pop(r.act, 0)
-        told += f"  {cost:,} messages lost" if cost else ""
+        text += f"  {cost:,} messages lost" if cost else ""
         part = f" ({r.part})" if r.part else ""
-        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{told}")
+        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{text}")
     if rest := sum(costs.values()):
         click.echo(f"  {rest:,} messages lost by nothing that was done")
 

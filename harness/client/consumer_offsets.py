@@ -8,7 +8,7 @@ Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``
 import asyncio
 
 from harness.client.session import QueueName, RouteBook, pull_of
-from harness.contracts.error_classes import error_of, error_told
+from harness.contracts.error_classes import error_of, error_words
 from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool
@@ -92,6 +92,6 @@ class PlaceSession:
                 return Ok(max(found.offset, NOWHERE), ext={"broker": master})
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
             self._routes.nudge()
-            return Fail(error_told(error))
+            return Fail(error_words(error))
         self._routes.nudge()
         return Fail(error_of(answer.code, answer.remark))

@@ -8,7 +8,7 @@ Source: docs/spec/controller-ha.md 3.3, RocketMQ ``ReplicasManager.registerBroke
 import asyncio
 from collections.abc import Callable, Sequence
 
-from harness.contracts.error_classes import error_of, error_told
+from harness.contracts.error_classes import error_of, error_words
 from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, NotSent, Pool
@@ -67,7 +67,7 @@ class Applicant:
                 return Fail(error_of(answer.code, answer.remark))
             next_id = from_ext(headers.NextBrokerIdResponse, answer.ext).next_broker_id
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
-            return Fail(error_told(error))
+            return Fail(error_words(error))
         return await self._claim(broker_set, code, next_id)
 
     async def _claim(self, broker_set: str, code: str, broker_id: int) -> Outcome:
@@ -105,9 +105,9 @@ class Applicant:
         for controller in controllers:
             try:
                 answer = await self._pool.call(controller, request, timeout_s=CALL_TIMEOUT_S)
-                told = from_ext(headers.MetadataResponse, answer.ext)
+                reported = from_ext(headers.MetadataResponse, answer.ext)
             except (OSError, RemoteProtocolError):
                 continue
-            if answer.code == ResponseCode.SUCCESS and told.controller_leader_address:
-                return self._resolve(told.controller_leader_address)
+            if answer.code == ResponseCode.SUCCESS and reported.controller_leader_address:
+                return self._resolve(reported.controller_leader_address)
         raise NotSent(f"no controller of {controllers} names a leader")

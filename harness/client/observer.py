@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from harness.contracts.error_classes import error_of, error_told
+from harness.contracts.error_classes import error_of, error_words
 from harness.contracts.outcome import Fail
 from histories.observed import (
     AddressedSet,
@@ -77,16 +77,18 @@ class Observer:
         self, node: str, address: str, sets: Sequence[str]
     ) -> ControllerView | Fail:
         """What a controller holds of these sets; one that does not lead refuses."""
-        told = await self._ask(
+        reported = await self._ask(
             _SyncStateData,
             address,
             Frame(code=RequestCode.CONTROLLER_GET_SYNC_STATE_DATA, ext={}, body=dumps(list(sets))),
         )
-        if isinstance(told, Fail):
-            return told
-        addressed = {name: _addressed(known) for name, known in told.in_sync_state_table.items()}
+        if isinstance(reported, Fail):
+            return reported
+        addressed = {
+            name: _addressed(known) for name, known in reported.in_sync_state_table.items()
+        }
         views = {}
-        for name, info in told.replicas_info_table.items():
+        for name, info in reported.replicas_info_table.items():
             if any(r.address for r in info.in_sync_replicas):
                 addressed[name] = _by_address(info)
             else:
@@ -97,44 +99,44 @@ class Observer:
         self, node: str, broker_set: str, address: str, broker_id: int | None
     ) -> ReplicaView | Fail:
         """What a broker says of itself; `broker_id` is what its identity file says."""
-        told = await self._ask(
+        reported = await self._ask(
             EpochEntryCache, address, Frame(code=RequestCode.GET_BROKER_EPOCH_CACHE, ext={})
         )
-        if isinstance(told, Fail):
-            return told
+        if isinstance(reported, Fail):
+            return reported
         # An answer of its own, and so of another instant than the rest; RocketMQ tells none.
         info = await self._ask(
             KVTable, address, Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
         )
         confirmed = "" if isinstance(info, Fail) else info.table.get("maxq.confirmOffset", "")
-        entries = told.epoch_list
-        ends = [*(e.start_offset for e in entries[1:]), told.max_offset]
+        entries = reported.epoch_list
+        ends = [*(e.start_offset for e in entries[1:]), reported.max_offset]
         return ReplicaView(
             node=node,
             set=broker_set,
             address=address,
             id=broker_id,
-            leads=told.broker_id == MASTER_ID,
+            leads=reported.broker_id == MASTER_ID,
             epochs=tuple(
                 EpochView(epoch=e.epoch, start=e.start_offset, end=end)
                 for e, end in zip(entries, ends, strict=False)
             ),
-            end=told.max_offset,
+            end=reported.max_offset,
             confirmed=int(confirmed) if confirmed.isdecimal() else None,
         )
 
     async def route(self, node: str, address: str, topics: Sequence[str] = ()) -> RouteView | Fail:
         """Which brokers a name server tells clients of, and what they may do with these topics."""
-        told = await self._ask(
+        reported = await self._ask(
             ClusterInfo, address, Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
         )
-        if isinstance(told, Fail):
-            return told
+        if isinstance(reported, Fail):
+            return reported
         return RouteView(
             node=node,
             sets={
                 name: {str(i): address for i, address in sorted(data.broker_addrs.items())}
-                for name, data in sorted(told.broker_addr_table.items())
+                for name, data in sorted(reported.broker_addr_table.items())
             },
             perms=await self._perms(address, topics) if topics else None,
         )
@@ -163,7 +165,7 @@ class Observer:
                 return Fail(error_of(answer.code, answer.remark))
             return kind.from_json(answer.body)
         except (OSError, RemoteProtocolError) as error:
-            return Fail(error_told(error))
+            return Fail(error_words(error))
 
     async def _answer(self, address: str, request: Frame) -> Frame:
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from harness.contracts.error_classes import classify_send, error_of, error_told, plain
+from harness.contracts.error_classes import classify_send, error_of, error_words, plain
 from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
 from reference.records import RemoteProtocolError
 from reference.rpc import Dial, Pool
@@ -246,7 +246,7 @@ class Session:
             return Fail(["bad-answer", plain(str(error))])
         except OSError as error:  # not sent, lost, or no answer in time
             self._routes.nudge()
-            return Fail(error_told(error))
+            return Fail(error_words(error))
         return Polled(
             messages=tuple((m.queue_offset, m.body) for m in messages),
             next_offset=found.next_begin_offset,

@@ -68,7 +68,7 @@ def error_of(code: int, remark: str | None) -> list[str]:
     return [response_name(code), plain(remark or "")[:200]]
 
 
-def error_told(error: BaseException) -> list[str]:
+def error_words(error: BaseException) -> list[str]:
     """An operation's `error` for an exception: its name and what it says."""
     return [type(error).__name__, plain(str(error))]
 

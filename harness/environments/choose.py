@@ -85,13 +85,13 @@ def decide(asked: Asked, facts: Facts) -> Decision:
     )
 
 
-def settle(decisions: Sequence[Decision]) -> Choice:
+def preferred(decisions: Sequence[Decision]) -> Choice:
     """The first environment that works, of decisions in the order of preference."""
     lines: list[str] = []
     for decision in decisions:
         if decision.works:
-            told = f"environment: {decision.environment} (chosen by auto: {decision.given})"
-            return Choice(decision.environment, (*lines, told))
+            line = f"environment: {decision.environment} (chosen by auto: {decision.given})"
+            return Choice(decision.environment, (*lines, line))
         lines.append(decision.line)
     return Choice("", (*lines, "environment: none can do what is asked"))
 

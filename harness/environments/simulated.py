@@ -101,7 +101,7 @@ class SimulatedMachine:
             process.code = 0
         except Exception as error:
             host.log("node.failed", why=describe(error))
-            self._tell(error)
+            self._report(error)
             process.code = 1
         process.loop.kill()  # its ports, locks and whatever else still waits end with it
         return process.code
@@ -111,14 +111,14 @@ class SimulatedMachine:
         (`reference.__main__`), unless it was the world that failed."""
         trouble = isinstance(failure, OSError)
         trace = "node.trouble" if trouble else "node.failed"
-        told: dict[str, object] = {"why": describe(failure)}
-        self._machine.log.append((self._world.scheduler.now_ns, trace, told))
+        reported: dict[str, object] = {"why": describe(failure)}
+        self._machine.log.append((self._world.scheduler.now_ns, trace, reported))
         if not trouble and process.code is None:
             process.code = 1
             process.loop.kill()
-            self._tell(failure)
+            self._report(failure)
 
-    def _tell(self, failure: BaseException) -> None:
+    def _report(self, failure: BaseException) -> None:
         """A node that finds itself broken has a bug: the run goes on without the node, as with real
         ones, and the oracle says so."""
         if self._oracle is not None and is_our_bug(failure):

@@ -32,7 +32,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,12 +42,13 @@ from xml.etree import ElementTree
 import msgspec
 
 from harness.environments.leaks import Left, left_of
+from harness.experiments.engine import JOURNAL, SPENT, run_missing
 from harness.experiments.journal import append, resumed
 from histories.store import JOURNAL as HISTORY
 from histories.store import write_whole
 
 VALID, NOTHING_LEFT = "valid", "nothing left"
-JOURNAL, JUNIT = "journal.jsonl", "junit.xml"
+JUNIT = "junit.xml"
 RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
 UNKNOWN = 2  # the exit code
 LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
@@ -160,32 +162,35 @@ def jobs_of(campaign: Campaign) -> list[Job]:
 
 
 def run_campaign(
-    campaign: Campaign, folder: Path, *, budget_s: float | None, say: Callable[[str], None]
+    campaign: Campaign, folder: Path, *, budget_ns: int | None, say: Callable[[str], None]
 ) -> list[Done]:
     """Run what is not done yet, and write the JUnit file after each run.
 
     Args:
         campaign: what to run.
         folder: the campaign's own; holds journal, JUnit file and runs.
-        budget_s: no run begins after so many seconds; None: no end.
-        say: told of every run.
+        budget_ns: no run begins after so long; None: no limit.
+        say: called with a line for each run.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    jobs, begun = jobs_of(campaign), time.monotonic()
+    jobs = jobs_of(campaign)
     done = {d.name: d for d in resumed(folder / JOURNAL, Done)}
     for job in jobs:
         if job.name in done:
             say(f"done before: {job.name}")
-            continue
-        if budget_s is not None and time.monotonic() - begun > budget_s:
-            say("the budget is spent; run the same command again to go on")
-            break
-        result = perform_job(job, folder / "runs")
+
+    def next_job(_: Collection[Job]) -> Job | None:
+        return next((job for job in jobs if job.name not in done), None)
+
+    perform = partial(perform_job, store=folder / "runs")
+    for job, result in run_missing(next_job, perform, folder, inline=True, budget_ns=budget_ns):
         done[job.name] = result
         append(folder / JOURNAL, result)
         write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
         word = "passed" if result.passed else f"FAILED: {result.why}"
         say(f"{result.seconds:6.1f} s  {job.name}: {word}")
+    if next_job(()) is not None:
+        say(SPENT)
     write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
     return [done[job.name] for job in jobs if job.name in done]
 
@@ -200,8 +205,8 @@ def perform_job(job: Job, store: Path) -> Done:
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - begun, 1))
 
 
-def _done(job: Job, code: int, *, why: str = "", **told: str) -> Done:
-    return Done(name=job.name, passed=not why, exit_code=code, seconds=0.0, why=why, **told)
+def _done(job: Job, code: int, *, why: str = "", **printed: str) -> Done:
+    return Done(name=job.name, passed=not why, exit_code=code, seconds=0.0, why=why, **printed)
 
 
 def _judged(command: Sequence[str], job: Job) -> Done:
@@ -215,17 +220,17 @@ def _judged(command: Sequence[str], job: Job) -> Done:
         return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
     code = process.returncode
     try:
-        told: Mapping[str, Any] = json.loads(out)
+        printed: Mapping[str, Any] = json.loads(out)
     except ValueError:
         return _done(job, code, why=f"exit {code}: {err.strip()[-500:]}")
-    accused = sorted({a["claim"] for a in told["anomalies"]})
+    accused = sorted({a["claim"] for a in printed["anomalies"]})
     if job.expect == VALID:
-        why = "" if code == 0 else f"exit {code}: {told['verdict']}"[:500]
+        why = "" if code == 0 else f"exit {code}: {printed['verdict']}"[:500]
     else:
         wanted = job.expect.split()[1:]
         missed = [claim for claim in wanted if claim not in accused]
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
-    run, verdict, repeat = (str(told[k]) for k in ("run", "verdict", "repeat"))
+    run, verdict, repeat = (str(printed[k]) for k in ("run", "verdict", "repeat"))
     return _done(job, code, why=why, run=run, said=verdict, repeat=repeat)
 
 
@@ -298,8 +303,8 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
             failure.text = f"{result.why}\nrun: {result.run}"
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        told = (words, result.said, result.run, result.repeat)
-        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in told if t)
+        printed = (words, result.said, result.run, result.repeat)
+        ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written
 

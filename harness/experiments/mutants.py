@@ -10,10 +10,7 @@ so that a budget that ends early has seen every mutant. A range ends, too, where
 the median is.
 """
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from functools import partial
 from pathlib import Path
 from statistics import median_low
 from typing import NamedTuple
@@ -23,9 +20,9 @@ import msgspec
 from checkers.availability.availability import Availability
 from checkers.availability.service import Service
 from checkers.core.claims import CLAIMS
-from harness.experiments.journal import resumed
-from harness.experiments.simulate import Told, run_seed
-from harness.experiments.worker_pool import workers
+from harness.experiments.engine import JOURNAL, SPENT, run_missing
+from harness.experiments.journal import append, resumed
+from harness.experiments.simulate import SeedResult, run_seed
 from harness.run import provenance
 from harness.run.replay import Rate
 from harness.simulation.oracle.oracle import BROKE
@@ -36,7 +33,6 @@ RANGES = (0, 10_020, 20_040)  # where each begins: at other rows of the covering
 STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit
 LIMIT = STAGES[-1]
 LIVENESS = frozenset(c.id for c in CLAIMS if c.checker in (Availability.name, Service.name))
-JOURNAL = "journal.jsonl"
 # What a line of the journal keeps of a seed: all that the table needs, as there are ten thousand.
 KEPT = ("seed", "valid", "found", "oracle", "error", "reached", "source", "cpu_s")
 SURVIVORS = ("never reached", "reached without effect", "unseen")
@@ -47,7 +43,7 @@ class Line(msgspec.Struct, frozen=True):
     """What one seed of one mutant came to; a line of the journal."""
 
     mutant: str
-    told: Told
+    result: SeedResult = msgspec.field(name="told")  # as journals have it
 
 
 class Range(NamedTuple):
@@ -55,6 +51,9 @@ class Range(NamedTuple):
 
     mutant: str
     first: int
+
+
+Trial = tuple[Range, int]  # and the seed of it that is run
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,14 +95,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return SURVIVORS[2] if self.diverged else SURVIVORS[1]
 
 
-def accused(told: Told) -> set[str]:
+def accused(result: SeedResult) -> set[str]:
     """The claims that history checkers say a run breaks."""
-    return {signature.partition("/")[0] for signature in told.found} - {"failed"}
+    return {signature.partition("/")[0] for signature in result.found} - {"failed"}
 
 
-def catches(told: Told, about: About) -> bool:
+def catches(result: SeedResult, about: About) -> bool:
     """Whether history checkers alone catch a mutant by this run."""
-    return bool(accused(told) - (frozenset() if about.claim in LIVENESS else LIVENESS))
+    return bool(accused(result) - (frozenset() if about.claim in LIVENESS else LIVENESS))
 
 
 class MutantCampaign:
@@ -121,38 +120,27 @@ class MutantCampaign:
         self._jobs = jobs
         self._names = tuple(names) or tuple(mutants.names())
         self._about = {name: mutants.about(name) for name in self._names}
-        self._told: dict[str, dict[int, Told]] = {name: {} for name in self._names}
+        self._results: dict[str, dict[int, SeedResult]] = {name: {} for name in self._names}
         self._came: dict[Range, tuple[int, bool]] = {}  # what `_range` has counted so far
 
-    def run(self, *, budget_s: float | None, say: Callable[[str], None]) -> None:
-        """Run what is not done yet; no seed begins after so many seconds."""
+    def run(self, *, budget_ns: int | None, say: Callable[[str], None]) -> None:
+        """Run what is not done yet; no seed begins after so long."""
         self._folder.mkdir(parents=True, exist_ok=True)
         self._read()
-        until = None if budget_s is None else time.monotonic() + budget_s
-        with (
-            workers(self._jobs, self._folder) as pool,
-            (self._folder / JOURNAL).open("ab") as journal,
-        ):
-            at_work: dict[Future[Told], Range] = {}
-            while True:
-                while len(at_work) < self._jobs:
-                    in_time = until is None or time.monotonic() < until
-                    job = self._next(at_work.values()) if in_time else None
-                    if job is None:
-                        break
-                    seed = job.first + self._range(job)[0]
-                    at_work[pool.submit(partial(run_seed, seed, mutant=job.mutant))] = job
-                if not at_work:
-                    break
-                for done in wait(at_work, return_when=FIRST_COMPLETED).done:
-                    mutant = at_work.pop(done).mutant
-                    told = msgspec.structs.replace(done.result(), source=provenance.digest())
-                    self._told[mutant][told.seed] = told
-                    journal.write(encoded(mutant, told))
-                    journal.flush()
-                    say(f"{mutant} seed {told.seed}: {seen_in(told)}")
+        seeds = run_missing(
+            self._next_seed, run_trial, self._folder, jobs=self._jobs, budget_ns=budget_ns
+        )
+        for ((mutant, _), _), ended in seeds:
+            result = msgspec.structs.replace(ended, source=provenance.digest())
+            self._results[mutant][result.seed] = result
+            append(self._folder / JOURNAL, kept_of(mutant, result))
+            say(f"{mutant} seed {result.seed}: {seen_in(result)}")
         if self._next(()) is not None:
-            say("the budget is spent; run the same command again to go on")
+            say(SPENT)
+
+    def _next_seed(self, at_work: Collection[Trial]) -> Trial | None:
+        job = self._next([job for job, _ in at_work])
+        return None if job is None else (job, job.first + self._range(job)[0])
 
     def _next(self, at_work: Collection[Range]) -> Range | None:
         """The range whose next seed is to be run: its answer decides whether another one follows,
@@ -167,7 +155,7 @@ class MutantCampaign:
     def _turn(self, job: Range) -> tuple[bool, int]:
         """Who comes first: whom nothing has caught, and of these who has had the fewest seeds."""
         caught = any(self._range(Range(job.mutant, first))[1] for first in RANGES)
-        return caught, len(self._told[job.mutant])
+        return caught, len(self._results[job.mutant])
 
     def _open(self, name: str) -> list[Range]:
         """A mutant's ranges whose next seeds can still change its row's median."""
@@ -184,18 +172,18 @@ class MutantCampaign:
 
     def _range(self, job: Range) -> tuple[int, bool]:
         """How many seeds of a range were run, and whether the last of them was caught."""
-        told, about = self._told[job.mutant], self._about[job.mutant]
+        result, about = self._results[job.mutant], self._about[job.mutant]
         count, caught = self._came.get(job, (0, False))
-        while not caught and job.first + count in told:
-            caught = catches(told[job.first + count], about)
+        while not caught and job.first + count in result:
+            caught = catches(result[job.first + count], about)
             count += 1
         self._came[job] = count, caught
         return count, caught
 
     def _read(self) -> None:
         for line in resumed(self._folder / JOURNAL, Line):
-            if line.mutant in self._told and line.told.source == provenance.digest():
-                self._told[line.mutant][line.told.seed] = line.told
+            if line.mutant in self._results and line.result.source == provenance.digest():
+                self._results[line.mutant][line.result.seed] = line.result
 
     def rows(self) -> Iterator[Row]:
         """The table."""
@@ -203,7 +191,7 @@ class MutantCampaign:
             yield self._row(name)
 
     def _row(self, name: str) -> Row:
-        about, seen = self._about[name], list(self._told[name].values())
+        about, seen = self._about[name], list(self._results[name].values())
         middle = median_low(self._afters(name))
         return Row(
             about=about,
@@ -220,16 +208,22 @@ class MutantCampaign:
         )
 
 
-def encoded(mutant: str, told: Told) -> bytes:
-    """A line of the journal; it is read as a `Line`."""
-    kept = {k: v for k in KEPT if (v := getattr(told, k)) or k in ("seed", "valid")}
-    return msgspec.json.encode({"mutant": mutant, "told": kept}) + b"\n"
+def run_trial(trial: Trial) -> SeedResult:
+    """Run a seed of a mutant."""
+    job, seed = trial
+    return run_seed(seed, mutant=job.mutant)
 
 
-def seen_in(told: Told) -> str:
+def kept_of(mutant: str, result: SeedResult) -> dict[str, object]:
+    """What is written to the journal; it is read as a `Line`."""
+    kept = {k: v for k in KEPT if (v := getattr(result, k)) or k in ("seed", "valid")}
+    return {"mutant": mutant, "told": kept}
+
+
+def seen_in(result: SeedResult) -> str:
     """What a seed showed, in a few words."""
-    words = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
-    return ", ".join(words) or (told.reached or "not reached")
+    words = [*result.found, *(f"oracle/{name}" for name in result.oracle)]
+    return ", ".join(words) or (result.reached or "not reached")
 
 
 def table(rows: Sequence[Row]) -> Iterator[str]:

@@ -12,8 +12,9 @@ how many clean ones make it good follows from how often the bad end is bad.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -23,6 +24,7 @@ from checkers.evidence.verdicts import late_harness
 from checkers.judgement.names import signatures as signatures_found
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost
+from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.journal import append, resumed
 from harness.report.measures import kinds, quantile
 from harness.run.execute import Around
@@ -35,11 +37,10 @@ from harness.targets.rocketmq.releases import MISSING, Version, parse
 from histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
-JOURNAL = "journal.jsonl"
 SHOWN_MIN, TRIALS_MAX = 3, 10
 WRONG_STEP = 0.05
 Came = Literal["bad", "clean", "failed"]
-Way = Literal["bad", "good", "calm"]
+Way = Literal["bad", "good", "control"]
 
 
 def _prepares(act: Act) -> bool:
@@ -58,7 +59,7 @@ class Scenario(msgspec.Struct, frozen=True):
         """What is run: as it is, with what differs where it is good, or without its faults."""
         if way == "good":
             return with_options(self.script, **self.known.instead)
-        if way == "calm":
+        if way == "control":
             kept = tuple(act for act in self.script.acts if _prepares(act))
             return msgspec.structs.replace(self.script, acts=kept)
         return self.script
@@ -76,7 +77,7 @@ class Scenario(msgspec.Struct, frozen=True):
     @property
     def has_faults(self) -> bool:
         """Whether it has any."""
-        return self.schedule("calm") != self.script
+        return self.schedule("control") != self.script
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +85,6 @@ class Trial(msgspec.Struct, frozen=True, kw_only=True):
 
     target: str
     environment: str
-    way: Way
     came: Came
     seen: tuple[str, ...] = ()
     run: str = ""
@@ -142,27 +142,27 @@ def complaint(known: Known) -> str:
 
 def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
     """Whether a run showed what is looked for, and all that it showed."""
-    told = list(signatures(judged))
+    seen = list(signatures(judged))
     counts = {
         f"{verdict.checker}:{name}"
         for verdict in judged.results.verdicts
         for name, count in verdict.counts.items()
         if count
     }
-    wanted = [s for s in known.shows if s in told or s in counts]
-    told += [s for s in wanted if s in counts]
+    wanted = [s for s in known.shows if s in seen or s in counts]
+    seen += [s for s in wanted if s in counts]
     if known.slower_ms:
         of_sends = [k.latencies() for k in kinds(judged.stored.history) if k.f == SEND]
         middle = quantile(of_sends[0], 0.5) if of_sends else None
         if middle is None:
-            return "failed", tuple(told)
-        told.append(f"half of the sends took {middle / 1e6:.0f} ms or longer")
+            return "failed", tuple(seen)
+        seen.append(f"half of the sends took {middle / 1e6:.0f} ms or longer")
         wanted += ["slow"] if middle >= known.slower_ms * 1_000_000 else []
     if wanted:
-        return "bad", tuple(told)
+        return "bad", tuple(seen)
     # Both could not have seen it.
     blind = late_harness(judged.stored.history) or _unjudged(judged, known)
-    return ("failed", (*told, blind)) if blind else ("clean", tuple(told))
+    return ("failed", (*seen, blind)) if blind else ("clean", tuple(seen))
 
 
 def _unjudged(judged: Judged, known: Known) -> str:
@@ -221,28 +221,31 @@ class Trials:
         """Run trials on a target until there are enough, or too many of them failed.
 
         Raises:
-            KeyboardInterrupt: somebody interrupted one; it does not count.
+            KeyboardInterrupt: one was interrupted; it does not count.
         """
-        while not enough(tally := self.tally(target, way=way)):
+
+        def next_target(_: Collection[str]) -> str | None:
             failed = [t for t in self.of(target, way=way) if t.came == "failed"]
-            if len(failed) >= TRIALS_MAX:
-                break
-            self._run(target, way=way)
-        return tally
+            done = enough(self.tally(target, way=way)) or len(failed) >= TRIALS_MAX
+            return None if done else target
+
+        perform = partial(self._run, way=way)
+        for _, trial in run_missing(next_target, perform, self._folder, inline=True):
+            self._keep(trial, way)
+        return self.tally(target, way=way)
 
     def _digest(self, *, way: Way) -> str:
         script = self.scenario.schedule(way)
         header = msgspec.structs.replace(script.header, known=None, name="")
         return digest_of(msgspec.structs.replace(script, header=header))
 
-    def _run(self, target: str, *, way: Way) -> None:
+    def _run(self, target: str, *, way: Way) -> Trial:
         script = self.scenario.schedule(way)
         options = options_for(script, self._environment, target=target)
         around = msgspec.structs.replace(self._around, script=script)
         trial = Trial(
             target=target,
             environment=self._environment,
-            way=way,
             came="failed",
             digest=self._digest(way=way),
         )
@@ -251,17 +254,15 @@ class Trials:
             if around.stop.asked:
                 raise KeyboardInterrupt
         except (SetupFailed, EnvironmentLost) as error:
-            trial = msgspec.structs.replace(trial, error=f"{error}"[:300])
-        else:
-            came, seen = came_to(judged, self.scenario.known)
-            run = str(judged.stored.path)
-            trial = msgspec.structs.replace(trial, came=came, seen=seen, run=run)
-        self._keep(trial)
+            return msgspec.structs.replace(trial, error=f"{error}"[:300])
+        came, seen = came_to(judged, self.scenario.known)
+        run = str(judged.stored.path)
+        return msgspec.structs.replace(trial, came=came, seen=seen, run=run)
 
-    def _keep(self, trial: Trial) -> None:
+    def _keep(self, trial: Trial, way: Way) -> None:
         self.done.append(trial)
         append(self._folder / JOURNAL, trial)
-        how = " without its faults" if trial.way == "calm" else ""
+        how = " without its faults" if way == "control" else ""
         what = ", ".join(trial.seen) or trial.error or "nothing"
         self._say(
             f"{self.scenario.name} on {trial.target}{how}: {trial.came} ({what})  {trial.run}"
@@ -294,12 +295,12 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def said(self) -> str:
         """A row of a table."""
-        calm = "-" if self.control is None else str(self.control)
+        control = "-" if self.control is None else str(self.control)
         upstream = self.known.report or "-"
         good = f"{self.known.good} {self.differing}".strip()
         return (
             f"| {self.name} | {upstream} | {self.known.bad} | {self.bad} | {good} "
-            f"| {self.good} | {calm} | {'shown' if self.holds else 'not shown'} |"
+            f"| {self.good} | {control} | {'shown' if self.holds else 'not shown'} |"
         )
 
 
@@ -326,8 +327,8 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
     good = trials.more(known.good, lambda t: t.bad > 0 or t.trials >= bad.trials, way="good")
     control = None
     if trials.scenario.has_faults:
-        calm = max(1, bad.trials // SHOWN_MIN)
-        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= calm, way="calm")
+        wanted = max(1, bad.trials // SHOWN_MIN)
+        control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= wanted, way="control")
     return Shown(
         name=trials.scenario.name,
         known=known,

@@ -9,10 +9,9 @@ Every claim is looked at in every profile, promised or measured; a table says wh
 promised.
 """
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -26,8 +25,8 @@ from checkers.evidence.verdicts import late_harness
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
 from harness.contracts.target import Profile, Settings, Topology
+from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.journal import append, resumed
-from harness.experiments.worker_pool import workers
 from harness.report.measures import kinds, quantile
 from harness.run import provenance as source
 from harness.run.execute import Around, capabilities_of
@@ -40,7 +39,6 @@ from harness.targets.reference import effective
 from histories.fault_facts import KILL, PAUSE
 
 BATTERY = Path(__file__).parents[1] / "schedule" / "battery"
-JOURNAL = "journal.jsonl"
 FAILED_MAX = 2  # runs of one schedule that do not come up, until it is left
 DRAWN_LENGTH_MS = 60_000
 LATENCY = {"one_sender": 1, "sixteen_senders": 16}  # schedules that measure it: of how many
@@ -112,10 +110,10 @@ def measure(job: Job, folder: Path) -> Entry:
         judged = run_test(options, folder / "runs", quiet=True, around=around)
     except (SetupFailed, EnvironmentLost, EnvironmentUnavailable, ValueError) as error:
         return msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
-    return told(entry, judged)
+    return judged_entry(entry, judged)
 
 
-def told(entry: Entry, judged: Judged) -> Entry:
+def judged_entry(entry: Entry, judged: Judged) -> Entry:
     """What a run says; of claims that its profile does not make, what was measured."""
     history, results = judged.stored.history, judged.results
     sends = next((k.latencies() for k in kinds(history) if k.f == SEND), [])
@@ -224,28 +222,24 @@ class Scorecard:
                         base_image=self._base_image,
                     )
 
-    def run(self, *, jobs: int, budget_s: float | None, say: Callable[[str], None]) -> bool:
-        """Run what is missing; whether nothing is missing any more. None begins after the budget.
+    def run(self, *, jobs: int, budget_ns: int | None, say: Callable[[str], None]) -> bool:
+        """Run what is missing; whether nothing is missing any more.
 
         Args:
             jobs: clusters at a time.
-            budget_s: seconds; None: no limit.
-            say: told of each run.
+            budget_ns: no run begins after so long; None: no limit.
+            say: called with a line for each run.
         """
-        until = None if budget_s is None else time.monotonic() + budget_s
-        with workers(jobs, self.folder) as pool:
-            while batch := self.missing()[:jobs]:
-                if until is not None and time.monotonic() > until:
-                    return False
-                futures = [pool.submit(measure, job, self.folder) for job in batch]
-                for future in futures:
-                    self._keep(future.result())
-                    say(_line(self._all[-1]))
-        return True
 
-    def _keep(self, entry: Entry) -> None:
-        self._all.append(entry)
-        append(self.folder / JOURNAL, entry)
+        def next_job(at_work: Collection[Job]) -> Job | None:
+            return next((job for job in self.missing() if job not in at_work), None)
+
+        perform = partial(measure, folder=self.folder)
+        for _, entry in run_missing(next_job, perform, self.folder, jobs=jobs, budget_ns=budget_ns):
+            self._all.append(entry)
+            append(self.folder / JOURNAL, entry)
+            say(_line(entry))
+        return not self.missing()
 
 
 def _line(entry: Entry) -> str:

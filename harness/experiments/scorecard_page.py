@@ -104,10 +104,10 @@ def _speed(card: Scorecard, entries: Sequence[Entry]) -> Table:
             mine = [e for e in entries if (e.job.target, e.job.profile) == (target, profile)]
             if not mine:
                 continue
-            told = [short(target), profile, f"{sum(e.acknowledged for e in mine)}"]
-            told += [_latency(mine, name) for name in LATENCY]
-            told += [_recovery(mine, name) for name in RECOVERIES]
-            rows.append(tuple((text, "other" if text == NONE else "") for text in told))
+            cells = [short(target), profile, f"{sum(e.acknowledged for e in mine)}"]
+            cells += [_latency(mine, name) for name in LATENCY]
+            cells += [_recovery(mine, name) for name in RECOVERIES]
+            rows.append(tuple((text, "other" if text == NONE else "") for text in cells))
     return Table("How fast", tuple(head), tuple(rows))
 
 
@@ -194,8 +194,8 @@ def preface(card: Scorecard) -> list[str]:
 def _taken(entry: Entry) -> str:
     """Which components are of another release."""
     release = entry.job.target.split(":")[1]
-    odd = [f"{name} {told.split(' ')[0]}" for name, told in sorted(entry.components.items())
-           if not told.startswith(f"{release} ")]  # fmt: skip
+    odd = [f"{name} {version.split(' ')[0]}" for name, version in sorted(entry.components.items())
+           if not version.startswith(f"{release} ")]  # fmt: skip
     return f"{release} is run with {', '.join(odd)}." if odd else ""
 
 

@@ -8,8 +8,8 @@ their signatures, so that one bug is told once with the seeds that show it.
 import shutil
 import tempfile
 import time
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -21,8 +21,8 @@ from checkers.core.api import Status
 from checkers.core.claims import CLAIMS
 from checkers.judgement.runner import Results
 from harness.contracts.keyed_draws import Keyed
-from harness.experiments.journal import resumed
-from harness.experiments.worker_pool import scratch, workers
+from harness.experiments.engine import JOURNAL, run_missing
+from harness.experiments.journal import append, resumed
 from harness.run import provenance as source
 from harness.run.execute import Around, run_in_world
 from harness.run.judging import judge
@@ -44,13 +44,12 @@ from reference import mutants
 
 TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS, SHOWN_DOUBTS = 8, 5
-JOURNAL = "journal.jsonl"
 UNEQUAL = "not-deterministic"
 LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
 PROGRESS_S = 10.0
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one seed.
 
     `valid` is the verdict's (true, false, "unknown"), or "failed" where there was no verdict.
@@ -109,7 +108,7 @@ def run_seed(
     mutant: str = "",
     length_ms: int = 0,
     steps: bool = False,
-) -> Told:
+) -> SeedResult:
     """Draw a seed's schedule, run it and judge it.
 
     Args:
@@ -121,41 +120,41 @@ def run_seed(
     """
     script = drawn(seed, length_ms)
     options = options_for(script, "simulated", mutant=mutant)
-    told = run_script(script, options, keep=keep, steps=steps)
-    return msgspec.structs.replace(told, length_ms=length_ms)
+    result = run_script(script, options, keep=keep, steps=steps)
+    return msgspec.structs.replace(result, length_ms=length_ms)
 
 
 def run_script(
     script: Schedule, options: Options, *, keep: Path | None = None, steps: bool = False
-) -> Told:
+) -> SeedResult:
     """Run a schedule in the simulator and judge it; arguments as `run_seed`."""
     folder = Path(tempfile.mkdtemp(prefix="maxq-sim-"))
-    told = Told(seed=options.seed, valid="failed", factors=script.header.factors)
+    result = SeedResult(seed=options.seed, valid="failed", factors=script.header.factors)
     begun = time.process_time()
     levels: set[str] = set()
     recorded = Steps() if steps else None
     try:
         with mutants.heard(lambda name, level: levels.add(level)):
-            told = _told(simulated(script, options, folder, recorded), options, told)
+            result = _judged(simulated(script, options, folder, recorded), options, result)
     except Exception as error:  # one seed's failure must not end the campaign
         text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
         found = {f"failed/{type(error).__name__}": 1}
-        told = msgspec.structs.replace(told, error=text, found=found)
-        told = msgspec.structs.replace(told, oracle=_seen(folder))
-    told = msgspec.structs.replace(
-        told,
+        result = msgspec.structs.replace(result, error=text, found=found)
+        result = msgspec.structs.replace(result, oracle=_seen(folder))
+    result = msgspec.structs.replace(
+        result,
         cpu_s=round(time.process_time() - begun, 3),
         steps=recorded.digest() if recorded is not None else "",
         reached=next((level for level in ("diverged", "ran") if level in levels), ""),
     )
-    if keep is not None and (told.found or told.oracle):
+    if keep is not None and (result.found or result.oracle):
         kept = keep / f"seed-{options.seed}{f'-{options.mutant}' if options.mutant else ''}"
         shutil.rmtree(kept, ignore_errors=True)
         kept.parent.mkdir(parents=True, exist_ok=True)
         shutil.move(folder, kept)
-        told = msgspec.structs.replace(told, run=str(kept))
+        result = msgspec.structs.replace(result, run=str(kept))
     shutil.rmtree(folder, ignore_errors=True)
-    return told
+    return result
 
 
 class Simulated(msgspec.Struct, frozen=True):
@@ -214,11 +213,11 @@ def _seen(folder: Path) -> dict[str, int]:
     return dict(sorted(seen.items()))
 
 
-def _told(run: Simulated, options: Options, told: Told) -> Told:
+def _judged(run: Simulated, options: Options, result: SeedResult) -> SeedResult:
     results, totals = run.results, run.history.totals
     found = Counter(a.signature for a in results.broken)
     return msgspec.structs.replace(
-        told,
+        result,
         valid=results.valid,
         found=dict(sorted(found.items())),
         claims={claim: ruling.status for claim, ruling in results.claims.items()},
@@ -254,46 +253,44 @@ class Campaign:
         self._source = source.digest()
         self._work = partial(run_seed, keep=folder, mutant=mutant, length_ms=length_ms)
 
-    def run(self, seeds: Sequence[int]) -> Iterator[Told]:
+    def run(self, seeds: Sequence[int]) -> Iterator[SeedResult]:
         """What came of each seed, in their order."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        before = resumed(self.folder / JOURNAL, Told)
-        done = {told.seed: told for told in before if self._is_done(told)}
+        before = resumed(self.folder / JOURNAL, SeedResult)
+        done = {result.seed: result for result in before if self._is_done(result)}
         self.resumed = sum(seed in done for seed in seeds)
         yield from (done[seed] for seed in seeds if seed in done)
-        left = [seed for seed in seeds if seed not in done]
-        with (self.folder / JOURNAL).open("ab") as journal:
-            for told in self._performed(left):
-                told = msgspec.structs.replace(told, source=self._source)
-                journal.write(msgspec.json.encode(told) + b"\n")
-                journal.flush()
-                yield told
+        left = deque(seed for seed in seeds if seed not in done)
+        waiting, ended = list(left), dict[int, SeedResult]()
 
-    def _is_done(self, told: Told) -> bool:
+        def next_seed(_: Collection[int]) -> int | None:
+            return left.popleft() if left else None
+
+        for seed, result in run_missing(
+            next_seed, self._verified, self.folder, jobs=self._jobs, inline=self._jobs == 1
+        ):
+            ended[seed] = msgspec.structs.replace(result, source=self._source)
+            append(self.folder / JOURNAL, ended[seed])
+            while waiting and waiting[0] in ended:
+                yield ended[waiting.pop(0)]
+
+    def _is_done(self, result: SeedResult) -> bool:
         """Whether what was told is what would be told now."""
-        compared = told.verified or UNEQUAL in told.found
-        same = (told.source, told.length_ms) == (self._source, self._length_ms)
-        return same and (compared or not self._verifies(told.seed))
+        compared = result.verified or UNEQUAL in result.found
+        same = (result.source, result.length_ms) == (self._source, self._length_ms)
+        return same and (compared or not self._verifies(result.seed))
 
     def _verifies(self, seed: int) -> bool:
         return Keyed(seed).chance(self._verify, "verify")
 
-    def _performed(self, seeds: Sequence[int]) -> Iterator[Told]:
-        if self._jobs == 1:
-            with scratch(self.folder):
-                yield from map(self._verified, seeds)
-            return
-        with workers(self._jobs, self.folder) as pool:
-            yield from pool.map(self._verified, seeds)
-
-    def _verified(self, seed: int) -> Told:
+    def _verified(self, seed: int) -> SeedResult:
         """Run a seed; of some also what a second run of it says, down to each step."""
         if not self._verifies(seed):
             return self._work(seed)
-        told, again = self._work(seed, steps=True), self._work(seed, steps=True)
-        if (again.digest, again.steps) == (told.digest, told.steps):
-            return msgspec.structs.replace(told, verified=True)
-        return msgspec.structs.replace(told, found={**told.found, UNEQUAL: 1})
+        result, again = self._work(seed, steps=True), self._work(seed, steps=True)
+        if (again.digest, again.steps) == (result.digest, result.steps):
+            return msgspec.structs.replace(result, verified=True)
+        return msgspec.structs.replace(result, found={**result.found, UNEQUAL: 1})
 
 
 class Summary:
@@ -303,28 +300,28 @@ class Summary:
         self.verdicts: Counter[str] = Counter()
         self.claims: dict[str, Counter[str]] = {c.id: Counter() for c in CLAIMS}
         self.live = 0
-        self.groups: dict[str, list[Told]] = defaultdict(list)
+        self.groups: dict[str, list[SeedResult]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()
         self.virtual_s = self.cpu_s = 0.0
         self.acknowledged = 0
         self._rows: list[dict[str, str]] = []
-        self._begun = self._told = time.monotonic()
+        self._begun = self._judged = time.monotonic()
 
-    def add(self, told: Told) -> None:
+    def add(self, result: SeedResult) -> None:
         """Count one seed."""
-        word = {"True": "valid", "False": "INVALID"}.get(str(told.valid), str(told.valid))
+        word = {"True": "valid", "False": "INVALID"}.get(str(result.valid), str(result.valid))
         self.verdicts[word] += 1
-        for claim, status in told.claims.items():
+        for claim, status in result.claims.items():
             self.claims.setdefault(claim, Counter())[status] += 1
-        self.live += all(told.claims.get(claim) == "kept" for claim in LIVE)
-        self.doubts.update(d.partition(";")[0] for d in told.doubts)
-        self.virtual_s += told.virtual_s
-        self.cpu_s += told.cpu_s
-        self.acknowledged += told.acknowledged
-        self._rows.append(told.factors)
-        group = [*told.found, *(f"oracle/{name}" for name in told.oracle)]
+        self.live += all(result.claims.get(claim) == "kept" for claim in LIVE)
+        self.doubts.update(d.partition(";")[0] for d in result.doubts)
+        self.virtual_s += result.virtual_s
+        self.cpu_s += result.cpu_s
+        self.acknowledged += result.acknowledged
+        self._rows.append(result.factors)
+        group = [*result.found, *(f"oracle/{name}" for name in result.oracle)]
         if group:
-            self.groups[" ".join(group)].append(told)
+            self.groups[" ".join(group)].append(result)
 
     def by_claim(self) -> Iterator[str]:
         """What became of each claim, as a table."""
@@ -336,9 +333,9 @@ class Summary:
 
     def due(self) -> bool:
         """Whether it is time to say how far the campaign has come."""
-        if time.monotonic() - self._told < PROGRESS_S:
+        if time.monotonic() - self._judged < PROGRESS_S:
             return False
-        self._told = time.monotonic()
+        self._judged = time.monotonic()
         return True
 
     def progress(self, of: int, resumed: int = 0) -> str:

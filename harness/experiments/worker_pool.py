@@ -1,4 +1,4 @@
-"""Worker processes for simulations: as many as asked for, and none that outlives whoever asked.
+"""Worker processes for simulations: as many as asked for, and none that outlives its parent.
 
 A worker of the standard library waits for work for ever, also when its parent was killed: it holds
 the other end of its queue itself. These are ended by the kernel when their parent ends. What they
@@ -11,14 +11,18 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from harness.run.stored_run import held
 from nemeses import catalogue
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 PR_SET_PDEATHSIG = 1
 SCRATCH = "work"  # of a folder of results: what runs write until they are over
@@ -33,7 +37,7 @@ def scratch(folder: Path) -> Iterator[None]:
     """Have temporary files of this process in a folder of results, for the length of a block.
 
     Raises:
-        Occupied: somebody else has them there.
+        Occupied: another command has them there.
     """
     place, before = folder / SCRATCH, tempfile.tempdir
     folder.mkdir(parents=True, exist_ok=True)
@@ -73,21 +77,30 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
             raise
 
 
+class Inline(Executor):
+    """Runs what is submitted at once, in this process; what it raises is raised there."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
 @contextmanager
-def workers(count: int, folder: Path) -> Iterator[Executor]:
-    """Worker processes whose temporary files are in a folder of results.
+def workers(count: int, folder: Path, *, inline: bool = False) -> Iterator[Executor]:
+    """Worker processes whose temporary files are in a folder of results; or this process alone.
 
     Raises:
-        Occupied: somebody else is at work there.
+        Occupied: another command is at work there.
     """
-    with scratch(folder), processes(count, str(folder / SCRATCH)) as pool:
+    with scratch(folder), Inline() if inline else processes(count, str(folder / SCRATCH)) as pool:
         yield pool
 
 
 def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[str, str]]) -> None:
     """What a worker does first; it knows the kinds of faults that its parent knows."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the kernel was told
+    if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to act on
     tempfile.tempdir = place or None

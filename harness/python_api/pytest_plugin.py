@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from checkers.core.api import Anomaly, Status
     from harness.run.stored_run import Judged
 
-TOLD_MAX = 2  # stories of one name
+SHOWN_MAX = 2  # stories of one name
 UNJUDGED = {  # whether the test allows it
     False: "what is not judged fails a test; allow_unknown=True passes it",
     True: "what is not judged is allowed here",
@@ -75,9 +75,9 @@ def pytest_runtest_makereport(
             # Beside the traceback, where `--show-capture=no` does not hide it.
             add = getattr(report.longrepr, "addsection", None)
             if add is not None:
-                add(title, outcome.told())
+                add(title, outcome.text())
             else:
-                report.sections.append((title, outcome.told()))
+                report.sections.append((title, outcome.text()))
     return report
 
 
@@ -148,7 +148,7 @@ class Outcome:
     def __repr__(self) -> str:
         return f"<maxq {self.headline}>"
 
-    def told(self) -> str:
+    def text(self) -> str:
         """All there is to say of it, for people."""
         lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
         if self.trouble is not None:
@@ -170,9 +170,9 @@ class Outcome:
         for (claim, name), found in sorted(
             by_name.items(), key=lambda e: (not e[0][1].startswith("lost"), e[0])
         ):
-            for anomaly in found[:TOLD_MAX]:
+            for anomaly in found[:SHOWN_MAX]:
                 yield f"\n{claim} {name}\n  {anomaly.story}"
-            more = self.found.get(f"{claim} {name}", 0) - TOLD_MAX
+            more = self.found.get(f"{claim} {name}", 0) - SHOWN_MAX
             if more > 0:
                 yield f"\n... and {more} more {name}"
         if by_name:
@@ -250,9 +250,9 @@ class MaxQ:
 
     def _folder(self) -> Path:
         config = self._item.config
-        told, stored = config.getoption("maxq_store"), config.getini("maxq_store")
-        if told is not None:
-            return Path(config.invocation_params.dir, told)
+        text, stored = config.getoption("maxq_store"), config.getini("maxq_store")
+        if text is not None:
+            return Path(config.invocation_params.dir, text)
         if stored:
             return Path(config.rootpath, stored)
         return self._folders.mktemp("maxq")

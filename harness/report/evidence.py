@@ -9,7 +9,7 @@ from checkers.judgement.runner import Results
 from harness.schedule.options import Options
 from histories.history import History
 
-TOLD_MAX = 50  # anomalies of one name
+SHOWN_MAX = 50  # anomalies of one name
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +31,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     explained: tuple[str, ...] = ()
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class Numbered(msgspec.Struct, frozen=True, kw_only=True):
     """An anomaly with its number in the report; `at_ns` is the time of the first operation of a
     client that proves it, -1 if unknown."""
 
@@ -45,7 +45,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
     claim: str
     name: str
-    told: tuple[Told, ...]
+    numbered: tuple[Numbered, ...]
     found: int
 
 
@@ -61,13 +61,13 @@ def grouped(evidence: Evidence) -> list[Group]:
     number, groups = 0, []
     for key in sorted(by_name, key=lambda key: (not key[1].startswith("lost"), key[1], key[0])):
         found = by_name[key]
-        told = []
-        for anomaly in found[:TOLD_MAX]:
+        numbered = []
+        for anomaly in found[:SHOWN_MAX]:
             number += 1
             at_ns = _time_of(evidence.history, anomaly)
-            told.append(Told(number=number, anomaly=anomaly, at_ns=at_ns))
+            numbered.append(Numbered(number=number, anomaly=anomaly, at_ns=at_ns))
         most = max(len(found), counts[key])
-        groups.append(Group(claim=key[0], name=key[1], told=tuple(told), found=most))
+        groups.append(Group(claim=key[0], name=key[1], numbered=tuple(numbered), found=most))
     return groups
 
 

@@ -9,7 +9,7 @@ import msgspec
 from checkers.core.api import Harm, Ruling, Status, Valid
 from checkers.core.claims import BY_ID
 from checkers.judgement import summary as words
-from harness.report.evidence import Evidence, Group, Told
+from harness.report.evidence import Evidence, Group, Numbered
 from harness.report.markup import Child, Html, clean, el, join, short
 from harness.report.timescale import TimeScale, seconds
 from histories.history import History
@@ -122,7 +122,7 @@ def _measured(ruling: Ruling) -> str:
 
 
 def _group_link(group: Group) -> Html:
-    first = group.told[0].number if group.told else 0
+    first = group.numbered[0].number if group.numbered else 0
     return el("a", f"{group.found} {group.name}", href=f"#anomaly-{first}", class_="found")
 
 
@@ -133,9 +133,11 @@ def checkers_table(evidence: Evidence) -> Html:
         counts = v.counts
         if v.checker == "stats":
             counts = {}  # the table of operations tells them better
-        told = [el("span", f"{k} ", el("b", f"{n:,}"), class_="count") for k, n in counts.items()]
+        numbered = [
+            el("span", f"{k} ", el("b", f"{n:,}"), class_="count") for k, n in counts.items()
+        ]
         more = el("p", short(v.reason, REASON_MAX), class_="reason") if v.reason else None
-        rows.append((el("code", v.checker, class_="id"), join(told, more)))
+        rows.append((el("code", v.checker, class_="id"), join(numbered, more)))
     return table("checkers", ("checker", "counted"), rows)
 
 
@@ -165,7 +167,7 @@ def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
     found = evidence.results.findings
     if not found:
         return el("p", "None.", class_="note")
-    first = {(g.claim, g.name): g.told[0].number for g in groups if g.told}
+    first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
     tried = "\n".join(evidence.explained)
     return join(
         (_harm(number, harm, first) for number, harm in enumerate(found, start=1)),
@@ -178,9 +180,9 @@ def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html
     symptoms = []
     for name, count in harm.seen_as:
         claim, _, anomaly = name.partition(" ")
-        told = f"{count} {anomaly} ({claim})"
+        numbered = f"{count} {anomaly} ({claim})"
         at = first.get((claim, anomaly))
-        symptoms.append(told if at is None else el("a", told, href=f"#anomaly-{at}"))
+        symptoms.append(numbered if at is None else el("a", numbered, href=f"#anomaly-{at}"))
     cells = [part for symptom in symptoms for part in (" · ", symptom)][1:]
     return el(
         "section",
@@ -213,9 +215,11 @@ def anomalies(evidence: Evidence, groups: Sequence[Group], time: TimeScale) -> H
 
 
 def _group(history: History, group: Group, time: TimeScale) -> Html:
-    cards = [_card(history, told, time, is_open=n == 0) for n, told in enumerate(group.told)]
-    more = group.found - len(group.told)
-    rest = f"{len(group.told)} of {group.found} are told here; results.json may hold more."
+    cards = [
+        _card(history, numbered, time, is_open=n == 0) for n, numbered in enumerate(group.numbered)
+    ]
+    more = group.found - len(group.numbered)
+    rest = f"{len(group.numbered)} of {group.found} are told here; results.json may hold more."
     return el(
         "section",
         el("h3", el("span", group.claim, class_="claim"), f" {group.name} ",
@@ -228,9 +232,9 @@ def _group(history: History, group: Group, time: TimeScale) -> Html:
     )  # fmt: skip
 
 
-def _card(history: History, told: Told, time: TimeScale, *, is_open: bool) -> Html:
-    a = told.anomaly
-    at = seconds(told.at_ns) if told.at_ns >= 0 else "unknown time"
+def _card(history: History, numbered: Numbered, time: TimeScale, *, is_open: bool) -> Html:
+    a = numbered.anomaly
+    at = seconds(numbered.at_ns) if numbered.at_ns >= 0 else "unknown time"
     story = short(a.story, STORY_MAX)
     cited = (*a.ops, *(int(match[2]) for match in _OP.finditer(story)))
     known = [op for index in sorted({*cited}) if (op := _op_at(history, index)) is not None]
@@ -241,11 +245,11 @@ def _card(history: History, told: Told, time: TimeScale, *, is_open: bool) -> Ht
         "details",
         el("summary", el("span", at, class_="at"), " ",
            el("span", clean(a.story)[:140], class_="start")),
-        el("p", linked(story, told.number, shown), class_="story"),
-        _operations(known[:OPS_MAX], told.number),
+        el("p", linked(story, numbered.number, shown), class_="story"),
+        _operations(known[:OPS_MAX], numbered.number),
         _more_ops(a.ops, known),
         el("p", show, " · ", el("code", short(a.signature, VALUE_MAX)), class_="note"),
-        id=f"anomaly-{told.number}", open=is_open, class_="anomaly",
+        id=f"anomaly-{numbered.number}", open=is_open, class_="anomaly",
     )  # fmt: skip
 
 
@@ -313,7 +317,7 @@ def plain(value: object) -> str:
     if value is None:
         return ""
     try:
-        told = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+        numbered = msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, UnicodeError):
-        told = repr(value)
-    return short(told, VALUE_MAX)
+        numbered = repr(value)
+    return short(numbered, VALUE_MAX)

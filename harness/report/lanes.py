@@ -1,7 +1,7 @@
-"""What observers saw of the cluster, as lanes of a timeline: a state and how long it was told.
+"""What observers saw of the cluster, as lanes of a timeline: a state and how long it was seen.
 
 An answer is true at one instant between its question and itself. A lane draws a state from the
-answer that told it to the next answer, so a change is drawn late by up to one round of questions.
+answer that showed it to the next answer, so a change is drawn late by up to one round of questions.
 Answers of another shape are left out here; whoever judges them has said so.
 """
 
@@ -27,18 +27,18 @@ from histories.op import HistoryError, Op
 State = Literal["master", "slave", "leader", "follower", "answers", "silent", "set"]
 NOT_LEADER = "CONTROLLER_NOT_LEADER"
 LANES_MAX, SEGMENTS_MAX = 60, 1500
-NOBODY = "no master"
+NO_MASTER = "no master"
 
 
 class Segment(msgspec.Struct, frozen=True, kw_only=True):
-    """A state and when it was told. `shade` is its strength from 0 to 3, where that says
-    something; `op` the answer that told it first."""
+    """A state and when it was seen. `shade` is its strength from 0 to 3, where that says
+    something; `op` the answer that showed it first."""
 
     state: State
     start_ns: int
     end_ns: int
     label: str
-    told: str
+    title: str
     op: int
     shade: int = 0
 
@@ -133,13 +133,13 @@ def _called(name: str, broker_id: int, names: dict[tuple[str, int], str]) -> str
 def _master(
     name: str, seen: SetView, names: dict[tuple[str, int], str], op: Op, who: str
 ) -> Segment:
-    master = NOBODY if seen.master is None else _called(name, seen.master, names)
+    master = NO_MASTER if seen.master is None else _called(name, seen.master, names)
     return Segment(
         state="silent" if seen.master is None else "master",
         start_ns=op.time,
         end_ns=op.time,
         label=f"{seen.master_epoch}: {master}",
-        told=f"{name}: {master} in master epoch {seen.master_epoch} (controller {who}, op "
+        title=f"{name}: {master} in master epoch {seen.master_epoch} (controller {who}, op "
         f"{op.index})",
         op=op.index,
         shade=seen.master_epoch % 2,
@@ -156,7 +156,7 @@ def _members(
         start_ns=op.time,
         end_ns=op.time,
         label=" ".join(members) or "empty",
-        told=f"{name}: SyncStateSet {', '.join(members) or 'empty'} of {len(seen.replicas)} "
+        title=f"{name}: SyncStateSet {', '.join(members) or 'empty'} of {len(seen.replicas)} "
         f"replicas, SyncStateSet epoch {seen.sync_state_set_epoch} (controller {who}, op "
         f"{op.index})",
         op=op.index,
@@ -196,13 +196,13 @@ def _state(op: Op, node: str) -> Segment:
             epoch = view.epochs[-1].epoch if view.epochs else None
             label = f"epoch {epoch}" if leads and epoch is not None else ""
             more = "" if epoch is None else f" in epoch {epoch}"
-    told = {"silent": "no answer", "answers": "answers"}.get(state, state)
+    answer = {"silent": "no answer", "answers": "answers"}.get(state, state)
     return Segment(
         state=state,
         start_ns=op.time,
         end_ns=op.time,
         label=label,
-        told=f"{node}: {told}{more} (op {op.index})",
+        title=f"{node}: {answer}{more} (op {op.index})",
         op=op.index,
     )
 
@@ -211,7 +211,7 @@ def _state(op: Op, node: str) -> Segment:
 
 
 def _extend(found: list[Segment], segment: Segment) -> None:
-    """Add a state, unless it is the one that was told before."""
+    """Add a state, unless it is the one that was seen before."""
     if found and (found[-1].state, found[-1].label) == (segment.state, segment.label):
         return
     if found:

@@ -75,13 +75,13 @@ def el(tag: str, *children: Child, **attributes: Attribute) -> Html:
     for name in (tag, *(name for name, _ in pairs)):
         if not _NAME.fullmatch(name) or name.startswith("on") or name == "style":
             raise ValueError(f"no name of an element or attribute of a report: {name!r}")
-    told = "".join(_attribute(name, v) for name, v in pairs if v is not None and v is not False)
+    text = "".join(_attribute(name, v) for name, v in pairs if v is not None and v is not False)
     content = join(*children).text
     if tag in VOID:
-        return Html(f"<{tag}{told}>")
+        return Html(f"<{tag}{text}>")
     if tag in EMPTY and not content:
-        return Html(f"<{tag}{told}/>")
-    return Html(f"<{tag}{told}>{content}</{tag}>")
+        return Html(f"<{tag}{text}/>")
+    return Html(f"<{tag}{text}>{content}</{tag}>")
 
 
 def _attribute(name: str, value: Attribute) -> str:
@@ -90,5 +90,5 @@ def _attribute(name: str, value: Attribute) -> str:
 
 def short(value: object, length_max: int) -> str:
     """Text of a bounded length; says that there was more."""
-    told = clean(value)
-    return told if len(told) <= length_max else f"{told[:length_max]}… ({len(told)} characters)"
+    text = clean(value)
+    return text if len(text) <= length_max else f"{text[:length_max]}… ({len(text)} characters)"

@@ -118,7 +118,9 @@ def _timeline(evidence: Evidence, time: TimeScale, done: Actions) -> Html:
     marks = findings.marks(evidence)
     hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
-    notes = "A state is drawn from the answer that told it to the next one, so a change appears up "
+    notes = (
+        "A state is drawn from the answer that showed it to the next one, so a change appears up "
+    )
     notes += "to one round of questions late."
     notes += f" {seen.left_out} lines are left out." if seen.left_out else ""
     notes += f" {dropped} states are too short to be drawn here." if dropped else ""

@@ -142,9 +142,9 @@ def _ink(segment: Segment) -> str:
 
 def _bar(time: TimeScale, s: Segment) -> Html:
     start, end = _span(time, s.start_ns, s.end_ns)
-    told = f"{seconds(s.start_ns)} to {seconds(s.end_ns)}: {s.told}"
+    label = f"{seconds(s.start_ns)} to {seconds(s.end_ns)}: {s.title}"
     return el(
-        "rect", el("title", told), x=start, y=GAP, width=round(end - start, 1), height=LANE,
+        "rect", el("title", label), x=start, y=GAP, width=round(end - start, 1), height=LANE,
         class_=f"state {s.state} shade-{s.shade}" + (" wide" if end - start > EDGED else ""),
     )  # fmt: skip
 
@@ -167,9 +167,9 @@ def _strip(time: TimeScale, node: str, band: Band, line: int) -> Html:
     start, end = _span(time, band.fault.begun_ns, end_ns)
     healed = "never healed" if end_ns is None else f"healed at {seconds(end_ns)}"
     proof = "" if band.fault.holds else ", WITHOUT PROOF"
-    told = f"{band.f} of {node} at {seconds(band.fault.begun_ns)}, {healed}{proof}"
+    label = f"{band.f} of {node} at {seconds(band.fault.begun_ns)}, {healed}{proof}"
     return el(
-        "rect", el("title", told), x=start, y=GAP + LANE + line * STRIP + 1,
+        "rect", el("title", label), x=start, y=GAP + LANE + line * STRIP + 1,
         width=round(end - start, 1), height=STRIP - 1, fill=band.color, class_="strip",
     )  # fmt: skip
 
@@ -256,13 +256,13 @@ def marks_row(time: TimeScale, marks: Sequence[tuple[int, int, str]]) -> Html:
     """Findings on the time axis: (time, number, told) of each of their operations. What falls close
     together is one mark, which names every finding that is in it."""
     taken: dict[float, dict[int, str]] = {}
-    for at_ns, number, told in marks:
-        taken.setdefault(time.at(at_ns) // 40 * 40, {}).setdefault(number, told)
+    for at_ns, number, label in marks:
+        taken.setdefault(time.at(at_ns) // 40 * 40, {}).setdefault(number, label)
     shapes = []
     for x, findings in sorted(taken.items()):
-        told = "; ".join(findings.values())
-        bar = el("rect", el("title", told), x=x, y=GAP, width=30, height=LANE, class_="anomaly")
-        shapes.append(el("a", bar, href=f"#finding-{min(findings)}", aria_label=told))
+        label = "; ".join(findings.values())
+        bar = el("rect", el("title", label), x=x, y=GAP, width=30, height=LANE, class_="anomaly")
+        shapes.append(el("a", bar, href=f"#finding-{min(findings)}", aria_label=label))
     height = LANE + 2 * GAP
     said = f"{len({number for _, number, _ in marks})} findings"
     drawn = plot(height, said, use("grid"), *shapes, use("marks", "cursor"), role="group")

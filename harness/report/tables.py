@@ -80,13 +80,13 @@ def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) ->
 
 
 def _nodes(action: Fault) -> Html:
-    told = []
+    cells = []
     for node in action.nodes:
         done = action.result.get(node) if isinstance(action.result, dict) else None
         role = done.get("role") if isinstance(done, dict) else None
-        told.append(el("span", short(node, NAME_MAX), f" ({short(role, NAME_MAX)})" if role else "",
-                       class_="node"))  # fmt: skip
-    return join([one, " "] for one in told)
+        of_role = f" ({short(role, NAME_MAX)})" if role else ""
+        cells.append(el("span", short(node, NAME_MAX), of_role, class_="node"))
+    return join([one, " "] for one in cells)
 
 
 def _proof(action: Fault) -> Html:
@@ -152,11 +152,11 @@ def kinds_table(kinds: Sequence[Kind]) -> Html:
     rows: list[Sequence[Child]] = []
     for kind in kinds:
         ascending = kind.latencies()
-        told = [quantile(ascending, share) for share in (0.5, 0.95, 0.99, 1.0)]
+        cells = [quantile(ascending, share) for share in (0.5, 0.95, 0.99, 1.0)]
         rows.append((
             el("code", short(kind.f, NAME_MAX), class_="id"), f"{kind.invoked:,}",
             *(f"{n:,}" for n in kind.counts.values()), f"{kind.open:,}",
-            *("" if ns is None else duration(ns) for ns in told),
+            *("" if ns is None else duration(ns) for ns in cells),
         ))  # fmt: skip
     heads = ("f", "invoked", "ok", "info", "fail", "open", "ok p50", "p95", "p99", "slowest")
     return el("div", table("operations", heads, rows), class_="numbers")

@@ -27,7 +27,7 @@ from harness.environments.choose import (
     Decision,
     Facts,
     decide,
-    settle,
+    preferred,
 )
 from harness.environments.engine.client import EngineFailed, connect
 from harness.environments.engine.image import quiet
@@ -72,7 +72,7 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
         tried.append(decision)
         if decision.works:
             break
-    choice = settle(tried)
+    choice = preferred(tried)
     if not choice.environment:
         raise EnvironmentUnavailable("\n".join([*choice.lines[-1:], *choice.lines[:-1]]))
     for line in choice.lines:
@@ -83,8 +83,8 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
 def diagnosis(options: Options, place: Place, say: Say) -> list[str]:
     """What every environment can do of what the options ask, and which one `auto` takes."""
     decisions = list(examine(options, place, say))
-    told = [f"{'yes' if d.works else 'no ':3} {d.line}" for d in decisions]
-    return [*told, settle(decisions).lines[-1]]
+    lines = [f"{'yes' if d.works else 'no ':3} {d.line}" for d in decisions]
+    return [*lines, preferred(decisions).lines[-1]]
 
 
 def examine(

@@ -187,7 +187,7 @@ def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> 
     gc.freeze()
     try:
         _in_world(
-            World(options.seed, steps=around.steps, calm=options.calm),
+            World(options.seed, steps=around.steps, constant_latency=options.calm),
             options,
             run,
             around,

@@ -38,10 +38,10 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
             yield "  The whole run without it does not show the finding."
         elif self.gone is True:
             yield "  The whole run without it does not show this one, but another of its kind:"
-            yield from (f"    {told}" for told in self.instead)
+            yield from (f"    {line}" for line in self.instead)
         elif self.gone is False:
             yield "  The whole run without it shows the finding too:"
-            yield from (f"    {told}" for told in self.instead)
+            yield from (f"    {line}" for line in self.instead)
         if self.rate is not None:
             hits, seeds = self.rate
             yield f"  With these acts alone {seeds} other seeds show it {hits} times."

@@ -57,22 +57,22 @@ class Journal(Generic[T]):
 
     def __init__(self) -> None:
         self.ops: list[T] = []
-        self._settled = 0  # how many operations ever made were dropped as durable
+        self._dropped = 0  # how many operations ever made were dropped as durable
 
     def add(self, op: T) -> None:
         self.ops.append(op)
         if len(self.ops) > JOURNAL_MAX:
-            self.settle(self._settled + JOURNAL_MAX // 2)
+            self.drop_until(self._dropped + JOURNAL_MAX // 2)
 
     def mark(self) -> int:
-        """Everything so far, as a name for `settle`."""
-        return self._settled + len(self.ops)
+        """Everything so far, as a name for `drop_until`."""
+        return self._dropped + len(self.ops)
 
-    def settle(self, mark: int) -> None:
+    def drop_until(self, mark: int) -> None:
         """Everything up to `mark` is durable."""
-        if mark > self._settled:
-            del self.ops[: mark - self._settled]
-            self._settled = mark
+        if mark > self._dropped:
+            del self.ops[: mark - self._dropped]
+            self._dropped = mark
 
 
 class _Write(msgspec.Struct, frozen=True, gc=False):
@@ -194,7 +194,7 @@ class SimFile:
         self._live()
         mark = self._journal.mark()
         await self._disk.take_time(self._path)
-        self._journal.settle(mark)
+        self._journal.drop_until(mark)
 
     def close(self) -> None:
         self._closed = True
@@ -359,7 +359,7 @@ class SimDisk:
         journal = self._folders.setdefault(folder, Journal())
         mark = journal.mark()
         await self.take_time(folder)
-        journal.settle(mark)
+        journal.drop_until(mark)
 
     def lock(self, path: str) -> None:
         loop: object = asyncio.get_running_loop()

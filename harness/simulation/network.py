@@ -25,7 +25,7 @@ from harness.simulation.stream import Address, Link, SimTransport, Verdict, join
 EPHEMERAL_PORT, EPHEMERAL_PORTS = 32_768, 28_000
 SYN_RETRY_NS = 1_000_000_000  # then twice as long each time
 SYN_RETRIES_MAX = 6
-NOBODY_NS = 3_000_000_000  # how long a kernel looks for who has an address
+NO_HOST_NS = 3_000_000_000  # how long a kernel looks for who has an address
 ANY = ""  # a listener of all addresses
 
 Factory = Callable[[], Any]
@@ -178,9 +178,9 @@ class SimServer:
 class Network:
     """All machines, and the connections between their processes."""
 
-    def __init__(self, scheduler: Scheduler, *, calm: bool = False) -> None:
+    def __init__(self, scheduler: Scheduler, *, constant_latency: bool = False) -> None:
         self.scheduler = scheduler
-        self._calm = calm
+        self._constant_latency = constant_latency
         self.owners: dict[str, Stack] = {}  # by address
         self.version = 0  # of addresses, cuts, delays and power: what is known of a way may change
         self._kernel = Kernel(scheduler)
@@ -202,7 +202,9 @@ class Network:
         key = (self._name(source), self._name(target), port)
         known = self._links.get(key)
         if known is None:
-            known = self._links[key] = Link(self._draws.of(*key), calm=self._calm)
+            known = self._links[key] = Link(
+                self._draws.of(*key), constant_latency=self._constant_latency
+            )
         return known
 
     def _name(self, address: str) -> str:
@@ -313,7 +315,7 @@ class Dialling:
             self._fail(ConnectionRefusedError(errno.ECONNREFUSED, why))
             return
         waited = network.now_ns - self._begun_ns
-        if verdict == "nobody" and waited >= NOBODY_NS:
+        if verdict == "nobody" and waited >= NO_HOST_NS:
             self._fail(OSError(errno.EHOSTUNREACH, f"no route to host: {there}"))
         elif self._retries == SYN_RETRIES_MAX:
             self._fail(TimeoutError(errno.ETIMEDOUT, f"connection timed out: {there}"))
@@ -322,14 +324,14 @@ class Dialling:
             self._retries += 1
 
     def _fail(self, error: OSError) -> None:
-        self._answer(self._told, error)
+        self._answer(self._failed, error)
 
     def _answer(self, callback: Callable[..., object], *args: object) -> int:
         """Interrupt the dialler with what the machine says; returns when that will be."""
         there, here = self._remote[0], self._local[0]
         return self._after_way(there, here, self._loop.interrupt, callback, *args)
 
-    def _told(self, error: OSError) -> None:
+    def _failed(self, error: OSError) -> None:
         if not self.future.done():
             self.future.set_exception(error)
 

@@ -35,18 +35,18 @@ Payload = bytes | None | ConnectionError  # None: no more will come; an error: a
 
 
 class Link:
-    """The way from one machine to another: how long each packet takes; `calm`: all the same, and
-    none is split or merged."""
+    """The way from one machine to another: how long each packet takes; with
+    `constant_latency` all the same, and none is split or merged."""
 
-    __slots__ = ("_calm", "_draws")
+    __slots__ = ("_constant_latency", "_draws")
 
-    def __init__(self, draws: Draws, *, calm: bool = False) -> None:
+    def __init__(self, draws: Draws, *, constant_latency: bool = False) -> None:
         self._draws = draws
-        self._calm = calm
+        self._constant_latency = constant_latency
 
     def bits(self, now_ns: int, length: int) -> int:
         """What is drawn for a packet of a length, sent now."""
-        if self._calm:
+        if self._constant_latency:
             return CALM_BITS
         return self._draws.bits(now_ns // QUANTUM_NS, length)
 
@@ -283,7 +283,7 @@ class Flow:
             self._take()
             if self._acknowledged():
                 self._unacknowledged = 0
-                self._settle()
+                self._stop_retrying()
                 self._clear = self._network.version
             else:
                 self._unacknowledged += 1
@@ -316,11 +316,11 @@ class Flow:
     def _flush(self) -> None:
         """The way is free again."""
         self._unacknowledged, self._stalled = 0, False
-        self._settle()
+        self._stop_retrying()
         while self._queue and not self._source.gone:
             self._take()
 
-    def _settle(self) -> None:
+    def _stop_retrying(self) -> None:
         self._retries = 0
         if self._retrying is not None:
             self._retrying.cancel()

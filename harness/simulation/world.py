@@ -99,9 +99,11 @@ class World:
         calm: every packet takes the same time.
     """
 
-    def __init__(self, seed: int | str, *, steps: Steps | None = None, calm: bool = False) -> None:
+    def __init__(
+        self, seed: int | str, *, steps: Steps | None = None, constant_latency: bool = False
+    ) -> None:
         self.scheduler = Scheduler(seed, steps=steps)
-        self.network = Network(self.scheduler, calm=calm)
+        self.network = Network(self.scheduler, constant_latency=constant_latency)
         self.machines: dict[str, SimMachine] = {}
 
     def add_machine(self, name: str, address: str) -> SimMachine:

@@ -1,9 +1,9 @@
 """The broker: one process that stores messages and answers clients, and its way through life.
 
-This module owns the start, the ports, the periodic work and the stop; the requests themselves are
-in `requests`, `send_back`, `transactions`, `offsets` and `lock_quorum` (clients), `admin`,
-`topic_admin`, `group_admin`, `offset_reset` and `lookup` (operators) and `metadata` (slaves);
-`schedule` delivers what is delayed.
+This module owns the start, the ports, the periodic work and the stop. The requests themselves are
+in `sends`, `pulls`, `heartbeats`, `send_back`, `transactions`, `offsets` and `lock_quorum`
+(clients), `admin`, `topic_admin`, `group_admin`, `offset_reset` and `lookup` (operators) and
+`metadata` (slaves); `schedule` delivers what is delayed.
 """
 
 import asyncio
@@ -15,13 +15,17 @@ from reference.broker.admin.admin import BLACK_LIST, LIVE_KEYS, Admin
 from reference.broker.admin.group_admin import GroupAdmin
 from reference.broker.admin.ha_admin import HaAdmin
 from reference.broker.admin.topic_admin import TopicAdmin
+from reference.broker.client_calls.clients import Clients
+from reference.broker.client_calls.heartbeats import Heartbeats
 from reference.broker.client_calls.lookup import Lookup
+from reference.broker.client_calls.made_topics import MadeTopics
 from reference.broker.client_calls.offset_reset import OffsetReset
 from reference.broker.client_calls.offsets import Offsets
-from reference.broker.client_calls.requests import Requests
+from reference.broker.client_calls.pulls import Pulls
 from reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_S
 from reference.broker.client_calls.schedule import Schedule
 from reference.broker.client_calls.send_back import SendBack
+from reference.broker.client_calls.sends import Sends
 from reference.broker.client_calls.transactions import Transactions
 from reference.broker.locks.lock_quorum import Locks
 from reference.broker.membership.membership import Membership
@@ -58,6 +62,7 @@ class Broker:
             queue_file_size=config.mapped_file_size_consume_queue,
             replicated=config.enable_controller_mode,
             levels=config.delay_levels(),
+            on_growth=self._on_growth,
         )
         self._tables = Tables(
             host,
@@ -78,7 +83,7 @@ class Broker:
         """
         self._store.recover()
         self._tables.load()
-        await self._settle()
+        await self._sync_recovered()
         self._host.log("broker.recovered", end=self._store.end)
         try:
             async with asyncio.TaskGroup() as group:
@@ -86,11 +91,11 @@ class Broker:
         finally:
             self._store.close()
 
-    async def _settle(self) -> None:
+    async def _sync_recovered(self) -> None:
         """Make durable what was found: a process that was killed may have renamed a file and not
         synced its folder, and what this one does next stands on what it read there."""
         config, disk = self._config, self._host.disk
-        await self._store.settle()
+        await self._store.sync_recovered()
         files = (config.identity_path, config.epoch_path, self._tables.folder + "/")
         for folder in dict.fromkeys(path.rpartition("/")[0] for path in files):
             if disk.list(folder):
@@ -103,21 +108,22 @@ class Broker:
         membership = Membership(config, host, tables, pool, store)
         locks = Locks(config, host, membership, group)
         self.membership, self.locks = membership, locks
-        requests = Requests(
-            settings, host, store, tables, membership, group, is_ordered=locks.is_held
-        )
+        topics, clients = MadeTopics(tables, membership, group), Clients()
+        heartbeats = Heartbeats(settings, tables, topics, clients)
         schedule = Schedule(host, store, tables, membership, config.delay_levels())
-        transactions = Transactions(config, host, store, tables, membership, requests)
+        transactions = Transactions(config, host, store, tables, membership, topics, clients)
         parts = (
-            requests,
+            Sends(settings, host, store, tables, membership, topics, is_ordered=locks.is_held),
+            Pulls(settings, store, tables, membership, topics, clients),
+            heartbeats,
             transactions,
             locks,
-            SendBack(settings, host, store, tables, membership, requests),
+            SendBack(settings, host, store, tables, membership, topics),
             Admin(settings, host, store, tables, membership, schedule, mutant=self._mutant),
             TopicAdmin(config, store, tables, membership),
-            GroupAdmin(config, store, tables, requests.clients),
+            GroupAdmin(config, store, tables, clients),
             Offsets(store, tables),
-            OffsetReset(config, store, tables, requests.clients),
+            OffsetReset(config, store, tables, clients),
             Lookup(store, tables),
             Metadata(tables),
             HaAdmin(config, host, store, membership),
@@ -136,7 +142,7 @@ class Broker:
         group.create_task(every(config.flush_delay_offset_interval / 1000, self._save_delay))
         group.create_task(every(DELIVERY_TICK_S, schedule.tick))
         group.create_task(every(SAMPLE_S, lambda: store.figures.sample(now_ns())))
-        group.create_task(every(10.0, requests.expire_clients))
+        group.create_task(every(10.0, heartbeats.expire))
         group.create_task(every(10.0, locks.expire))
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
         sync = MetadataSync(pool, tables, host, membership.followed)
@@ -162,6 +168,11 @@ class Broker:
         await self._save_offsets()
         await self._save_delay()
         await self._flush()
+
+    def _on_growth(self) -> None:
+        replication = None if self.membership is None else self.membership.replication
+        if replication is not None:
+            replication.written()
 
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since nobody knows what is on disk then;

@@ -344,8 +344,8 @@ class Controller:
         h = from_ext(headers.ElectMasterRequest, request.ext)
         wanted = None if h.broker_id in (None, ANY_BROKER) else BrokerId(h.broker_id or 0)
         result = await self._choose(h.broker_name, preferred=wanted, designate=h.designate_elect)
-        told = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
-        if result.code not in told:
+        either = (ResponseCode.SUCCESS, ResponseCode.CONTROLLER_MASTER_STILL_EXIST)
+        if result.code not in either:
             return request.answer(result.code, result.remark)
         known = self._registry.sets[h.broker_name]
         answer = headers.MasterResponse(

@@ -31,7 +31,7 @@ FAMILIES = (
 )
 
 Level = Literal["ran", "diverged"]
-Tell = Callable[[str, Level], None]
+Listener = Callable[[str, Level], None]
 
 
 class About(NamedTuple):
@@ -100,13 +100,13 @@ class _Ear:
     """Who listens, and what was told already: each thing is told once."""
 
     def __init__(self) -> None:
-        self.tell: Tell | None = None
-        self.told: set[tuple[str, Level]] = set()
+        self.listener: Listener | None = None
+        self.reported: set[tuple[str, Level]] = set()
 
     def note(self, module: str, level: Level) -> None:
-        if self.tell is not None and (module, level) not in self.told:
-            self.told.add((module, level))
-            self.tell(module.rpartition(".")[2], level)
+        if self.listener is not None and (module, level) not in self.reported:
+            self.reported.add((module, level))
+            self.listener(module.rpartition(".")[2], level)
 
 
 _ear = _Ear()
@@ -123,11 +123,11 @@ def diverged(module: str) -> None:
 
 
 @contextmanager
-def heard(tell: Tell) -> Iterator[None]:
-    """Call `tell` with a mutant's name and level, the first time of each."""
-    before = _ear.tell, _ear.told
-    _ear.tell, _ear.told = tell, set()
+def heard(listener: Listener) -> Iterator[None]:
+    """Call `listener` with a mutant's name and level, the first time of each."""
+    before = _ear.listener, _ear.reported
+    _ear.listener, _ear.reported = listener, set()
     try:
         yield
     finally:
-        _ear.tell, _ear.told = before
+        _ear.listener, _ear.reported = before

@@ -45,9 +45,9 @@ def mutant() -> Iterator[None]:
         ]
 
     def when_acknowledged(
-        self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+        self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]
     ) -> None:
-        tell("")  # nor does it wait for replicas, who could not have the message yet
+        then("")  # nor does it wait for replicas, who could not have the message yet
 
     with replaced(Store, "put", put), replaced(HaServer, "when_acknowledged", when_acknowledged):
         yield

@@ -23,10 +23,10 @@ def mutant() -> Iterator[None]:
     """Wait for nobody."""
 
     def when_acknowledged(
-        self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+        self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]
     ) -> None:
         diverged(__name__)
-        tell("")
+        then("")
 
     with replaced(HaServer, "when_acknowledged", when_acknowledged):
         yield

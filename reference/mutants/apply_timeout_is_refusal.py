@@ -8,8 +8,9 @@ the call. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reference.broker.membership.controllers import Refused
 from reference.broker.membership.identity import Claimed, IdentityFiles, New, Owned
-from reference.broker.membership.membership import Membership, Refused
+from reference.broker.membership.joining import Joining
 from reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
@@ -23,9 +24,9 @@ SOURCE = (
 @contextmanager
 def mutant() -> Iterator[None]:
     """Drop the claim whatever went wrong."""
-    honest = Membership._prove
+    honest = Joining._prove
 
-    async def _prove(self: Membership, files: IdentityFiles, claim: Claimed) -> New | Owned:
+    async def _prove(self: Joining, files: IdentityFiles, claim: Claimed) -> New | Owned:
         ran(__name__)
         try:
             return await honest(self, files, claim)
@@ -34,5 +35,5 @@ def mutant() -> Iterator[None]:
             await files.drop_claim()
             return New()
 
-    with replaced(Membership, "_prove", _prove):
+    with replaced(Joining, "_prove", _prove):
         yield

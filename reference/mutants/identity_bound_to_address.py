@@ -8,9 +8,10 @@ identity. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.membership import Membership
+from reference.broker.membership.joining import Joining
 from reference.host import read_file, replace_file
 from reference.mutants import diverged, ran, replaced
+from reference.records import BrokerId
 
 FAMILY = "registration"
 CLAIM = "S2"
@@ -20,17 +21,17 @@ SOURCE = "RocketMQ 5.0.0 and 5.1.0: a controller knew brokers by their address"
 @contextmanager
 def mutant() -> Iterator[None]:
     """Compare the address with that of the last start."""
-    honest = Membership._join
+    honest = Joining.win
 
-    async def _join(self: Membership) -> None:
+    async def win(self: Joining, address: str) -> BrokerId:
         ran(__name__)
         disk, path = self._host.disk, self._config.identity_path
         before = read_file(disk, path + "-address")
-        if before is not None and before != self.address.encode():
+        if before is not None and before != address.encode():
             diverged(__name__)
             disk.unlink(path)
-        await replace_file(disk, path + "-address", self.address.encode())
-        await honest(self)
+        await replace_file(disk, path + "-address", address.encode())
+        return await honest(self, address)
 
-    with replaced(Membership, "_join", _join):
+    with replaced(Joining, "win", win):
         yield

@@ -9,9 +9,10 @@ this order. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.identity import IdentityFiles, Owned
-from reference.broker.membership.membership import Membership
+from reference.broker.membership.identity import IdentityFiles
+from reference.broker.membership.joining import Joining
 from reference.mutants import diverged, replaced
+from reference.records import BrokerId
 
 FAMILY = "registration"
 CLAIM = "S2"
@@ -21,9 +22,9 @@ SOURCE = "RocketMQ MixAll.string2File: the old file is deleted before the new on
 @contextmanager
 def mutant() -> Iterator[None]:
     """Unlink, register, write."""
-    honest = Membership._register_id
+    honest = Joining.register
 
-    async def _register_id(self: Membership, owned: Owned) -> bool:
+    async def register(self: Joining, broker_id: BrokerId, address: str) -> bool:
         diverged(__name__)
         config = self._config
         files = IdentityFiles(
@@ -33,9 +34,9 @@ def mutant() -> Iterator[None]:
             broker_name=config.broker_name,
         )
         await files._unlink(config.identity_path)
-        done = await honest(self, owned)
-        await files.settle(owned.broker_id)
+        done = await honest(self, broker_id, address)
+        await files.keep(broker_id)
         return done
 
-    with replaced(Membership, "_register_id", _register_id):
+    with replaced(Joining, "register", register):
         yield

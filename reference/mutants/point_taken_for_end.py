@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import Epochs
 from reference.broker.replication.ha import HaClient
 from reference.mutants import diverged, ran, replaced

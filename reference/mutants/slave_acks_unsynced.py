@@ -27,9 +27,9 @@ def mutant() -> Iterator[None]:
     def begin(self: Replication, *given: Any, **named: Any) -> None:
         ran(__name__)
         honest(self, *given, **named)
-        if self.client.core.durable:
+        if self.slave.durable:
             diverged(__name__)
-            self.client.core.durable = False
+            self.slave.durable = False
 
     with replaced(Replication, "__init__", begin):
         yield

@@ -194,12 +194,12 @@ class Routes:
         smallest = min(group.addresses)
         # Who has just come as the smallest knows it, unless nobody else is there to be told.
         knows = offline_address is None and len(group.addresses) > 1
-        told = tuple(
+        recipients = tuple(
             group.addresses[i] for i in sorted(group.addresses) if not (knows and i == smallest)
         )
         self._changed_mins.append(
             MinIdChanged(
-                to=told,
+                to=recipients,
                 broker_id=smallest,
                 address=group.addresses[smallest],
                 offline_address=offline_address,

@@ -197,9 +197,9 @@ class Namesrv:
             self._notices = [*self._notices, *notices][-NOTICES_MAX:]
             if self._notices and not self._telling:
                 self._telling = True
-                self._group.create_task(self._tell())
+                self._group.create_task(self._notify())
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         """Send what there is to tell, one after the other, so that each group hears it in order."""
         while self._notices:
             notice = self._notices.pop(0)

@@ -11,10 +11,11 @@ from random import Random
 from typing import Any
 
 from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master as master
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_master_events as master
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_master import HaMaster, MasterSettings
+from reference.broker.replication.ha_master import HaMaster
+from reference.broker.replication.ha_settings import MasterSettings
 from reference.broker.replication.ha_slave import HaSlave
 from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.records import BrokerId, MasterEpoch, PhyOffset
@@ -278,7 +279,7 @@ class Model:
                 for conn in self.connections:
                     if (conn.slave, conn.number) == (broker.id, effect.connection):
                         conn.up.append(effect.packet)
-            case slave.Settle():
+            case slave.Truncate():
                 if effect.end < len(log.data):
                     self.note("cut")
                 log.data = log.data[: effect.end]

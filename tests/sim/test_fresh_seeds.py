@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiments.simulate import Told, run_seed
+from harness.experiments.simulate import SeedResult, run_seed
 
 ROOT = Path(__file__).parent.parent.parent
 COUNT, LENGTH_MS = 20, 30_000
@@ -23,15 +23,15 @@ def fresh(number: int) -> int:
     return int.from_bytes(blake2b(f"{commit()}/{number}".encode(), digest_size=6).digest(), "big")
 
 
-def blamed(told: Told) -> str:
+def blamed(result: SeedResult) -> str:
     """What the correct reference is blamed for; empty if for nothing."""
-    return " ".join([*told.found, *(f"oracle/{name}" for name in told.oracle), told.error])
+    return " ".join([*result.found, *(f"oracle/{name}" for name in result.oracle), result.error])
 
 
 @pytest.mark.parametrize("number", range(COUNT))
 def test_the_correct_reference_is_never_blamed(number: int) -> None:
-    told = run_seed(fresh(number), length_ms=LENGTH_MS)
-    assert not blamed(told), f"maxq simulate --seeds {told.seed} --length 30s: {blamed(told)}"
+    result = run_seed(fresh(number), length_ms=LENGTH_MS)
+    assert not blamed(result), f"maxq simulate --seeds {result.seed} --length 30s: {blamed(result)}"
 
 
 def test_a_seeded_bug_is_blamed() -> None:

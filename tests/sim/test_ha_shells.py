@@ -14,10 +14,9 @@ from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
 from harness.simulation.loop import SimLoop
 from harness.simulation.world import SimMachine, World
-from reference.broker.replication import ha_master as master
+from reference.broker.replication import ha_master_events as master
 from reference.broker.replication.epochs import EpochFile
-from reference.broker.replication.ha_master import MasterSettings
-from reference.broker.replication.ha_slave import SlaveTiming
+from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
 from reference.broker.replication.replication import Replication
 from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
@@ -140,14 +139,16 @@ class Node:
     async def send(self, text: str) -> str:
         """Append a record, wait for the replicas; returns why it failed, or nothing."""
         assert self.replication is not None
-        core = self.replication.server.core
+        core = self.replication.master
         epoch = core.master_epoch
         self.log.data += text.encode().ljust(RECORD, b".")
         end = self.log.end
         if self.durable:
             await self.log.sync()
-        self.replication.server.written()
-        return await self.replication.server.acknowledged(end, epoch)
+        self.replication.written()
+        acknowledged: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.replication.when_acknowledged(end, epoch, acknowledged.set_result)
+        return await acknowledged
 
 
 class Brokers:
@@ -466,4 +467,4 @@ def test_who_gives_up_waiting_for_a_change_of_role_does_not_end_it(
     assert first.result()
     assert second.cancelled()
     assert third.result()
-    assert set_.part(1).server.core.master_epoch == 3
+    assert set_.part(1).master.master_epoch == 3

@@ -21,7 +21,7 @@ from histories.store import ORACLE
 from reference.broker.replication import epochs
 from reference.broker.replication.epochs import Epochs
 from reference.broker.replication.ha import HaClient
-from reference.broker.replication.ha_slave import Settle
+from reference.broker.replication.ha_slave_events import Truncate
 from reference.broker.store.store import Store
 from reference.controller import election, registry
 from reference.controller.registry import (
@@ -120,7 +120,7 @@ def no_cut(mine: Epochs, my_end: PhyOffset, theirs: Epochs, their_end: PhyOffset
     return my_end
 
 
-async def label_before_cut(self: HaClient, group: Any, effect: Settle) -> None:
+async def label_before_cut(self: HaClient, group: Any, effect: Truncate) -> None:
     """A slave takes its master's epoch list, then cuts what that list does not describe."""
     await self._save_if_new(effect.epochs)
     if effect.end < self._access.end:
@@ -210,7 +210,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str, Any], None]
     ("owner", "name", "made", "seed", "seconds", "invariants"),
     [
         (epochs, "truncation_point", no_cut, 1, 40, {"log-agreement"}),
-        (HaClient, "_settle", label_before_cut, 1, 40, {"log-agreement"}),
+        (HaClient, "_truncate", label_before_cut, 1, 40, {"log-agreement"}),
         (epochs, "append", append_any, 3, 5, {"epochs-ascend"}),
         (election, "choose", elect_anybody, 2, 30, {"master-from-set", "promise-lost"}),
         (quorum, "majority", alone_is_enough, 4, 30, {"leader-complete"}),

@@ -12,7 +12,9 @@ from harness.contracts.draws import Draws
 from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
 from harness.simulation.world import SimHost, SimMachine, World
 from reference.broker.replication.ha import HaClient
-from reference.broker.replication.ha_slave import Append, HaSlave, SlaveTiming
+from reference.broker.replication.ha_settings import SlaveTiming
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.replication.ha_slave_events import Append
 from reference.broker.store.commit_log import CorruptLog
 from reference.broker.store.store import Store
 from reference.broker.store.watermark import CorruptWatermark, Watermark
@@ -193,7 +195,7 @@ def test_the_room_is_counted_anew(machine: SimMachine) -> None:
 async def opened(host: SimHost) -> Store:
     store = Store(host, root="/s", log_path=LOG, log_file_size=FILE, queue_file_size=60)
     store.recover()
-    await store.settle()
+    await store.sync_recovered()
     return store
 
 
@@ -229,7 +231,7 @@ def test_a_store_keeps_what_it_synced_and_a_beginning_of_the_rest(
         found = bodies(store)
         assert found == kept[: len(found)], "a beginning of what was written"
         assert len(found) >= sure, "all that was synced"
-        kept, sure = found, len(found)  # `settle` has synced it
+        kept, sure = found, len(found)  # `sync_recovered` has synced it
         for _ in range(rng.randint(1, 25)):
             act = rng.random()
             if act < 0.75:

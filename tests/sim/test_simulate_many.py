@@ -12,12 +12,12 @@ from waiting import eventually
 
 from harness.cli.main import run_cli
 from harness.experiments import simulate as simulation
+from harness.experiments.engine import JOURNAL
 from harness.experiments.simulate import (
-    JOURNAL,
     UNEQUAL,
     Campaign,
+    SeedResult,
     Summary,
-    Told,
     run_seed,
     seeds_of,
 )
@@ -33,8 +33,8 @@ SHORT_MS = 8_000
 
 
 def children_of(pid: int) -> list[int]:
-    told = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
-    return [int(word) for word in told.split()]
+    result = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii")
+    return [int(word) for word in result.split()]
 
 
 def alive(pid: int) -> bool:
@@ -45,9 +45,9 @@ def alive(pid: int) -> bool:
         return False
 
 
-def journal_of(folder: Path) -> list[Told]:
+def journal_of(folder: Path) -> list[SeedResult]:
     lines = (folder / JOURNAL).read_bytes().splitlines()
-    return [msgspec.json.decode(line, type=Told) for line in lines]
+    return [msgspec.json.decode(line, type=SeedResult) for line in lines]
 
 
 def test_seeds_are_told_and_the_same_command_goes_on(
@@ -74,7 +74,7 @@ def test_seeds_are_told_and_the_same_command_goes_on(
     (folder / JOURNAL).write_bytes(before[:-30])
     assert run_cli([*words]) == 0
     assert [t.digest for t in journal_of(folder)] == [
-        msgspec.json.decode(line, type=Told).digest for line in before.splitlines()
+        msgspec.json.decode(line, type=SeedResult).digest for line in before.splitlines()
     ]
     (folder / JOURNAL).write_bytes(before.splitlines(keepends=True)[0])
     assert run_cli([*words, "--fresh"]) == 0
@@ -114,11 +114,11 @@ def test_a_seed_that_runs_twice_is_compared_by_every_step(
     plain = journal_of(tmp_path / "simulated" / "reference")
     assert [(t.verified, t.steps) for t in plain] == [(False, "")] * 2
     assert run_cli([*words, "--verify", "100%"]) == 0, "seeds that were not compared are not done"
-    told = journal_of(tmp_path / "simulated" / "reference")[2:]
-    assert [t.seed for t in told] == [0, 1]
-    assert all(t.verified for t in told)
-    assert len({t.steps for t in told}) == 2
-    assert [t.digest for t in told] == [t.digest for t in plain], "to look on changes nothing"
+    result = journal_of(tmp_path / "simulated" / "reference")[2:]
+    assert [t.seed for t in result] == [0, 1]
+    assert all(t.verified for t in result)
+    assert len({t.steps for t in result}) == 2
+    assert [t.digest for t in result] == [t.digest for t in plain], "to look on changes nothing"
     assert UNEQUAL not in capsys.readouterr().out
 
 
@@ -126,16 +126,16 @@ def test_a_seed_that_runs_twice_is_compared_by_every_step(
 def test_two_unequal_runs_of_a_seed_are_a_finding(tmp_path: Path, differs: str) -> None:
     count = iter("ab")
 
-    def work(seed: int, *, steps: bool = False) -> Told:
+    def work(seed: int, *, steps: bool = False) -> SeedResult:
         assert steps
-        told = Told(seed=seed, valid=True, digest="d", steps="s")
-        return msgspec.structs.replace(told, **{differs: next(count)})
+        result = SeedResult(seed=seed, valid=True, digest="d", steps="s")
+        return msgspec.structs.replace(result, **{differs: next(count)})
 
     campaign = Campaign(tmp_path, jobs=1, verify=100)
     campaign._work = work  # type: ignore[assignment]
-    [told] = campaign.run([7])
-    assert (told.found, told.verified) == ({UNEQUAL: 1}, False)
-    assert list(campaign.run([7])) == [told], "and is not done again"
+    [result] = campaign.run([7])
+    assert (result.found, result.verified) == ({UNEQUAL: 1}, False)
+    assert list(campaign.run([7])) == [result], "and is not done again"
     assert campaign.resumed == 1
 
 
@@ -143,16 +143,16 @@ def test_seeds_of_another_length_are_other_runs(tmp_path: Path) -> None:
     run: list[int] = []
 
     def worked(campaign: Campaign, length_ms: int) -> Campaign:
-        def work(seed: int) -> Told:
+        def work(seed: int) -> SeedResult:
             run.append(seed)
-            return Told(seed=seed, valid=True, length_ms=length_ms)
+            return SeedResult(seed=seed, valid=True, length_ms=length_ms)
 
         campaign._work = work  # type: ignore[assignment]
         return campaign
 
     for length_ms, seeds in ((0, [1, 2]), (0, [2, 3]), (5000, [1, 2]), (5000, [1])):
         campaign = worked(Campaign(tmp_path, jobs=1, length_ms=length_ms), length_ms)
-        assert sorted(told.seed for told in campaign.run(seeds)) == seeds
+        assert sorted(result.seed for result in campaign.run(seeds)) == seeds
     assert run == [1, 2, 3, 1, 2]
 
 
@@ -214,12 +214,12 @@ def test_one_seeds_failure_does_not_end_the_campaign(
         raise RuntimeError("no verdict " * 900)
 
     monkeypatch.setattr(simulation, "judge", broken_judge)
-    told = run_seed(2, keep=tmp_path, length_ms=1000)
-    assert told.valid == "failed"
-    assert told.found == {"failed/RuntimeError": 1}
-    assert told.error.startswith("RuntimeError: no verdict")
-    assert len(told.error) == simulation.TRACEBACK_MAX
-    assert told.run == str(tmp_path / "seed-2")
+    result = run_seed(2, keep=tmp_path, length_ms=1000)
+    assert result.valid == "failed"
+    assert result.found == {"failed/RuntimeError": 1}
+    assert result.error.startswith("RuntimeError: no verdict")
+    assert len(result.error) == simulation.TRACEBACK_MAX
+    assert result.run == str(tmp_path / "seed-2")
     assert (tmp_path / "seed-2" / SCHEDULE).exists(), "it can be done again"
 
 
@@ -227,12 +227,14 @@ def test_the_summary_groups_what_is_alike() -> None:
     summary = Summary()
     lost = {"S6/lost-tail": 3}
     for seed in range(12):
-        summary.add(Told(seed=seed, valid=False, found=lost, virtual_s=10, cpu_s=2))
+        summary.add(SeedResult(seed=seed, valid=False, found=lost, virtual_s=10, cpu_s=2))
     held = {"S6": "kept", "S9": "kept"}
-    summary.add(Told(seed=50, valid=True, claims=held, acknowledged=1234, factors=row_of(0)))
+    summary.add(SeedResult(seed=50, valid=True, claims=held, acknowledged=1234, factors=row_of(0)))
     left = {"S6": "not judged", "S9": "kept"}
-    summary.add(Told(seed=51, valid="unknown", oracle={"two-masters": 2}, claims=left))
-    summary.add(Told(seed=52, valid="failed", found={"failed/KeyError": 1}, error="KeyError: 'x'"))
+    summary.add(SeedResult(seed=51, valid="unknown", oracle={"two-masters": 2}, claims=left))
+    summary.add(
+        SeedResult(seed=52, valid="failed", found={"failed/KeyError": 1}, error="KeyError: 'x'")
+    )
     lines = list(summary.lines())
     assert lines[0] == "   12  S6/lost-tail: seeds 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"
     assert sorted(lines[1:3]) == [
@@ -254,7 +256,7 @@ def test_a_rate_is_of_what_was_done_now(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("harness.experiments.simulate.time.monotonic", lambda: now[0])
     summary = Summary()
     for seed in range(30):
-        summary.add(Told(seed=seed, valid=True))
+        summary.add(SeedResult(seed=seed, valid=True))
     now[0] = 30.0
     assert summary.progress(100, resumed=20) == "30 of 100 seeds, 20 a minute: 30 valid"
 

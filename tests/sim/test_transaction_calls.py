@@ -71,7 +71,7 @@ def pair(cluster: Cluster, **settings: str) -> tuple[Process, Process]:
     create_topic(cluster)
     slave = cluster.up("b2", "broker", settings)
     replication = process.node.membership.replication
-    cluster.until(lambda: replication.server.core.in_sync_count == 2)
+    cluster.until(lambda: replication.master.in_sync_count == 2)
     cluster.until(lambda: "T" in slave.node._tables.topics)
     return process, slave
 
@@ -235,9 +235,9 @@ def test_a_commit_waits_for_replicas_and_is_answered_all_the_same(cluster: Clust
     assert end(cluster, second, COMMIT) == (0, "")
     assert cluster.now_ns - began > 2_000_000_000
     replication = process.node.membership.replication
-    cluster.until(lambda: replication.server.core.in_sync_count == 1)
+    cluster.until(lambda: replication.master.in_sync_count == 1)
     assert end(cluster, third, COMMIT) == (1, "in-sync replicas not enough")
     cluster.up("b2", "broker", {**JOINED, **TIMES, "allAckInSyncStateSet": "true"})
-    cluster.until(lambda: replication.server.core.in_sync_count == 2)
+    cluster.until(lambda: replication.master.in_sync_count == 2)
     producing(cluster, 4, COMMIT)
     assert there(cluster) == [b"1", b"2", b"3"]

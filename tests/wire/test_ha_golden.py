@@ -15,10 +15,11 @@ import pytest
 from harness.contracts.draws import Draws
 from harness.simulation.disk import SimDisk
 from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master as master
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_master_events as master
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import EpochFile, Epochs
-from reference.broker.replication.ha_master import HaMaster, MasterSettings
+from reference.broker.replication.ha_master import HaMaster
+from reference.broker.replication.ha_settings import MasterSettings
 from reference.broker.replication.ha_slave import HaSlave
 from reference.records import BrokerId, MasterEpoch, PhyOffset, some
 from reference.wire import files, ha
@@ -116,7 +117,7 @@ def test_our_slave_ends_with_the_masters_bytes(capture: Capture) -> None:
         for effect in effects:
             assert not isinstance(effect, slave.Hangup), effects
             match effect:
-                case slave.Settle():
+                case slave.Truncate():
                     assert effect.end == capture.request
                     log, saved = log[: effect.end], effect.epochs
                     acks += acked(core.step(0, effect.done))

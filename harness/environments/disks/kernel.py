@@ -189,7 +189,7 @@ def shut_down(mount: int) -> None:
         os.close(root)
 
 
-def settled(mount: int) -> None:
+def sync_file_system(mount: int) -> None:
     """Have all that was written to a mounted file system durable."""
     root = os.open(_by_descriptor(mount), os.O_RDONLY | os.O_CLOEXEC)
     try:

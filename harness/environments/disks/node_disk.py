@@ -73,9 +73,9 @@ class OwnDisk:
         """Paths of all files, relative to its root."""
         return [str(p.relative_to(self.root)) for p in self._walk() if p.is_file()]
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Have all that was written durable."""
-        kernel.settled(some(self._mount, "it is mounted"))
+        kernel.sync_file_system(some(self._mount, "it is mounted"))
 
     def empty(self) -> None:
         """Remove all that is on it, for good."""
@@ -84,7 +84,7 @@ class OwnDisk:
                 path.rmdir()
             else:
                 path.unlink()
-        self.settle()
+        self.sync()
 
     def cut_off(self) -> None:
         """Lose the power. Whoever writes from now on meets EIO."""
@@ -144,7 +144,7 @@ class OwnDisk:
         # Written and synced long before a loss: a sync in its middle would make durable what nodes
         # had not synced.
         self._write(SYNCED)
-        self.settle()
+        self.sync()
         return doubts
 
     def _attach(self) -> None:

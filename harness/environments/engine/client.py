@@ -76,7 +76,7 @@ class Engine:
     def has_image(self, tag: str) -> bool:
         """Whether the engine holds an image of this name."""
         try:
-            with _told(f"look for image {tag}"):
+            with _named_failures(f"look for image {tag}"):
                 self._api.inspect_image(tag)
         except EngineFailed as error:
             if isinstance(error.__cause__, _sdk().errors.ImageNotFound):
@@ -86,7 +86,7 @@ class Engine:
 
     def pull(self, tag: str) -> None:
         """Fetch an image from where the engine gets them."""
-        with _told(f"pull image {tag}"):
+        with _named_failures(f"pull image {tag}"):
             self._api.pull(tag)
 
     def build(
@@ -98,7 +98,7 @@ class Engine:
             EngineFailed: a step failed; the message ends with its last lines.
         """
         lines: list[str] = []
-        with _told(f"build image {tag}"):
+        with _named_failures(f"build image {tag}"):
             steps = self._api.build(
                 fileobj=io.BytesIO(context), custom_context=True, tag=tag, rm=True, forcerm=True,
                 buildargs=dict(arguments), decode=True, timeout=BUILD_TIMEOUT_S,
@@ -115,7 +115,7 @@ class Engine:
 
     def networks(self) -> list[IPv4Network]:
         """The IPv4 networks that are taken on this engine."""
-        with _told("list networks"):
+        with _named_failures("list networks"):
             found = self._api.networks()
         configs = [c for n in found for c in (n.get("IPAM") or {}).get("Config") or ()]
         subnets = [str(c.get("Subnet", "")) for c in configs]
@@ -128,7 +128,7 @@ class Engine:
         """
         pool = _sdk().types.IPAMPool(subnet=str(subnet))
         try:
-            with _told(f"make network {name}"):
+            with _named_failures(f"make network {name}"):
                 self._api.create_network(
                     name, driver="bridge", internal=True, labels=dict(labels),
                     ipam=_sdk().types.IPAMConfig(pool_configs=[pool]),
@@ -147,7 +147,7 @@ class Engine:
             _sdk().types.Mount(inside, host, type="bind", read_only=host in spec.read_only)
             for host, inside in spec.binds.items()
         ]
-        with _told(f"make container {spec.name}"):
+        with _named_failures(f"make container {spec.name}"):
             host_config = self._api.create_host_config(
                 auto_remove=True, network_mode=spec.network, mounts=mounts,
                 cap_drop=["ALL"], cap_add=list(RIGHTS),
@@ -165,7 +165,7 @@ class Engine:
 
     def try_command(self, image: str, command: tuple[str, ...], labels: Mapping[str, str]) -> str:
         """Run a program in a container without a network; why it failed, or nothing."""
-        with _told(f"try {command[0]}"):
+        with _named_failures(f"try {command[0]}"):
             host_config = self._api.create_host_config(
                 network_mode="none", cap_drop=["ALL"], cap_add=list(RIGHTS)
             )
@@ -184,7 +184,7 @@ class Engine:
     def remains(self, run: str = "") -> list[Remain]:
         """What the engine holds of one run, or of all; containers first."""
         filters = {"label": f"{LABEL}={run}" if run else LABEL}
-        with _told("list what is left of runs"):
+        with _named_failures("list what is left of runs"):
             containers = self._api.containers(all=True, filters=filters)
             networks = self._api.networks(filters=filters)
         found = [
@@ -199,7 +199,7 @@ class Engine:
     def remove(self, remain: Remain) -> bool:
         """Remove something; whether it is gone. What is going by itself is no error."""
         try:
-            with _told(f"remove {remain.kind} {remain.name}"):
+            with _named_failures(f"remove {remain.kind} {remain.name}"):
                 if remain.kind == "container":
                     self._api.remove_container(remain.id, force=True, v=True)
                 else:
@@ -265,7 +265,7 @@ def _sdk() -> Any:
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _named_failures(what: str) -> Iterator[None]:
     """Errors of the SDK as ours."""
     try:
         yield

@@ -37,7 +37,7 @@ from reference.rpc import Dial, Wired
 ANY_ADDRESS = "0.0.0.0"
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
 # What a dial meets that nobody answers: no host has the address, or no way leads there.
-NOBODY = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
+NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
 FREEZE_TIMEOUT_S, DEATH_TIMEOUT_S = 5.0, 10.0
 AWAY_S = 1.0  # least time without power: peers meet silence, as of a machine that starts
 
@@ -238,7 +238,7 @@ class LinkedMachine:
             except TimeoutError:
                 return "silent"
             except OSError as error:
-                if error.errno in NOBODY:
+                if error.errno in NO_ROUTE:
                     return "silent"
                 raise
         return "open"
@@ -250,10 +250,10 @@ class LinkedMachine:
             return Path(path)
         return disk.root / Path(path).relative_to(point)
 
-    def _settle(self) -> None:
+    def _sync_disk(self) -> None:
         """What the harness does to a machine's files is no part of what its disk may lose."""
         if self._disk is not None:
-            self._disk.settle()
+            self._disk.sync()
 
     async def remove(self, path: str) -> None:
         target = self._seen(path)
@@ -263,13 +263,13 @@ class LinkedMachine:
             shutil.rmtree(target)
         else:
             target.unlink(missing_ok=True)
-        self._settle()
+        self._sync_disk()
 
     async def put(self, path: str, data: bytes) -> None:
         target = self._seen(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
-        self._settle()
+        self._sync_disk()
 
     async def get(self, path: str) -> bytes | None:
         try:

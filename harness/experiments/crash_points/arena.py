@@ -184,7 +184,7 @@ class Arena:
         membership = None if master is None else self.brokers()[master].membership
         if membership is None or membership.replication is None:
             return frozenset()
-        return frozenset(membership.replication.server.core.members)
+        return frozenset(membership.replication.master.members)
 
     def leader(self) -> str | None:
         """The controller that leads."""

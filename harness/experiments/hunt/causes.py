@@ -19,13 +19,13 @@ from harness.experiments.hunt.harm import END, Clock, Harm, Scene
 from harness.experiments.hunt.marks import (
     LEAVES,
     LOCAL,
+    NEW_HA_ADDRESS,
     NO_IDENTITY,
     NO_NUMBER,
     OPEN,
-    TOLD,
     cut_to,
     last_end,
-    newly_told,
+    new_ha_address,
 )
 from harness.experiments.hunt.run_artifacts import CONTROLLER, Event, Remains
 
@@ -34,8 +34,8 @@ WAITS_NS = 3_000_000_000  # a send, for its acknowledgements
 SLAVE = "Begin to change to slave"
 APPEND_FAILED, REFUSED, DIALS = "append failed", "current leader is:", "connect to master"
 MARKS = (
-    CUT, STARTED, RUNNING, LOCAL, ASKED, CHANGED, *LEAVES, TOLD, DIALS, APPEND_FAILED, REFUSED,
-    NO_NUMBER, NO_IDENTITY,
+    CUT, STARTED, RUNNING, LOCAL, ASKED, CHANGED, *LEAVES, NEW_HA_ADDRESS, DIALS, APPEND_FAILED,
+    REFUSED, NO_NUMBER, NO_IDENTITY,
 )  # fmt: skip
 _LEADER = re.compile(r"current leader is:\{(\d+)\}, not \{(\d+)\}")
 
@@ -237,8 +237,8 @@ def _stayed(run: Traces, log: Timed) -> Iterator[tuple[int, int]]:
         if wanted and any(t in text for t in (*LEAVES, f"{DIALS} {wanted}")):
             yield since_ns, at_ns
             wanted = ""
-        if TOLD in text:
-            wanted, since_ns = newly_told(text), at_ns
+        if NEW_HA_ADDRESS in text:
+            wanted, since_ns = new_ha_address(text), at_ns
 
 
 def _does_not_start(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:

@@ -78,7 +78,7 @@ ELECT = (
     Decision("2.4 elect/6", "nobody, and a controller asked: no master, a new epoch",
              decision("electMaster", 1002, "newMasterElected=false")),
     Decision("2.4 elect/7", "nobody, and a broker or an operator asked: 2012",
-             d.per_controller(d.nobody_elected)),
+             d.per_controller(d.no_candidate)),
 )  # fmt: skip
 CLEAN = (
     Decision("2.4 clean/1", "no ids, and there is a master: 2009", why=NOT_ASKED),

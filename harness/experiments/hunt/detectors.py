@@ -100,12 +100,12 @@ def applied(what: str) -> Detector:
 
 def _applications(remains: Remains) -> Counter[str]:
     """What each came to. Leaders change, and each knows what all before it have applied."""
-    told = [e for log in remains.controllers() for e in log if _APPLY.count([e])]
+    reported = [e for log in remains.controllers() for e in log if _APPLY.count([e])]
     if remains.back_end == "jraft":  # each controller writes it
-        told = list(once(sorted(told)))
+        reported = list(once(sorted(reported)))
     found: Counter[str] = Counter()
     codes: dict[str, dict[str, str]] = {}  # set, id, check code
-    for event in sorted(told):
+    for event in sorted(reported):
         asked, refused = _APPLIED.search(event.text), _REFUSED.search(event.text)
         if asked is not None:
             name, code, number = asked.groups()
@@ -118,7 +118,7 @@ def _applications(remains: Remains) -> Counter[str]:
     return found
 
 
-def nobody_elected(log: Sequence[Event]) -> int:
+def no_candidate(log: Sequence[Event]) -> int:
     """Elections at the request of a broker or an operator that found nobody. Of a set that they do
     not know controllers answer the same, and do not write that it failed."""
     failed = controller("Failed to elect a new master for broker").count(log)
@@ -267,29 +267,29 @@ class _Sizes:
     """How big the SyncStateSet of each broker set was, when controllers said so."""
 
     def __init__(self, remains: Remains) -> None:
-        self._told: dict[str, list[tuple[int, int, int]]] = {}  # time, epoch of the set, size
+        self._reported: dict[str, list[tuple[int, int, int]]] = {}  # time, epoch of the set, size
         for op in remains.history.of_f(OBSERVE_CONTROLLER):
             if op.type == "ok":
                 for name, view in decoded(op, ControllerView).sets.items():
-                    told = (op.time, view.sync_state_set_epoch, len(view.sync_state_set))
-                    self._told.setdefault(name, []).append(told)
+                    reported = (op.time, view.sync_state_set_epoch, len(view.sync_state_set))
+                    self._reported.setdefault(name, []).append(reported)
 
     def of(self, invoked: Op, completed: Op) -> int:
         """Its size during a send; 0: it changed, or nobody said."""
-        told = self._told.get(str((completed.ext or {}).get("node", "")), [])
-        before = bisect_right(told, (invoked.time,)) - 1
-        after = bisect_right(told, (completed.time,))
-        if before < 0 or after >= len(told) or told[before][1] != told[after][1]:
+        reported = self._reported.get(str((completed.ext or {}).get("node", "")), [])
+        before = bisect_right(reported, (invoked.time,)) - 1
+        after = bisect_right(reported, (completed.time,))
+        if before < 0 or after >= len(reported) or reported[before][1] != reported[after][1]:
             return 0
-        return told[before][2]
+        return reported[before][2]
 
 
 def confirmed_back(log: Sequence[Event]) -> int:
     """Times that a master had less confirmed than before in the same epoch, where it takes a slave
     into its set."""
     found = [_CAUGHT_UP.search(e.text) for e in log if CAUGHT_UP in e.text]
-    told = [(int(m[3]), int(m[2])) for m in found if m]
-    return sum(a[0] == b[0] and a[1] < b[1] for b, a in pairwise(told))
+    reported = [(int(m[3]), int(m[2])) for m in found if m]
+    return sum(a[0] == b[0] and a[1] < b[1] for b, a in pairwise(reported))
 
 
 # The SyncStateSet.

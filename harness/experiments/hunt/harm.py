@@ -96,8 +96,8 @@ class Scene:
             if op.type == "ok" and begun is not None:
                 for key, value in _messages(op):
                     ext = op.ext or {}
-                    told = str(ext.get("node", "")), str(ext.get("broker", ""))
-                    self._sent[key, value] = Sent(begun.time, op.time, *told)
+                    reported = str(ext.get("node", "")), str(ext.get("broker", ""))
+                    self._sent[key, value] = Sent(begun.time, op.time, *reported)
 
     def set_of(self, node: str) -> str:
         """The broker set of a node; empty: it never answered."""
@@ -117,8 +117,8 @@ class Scene:
 
     def brokers_of(self, anomaly: Anomaly) -> set[str]:
         """The addresses that answered in the operations of an anomaly."""
-        told = (op.ext or {} for op in self._ops(anomaly))
-        return {str(ext["broker"]) for ext in told if "broker" in ext}
+        reported = (op.ext or {} for op in self._ops(anomaly))
+        return {str(ext["broker"]) for ext in reported if "broker" in ext}
 
     def harms(self, anomaly: Anomaly) -> list[Harm]:
         """What an anomaly harmed: each message that was acknowledged, or what it names."""

@@ -12,7 +12,6 @@ run's is told, the known ones beside the others.
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -22,6 +21,7 @@ import msgspec
 from checkers.core.api import Anomaly
 from checkers.evidence.verdicts import late_harness
 from harness.contracts.target import Profile
+from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.hunt import run_matrix
 from harness.experiments.hunt.causes import Traces
 from harness.experiments.hunt.decisions import DECISIONS
@@ -40,7 +40,6 @@ from harness.schedule.from_history import as_performed
 from harness.targets.rocketmq.releases import REFERENCE, Version, parse
 from histories.store import write_whole
 
-JOURNAL = "journal.jsonl"
 FAILED_MAX = 3  # runs of one number that do not come up, until it is left
 FAILED_IN_A_ROW = 6  # of any number: there is something wrong with this machine
 
@@ -115,13 +114,13 @@ def measure(job: Job, folder: Path) -> Entry:
     try:
         options = options_for(script, job.environment, target=job.target, profile=job.profile)
         judged = run_test(options, folder / "runs", quiet=True, around=around)
-        entry = told(entry, judged, folder)
+        entry = judged_entry(entry, judged, folder)
     except Exception as error:  # whatever befell one run of hundreds is told, and the others go on
         entry = msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
     return msgspec.structs.replace(entry, seconds=round(time.monotonic() - begun, 1))
 
 
-def told(entry: Entry, judged: Judged, folder: Path) -> Entry:
+def judged_entry(entry: Entry, judged: Judged, folder: Path) -> Entry:
     """What a run says, one of those in a hunt's folder."""
     history = judged.stored.history
     remains = remains_of(judged, entry.target, entry.profile)
@@ -177,7 +176,7 @@ def again(folder: Path, entry: Entry) -> Entry:
     path = folder / entry.run
     if entry.error or not path.is_dir():
         return entry
-    return told(entry, judge_stored(path), folder)
+    return judged_entry(entry, judge_stored(path), folder)
 
 
 def signatures(anomalies: Sequence[Anomaly]) -> dict[str, int]:
@@ -270,33 +269,29 @@ class Hunt:
             base_image=self._base_image,
         )
 
-    def run(self, *, jobs: int, budget_s: float | None, say: Callable[[str], None]) -> bool:
-        """Run what is missing; whether nothing is missing any more. None begins after the budget.
+    def run(self, *, jobs: int, budget_ns: int | None, say: Callable[[str], None]) -> bool:
+        """Run what is missing; whether nothing is missing any more.
 
         Args:
             jobs: clusters at a time; one, once a run beside others was late itself.
-            budget_s: seconds; None: no limit.
-            say: told of each run.
+            budget_ns: no run begins after so long; None: no limit.
+            say: called with a line for each run.
         """
-        until = None if budget_s is None else time.monotonic() + budget_s
         failed = 0
-        at_work: dict[Future[Entry], int] = {}
-        with workers(jobs, self._folder) as pool:
-            while True:
-                while failed < FAILED_IN_A_ROW and len(at_work) < at_once(self.entries(), jobs):
-                    in_time = until is None or time.monotonic() < until
-                    job = self.next_job(jobs, at_work.values()) if in_time else None
-                    if job is None:
-                        break
-                    at_work[pool.submit(measure, job, self._folder)] = job.number
-                if not at_work:
-                    break
-                for done in wait(at_work, return_when=FIRST_COMPLETED).done:
-                    del at_work[done]
-                    entry = done.result()
-                    self._keep(entry)
-                    say(line(entry))
-                    failed = failed + 1 if entry.error else 0
+
+        def next_job(at_work: Collection[Job]) -> Job | None:
+            if failed >= FAILED_IN_A_ROW or len(at_work) >= at_once(self.entries(), jobs):
+                return None
+            return self.next_job(jobs, [job.number for job in at_work])
+
+        perform = partial(measure, folder=self._folder)
+        for _, entry in run_missing(
+            next_job, perform, self._folder, jobs=jobs, budget_ns=budget_ns
+        ):
+            self._all.append(entry)
+            append(self._folder / JOURNAL, entry)
+            say(line(entry))
+            failed = failed + 1 if entry.error else 0
         if failed >= FAILED_IN_A_ROW:
             say(f"{failed} runs in a row did not come up: the hunt is over")
             return False
@@ -309,10 +304,6 @@ class Hunt:
             self._all = [*pool.map(partial(again, self._folder), self._all)]
         lines = b"".join(msgspec.json.encode(entry) + b"\n" for entry in self._all)
         write_whole(self._folder / JOURNAL, lines)
-
-    def _keep(self, entry: Entry) -> None:
-        self._all.append(entry)
-        append(self._folder / JOURNAL, entry)
 
 
 def at_once(entries: Sequence[Entry], jobs: int) -> int:

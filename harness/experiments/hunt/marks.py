@@ -10,7 +10,7 @@ from harness.experiments.hunt.detectors import CUT, STARTED, broker
 from harness.experiments.hunt.run_artifacts import DAY_S, Event, seconds
 
 LOCAL = "local epoch entries is"
-TOLD = "update master ha address"
+NEW_HA_ADDRESS = "update master ha address"
 LEAVES = (STARTED, "Begin to change to")
 OPEN = 2**63 - 1  # as the end of an epoch: it has none yet
 STAYS_S = 10.0  # it looks for its master every 5 s
@@ -26,16 +26,16 @@ def stays_with_deposed(log: Sequence[Event]) -> int:
     count, wanted, since = 0, "", 0.0
     for at, text in log:
         line = text.partition("\n")[0]
-        if TOLD in line:
+        if NEW_HA_ADDRESS in line:
             count += bool(wanted)
-            wanted, since = newly_told(line), seconds(at)
+            wanted, since = new_ha_address(line), seconds(at)
         elif any(t in line for t in (*LEAVES, f"connect to master {wanted}")):
             count += bool(wanted) and (seconds(at) - since) % DAY_S > STAYS_S
             wanted = ""
     return count + bool(wanted)
 
 
-def newly_told(line: str) -> str:
+def new_ha_address(line: str) -> str:
     """The address of another master than before, that a slave was told; empty: it was the first,
     or the same."""
     old, _, new = line.partition("OLD: ")[2].partition(" NEW: ")

@@ -20,7 +20,7 @@ from harness.targets.rocketmq.releases import BACK_ENDS
 
 HOLE = "**never**"
 FOLDER = "hunt"  # of the store
-TOLD_MAX = 20  # of the pairs that were not met
+SHOWN_MAX = 20  # of the pairs that were not met
 
 
 def markdown(hunt: Hunt) -> str:
@@ -56,21 +56,21 @@ def _preface(hunt: Hunt, entries: Sequence[Entry], runs: Sequence[Entry]) -> lis
     left = len(hunt.missing())
     hours = sum(e.seconds for e in runs) / 3600
     beside = max((e.job.beside for e in runs), default=1)
-    told = [
+    reported = [
         f"{len(runs)} runs in {hunt.environment}{when}: {hours:.1f} hours of clusters, at most "
         f"{beside} at once. A fresh cluster each, at most {run_matrix.FAULTS[1]} faults, at most "
         f"{max(run_matrix.RATES.values())} operations a second of the queue's clients."
     ]
     late = sum(bool(e.late) for e in runs)
     if late:
-        told.append(f"In {late} of them the harness itself was too late to judge liveness.")
+        reported.append(f"In {late} of them the harness itself was too late to judge liveness.")
     if len(entries) > len(runs):
-        told.append(f"{len(entries) - len(runs)} runs did not come up:")
-        told += [f"{n} times {error}" for error, n in Counter(_why(e) for e in entries).items()
+        reported.append(f"{len(entries) - len(runs)} runs did not come up:")
+        reported += [f"{n} times {error}" for error, n in Counter(_why(e) for e in entries).items()
                  if error]  # fmt: skip
     if left:
-        told.append(f"Not finished: {left} of {hunt.of} runs are missing.")
-    return "\n\n".join(told).splitlines()
+        reported.append(f"Not finished: {left} of {hunt.of} runs are missing.")
+    return "\n\n".join(reported).splitlines()
 
 
 def _why(entry: Entry) -> str:
@@ -190,9 +190,9 @@ def _harmed(runs: Sequence[Entry], mine: Sequence[Known]) -> str:
     harmed, unknown = 0, 0
     for entry in runs:
         found = [*entry.broken, *entry.measured]
-        told = {what for signature in found for what in _labels(entry, signature)}
-        harmed += not whats.isdisjoint(told)
-        untied = entry.labels is None and whats.isdisjoint(told)
+        reported = {what for signature in found for what in _labels(entry, signature)}
+        harmed += not whats.isdisjoint(reported)
+        untied = entry.labels is None and whats.isdisjoint(reported)
         unknown += untied and not signatures.isdisjoint(found)
     return f"{harmed}, unknown in {unknown}" if unknown else f"{harmed}"
 
@@ -210,8 +210,8 @@ def _pairs(hunt: Hunt, runs: Sequence[Entry]) -> Iterator[str]:
     )
     missing = sorted(every - met)
     if missing:
-        named = ", ".join(f"{a}={x} with {b}={y}" for a, x, b, y in missing[:TOLD_MAX])
-        more = f", and {len(missing) - TOLD_MAX} more" if len(missing) > TOLD_MAX else ""
+        named = ", ".join(f"{a}={x} with {b}={y}" for a, x, b, y in missing[:SHOWN_MAX])
+        more = f", and {len(missing) - SHOWN_MAX} more" if len(missing) > SHOWN_MAX else ""
         yield ""
         yield f"Not met: {named}{more}."
 

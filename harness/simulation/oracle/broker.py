@@ -2,7 +2,7 @@
 
 What is compared at each step are numbers that the node has anyway. Two things are heard of at their
 call, since no state shows them afterwards: a send that is acknowledged (the node's
-`HaServer.when_acknowledged` calls back), and a lock that is granted
+`Replication.when_acknowledged` calls back), and a lock that is granted
 (`harness.simulation.oracle.locks`).
 
 Offsets are bytes of the commit log, ends exclusive; times are ns.
@@ -128,25 +128,24 @@ class BrokerView:
         store.broker_id = broker_id
 
     def _replicates(self, replication: Replication) -> HaMaster:
-        self._replication, server = replication, replication.server
-        self._core = server.core
+        self._replication, self._core = replication, replication.master
         self.set.live().append(self)
         self._relabelled(replication.epochs)
         self._agree()
-        honest = server.when_acknowledged
+        honest = replication.when_acknowledged
 
         def when_acknowledged(
-            end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+            end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]
         ) -> None:
-            def told(why: str) -> None:
+            def finish(why: str) -> None:
                 if not why:
                     self._acknowledges(end, master_epoch)
-                tell(why)
+                then(why)
 
-            honest(end, master_epoch, told)
+            honest(end, master_epoch, finish)
 
-        server.when_acknowledged = when_acknowledged  # type: ignore[method-assign]
-        return server.core
+        replication.when_acknowledged = when_acknowledged  # type: ignore[method-assign]
+        return replication.master
 
     # The log.
 

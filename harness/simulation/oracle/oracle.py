@@ -64,7 +64,7 @@ class Oracle:
     def __init__(self, world: World) -> None:
         self._world = world
         self.anomalies: list[OracleAnomaly] = []
-        self._told: set[tuple[str, tuple[str, ...]]] = set()
+        self._reported: set[tuple[str, tuple[str, ...]]] = set()
         self.facts = Facts(self._report)
 
     def attach(self, loop: SimLoop, machine: SimMachine, node: object) -> None:
@@ -95,9 +95,9 @@ class Oracle:
         """Keep a breach; of those of one kind and the same nodes only the first."""
         concerned = tuple(dict.fromkeys(nodes))
         key = invariant, tuple(sorted(concerned))
-        if key in self._told or len(self.anomalies) >= ANOMALIES_MAX:
+        if key in self._reported or len(self.anomalies) >= ANOMALIES_MAX:
             return
-        self._told.add(key)
+        self._reported.add(key)
         self.anomalies.append(
             OracleAnomaly(
                 invariant=invariant,

@@ -105,12 +105,12 @@ class RocketMQTarget:
         if self._here and shutil.which(JAVA) is None:
             lack = Lack("there is no java", package="openjdk-17-jre-headless")
             raise EnvironmentUnavailable(str(lack), lack)
-        told = {}
+        versions = {}
         for role in Role:
             release = components(self.version.release)[role.value]
             folder = self._paths[role] = libraries(role.value, release, self._place)
-            told[role.value] = f"{release} ({digest(folder)})"
-        return told
+            versions[role.value] = f"{release} ({digest(folder)})"
+        return versions
 
     def folders(self) -> Sequence[Path]:
         """The jars of each component."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from reference.broker.client_calls.clients import Clients, Member, Producer
 from reference.broker.client_calls.record_reads import stored_before
 from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables, name_fault
+from reference.broker.store.topic_names import name_fault
+from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.rpc import Connection, Handler, Reply
 from reference.wire import node_headers as headers

@@ -70,7 +70,8 @@ class HaAdmin:
         if replication is None:
             why = "this broker is not in controller mode"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
-        core, end, leads = replication.server.core, self._store.end, replication.server.core.leading
+        core, end = replication.master, self._store.end
+        leads = core.leading
         slaves = tuple(
             HaConnectionInfo(
                 addr=address,
@@ -79,16 +80,16 @@ class HaAdmin:
                 slave_ack_offset=link.acked or 0,
                 transfer_from_where=link.next,
             )
-            for address, link in replication.server.slaves()
+            for address, link in replication.slaves()
         )
         body = HaRuntimeInfo(
             master=leads,
             master_commit_log_max_offset=end if leads else 0,
             in_sync_slave_nums=sum(s.in_sync for s in slaves),
             ha_connection_info=slaves,
-            ha_client_runtime_info=(
-                HaClientInfo() if leads else self._client_info(replication.client.core)
-            ),
+            ha_client_runtime_info=HaClientInfo()
+            if leads
+            else self._client_info(replication.slave),
         )
         return request.answer(ResponseCode.SUCCESS, body=body.to_json())
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from reference.broker.client_calls.record_reads import stored_before
 from reference.broker.membership.membership import Membership
 from reference.broker.store.store import Store
-from reference.broker.store.topics import FORBIDDEN_TOPICS, Tables, is_system_topic, name_fault
+from reference.broker.store.topic_names import FORBIDDEN_TOPICS, is_system_topic, name_fault
+from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.rpc import Connection, Handler, Reply
 from reference.wire import node_headers as headers

@@ -1,17 +1,27 @@
 """When a stored message is where its sender wants it: on the disk, and at the replicas."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from reference.broker.membership.membership import Membership
+from reference.broker.replication.replication import Replication
 from reference.broker.store.store import Store
 from reference.config import BrokerConfig
-from reference.records import PhyOffset
+from reference.records import MasterEpoch, PhyOffset
 from reference.wire.codes import ResponseCode
 
+A = TypeVar("A")
+MakeAnswer = Callable[[ResponseCode, str], A]
 
-async def reached(
-    config: BrokerConfig, store: Store, membership: Membership, end: PhyOffset
-) -> tuple[ResponseCode, str]:
+
+def reached(
+    config: BrokerConfig,
+    store: Store,
+    membership: Membership,
+    end: PhyOffset,
+    answer: MakeAnswer[A],
+) -> Awaitable[A]:
     """Wait for disk and replicas, as far as the settings ask for them.
 
     Call it in the step that has stored the message: it waits within the master's term of then.
@@ -21,21 +31,51 @@ async def reached(
         store: its messages.
         membership: its role and replicas.
         end: of the log, behind the message.
+        answer: makes the answer of SUCCESS, or of what did not happen in time, and why. What the
+            replicas say weighs more. In any case the message is stored.
 
     Returns:
-        SUCCESS, or what did not happen in time, and why. What the replicas say weighs more. In any
-        case the message is stored.
+        A plain future where only replicas are waited for: most sends do, and it costs no task.
     """
     epoch, replication = membership.master_epoch, membership.replication
-    code = ResponseCode.SUCCESS
     if config.flush_disk_type == "SYNC_FLUSH":
-        try:
-            async with asyncio.timeout(config.sync_flush_timeout / 1000):
-                await store.sync()
-        except TimeoutError:
-            code = ResponseCode.FLUSH_DISK_TIMEOUT
-    if replication is not None:
-        why = await replication.server.acknowledged(end, epoch)
-        if why:
-            return ResponseCode.FLUSH_SLAVE_TIMEOUT, why
-    return code, ""
+        timeout_s = config.sync_flush_timeout / 1000
+        return _flushed(store, replication, end, epoch, answer, timeout_s=timeout_s)
+    return _replicated(replication, end, epoch, answer)
+
+
+async def _flushed(
+    store: Store,
+    replication: Replication | None,
+    end: PhyOffset,
+    epoch: MasterEpoch,
+    answer: MakeAnswer[A],
+    *,
+    timeout_s: float,
+) -> A:
+    flushed = ResponseCode.SUCCESS
+    try:
+        async with asyncio.timeout(timeout_s):
+            await store.sync()
+    except TimeoutError:
+        flushed = ResponseCode.FLUSH_DISK_TIMEOUT
+    return await _replicated(
+        replication, end, epoch, lambda code, why: answer(code if why else flushed, why)
+    )
+
+
+def _replicated(
+    replication: Replication | None, end: PhyOffset, epoch: MasterEpoch, answer: MakeAnswer[A]
+) -> asyncio.Future[A]:
+    future: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+
+    def finish(why: str) -> None:
+        if not future.done():  # cancelled with the task that waited for it
+            code = ResponseCode.FLUSH_SLAVE_TIMEOUT if why else ResponseCode.SUCCESS
+            future.set_result(answer(code, why))
+
+    if replication is None:
+        finish("")
+    else:
+        replication.when_acknowledged(end, epoch, finish)
+    return future

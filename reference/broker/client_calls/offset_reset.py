@@ -56,7 +56,7 @@ class OffsetReset:
             )
             table[queue.key()] = there if h.is_force else min(there, known)
         body = ResetOffsets(offset_table=table).to_json()
-        if not self._tell(h, body):
+        if not self._notify(h, body):
             why = f"Consumer not online, so can not reset offset, Group: {h.group} Topic: {h.topic}"
             return request.answer(ResponseCode.CONSUMER_NOT_ONLINE, why)
         return request.answer(ResponseCode.SUCCESS, body=body)
@@ -68,7 +68,7 @@ class OffsetReset:
             topic, queue_id, lambda record: decode(record)[0].store_timestamp, timestamp
         )
 
-    def _tell(self, h: ResetOffsetRequest, body: bytes) -> bool:
+    def _notify(self, h: ResetOffsetRequest, body: bytes) -> bool:
         """Tell every member; false if there is none."""
         order = Frame(
             code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,

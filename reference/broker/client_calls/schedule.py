@@ -19,11 +19,11 @@ from collections import deque
 from reference.broker.membership.membership import Membership
 from reference.broker.store.delay import Levels, delivered
 from reference.broker.store.store import Store
-from reference.broker.store.topics import SCHEDULE_TOPIC, Tables
+from reference.broker.store.topic_names import SCHEDULE_TOPIC
+from reference.broker.store.topics import Tables
 from reference.host import Host
 from reference.records import PhyOffset, QueueOffset
-from reference.rpc import split_address
-from reference.wire.message import decode, host
+from reference.wire.message import decode
 
 TICK_S = 0.1  # between two looks, as in RocketMQ
 AT_ONCE_MAX = 200  # deliveries of a level in one look: requests want their turn as well
@@ -64,7 +64,7 @@ class Schedule:
         if self._store.end == self._nothing_until:
             return
         for level in range(1, len(self._levels) + 1):
-            self._settle(level)
+            self._remember(level)
             self._deliver(level)
         waits = any(self._waits(level) for level in range(1, len(self._levels) + 1))
         self._nothing_until = None if waits else self._store.end
@@ -116,7 +116,7 @@ class Schedule:
         """Store what a delayed record stands for; gives the log's end behind it, None if that
         failed for now."""
         waiting, _ = decode(record)
-        copy = delivered(waiting, host(*split_address(self._membership.address)))
+        copy = delivered(waiting, self._membership.host)
         if copy is None:
             self._host.log("broker.schedule.lost", at=waiting.physical_offset)
             return self._store.end
@@ -130,7 +130,7 @@ class Schedule:
             return None
         return stored.end
 
-    def _settle(self, level: int) -> None:
+    def _remember(self, level: int) -> None:
         """Remember what replicas and disk have."""
         safe = min(self._store.confirm_offset, self._store.durable)
         flying, position = self._flying[level], None

@@ -10,14 +10,15 @@ Source: RocketMQ ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 """
 
 from reference.broker.client_calls.acknowledgement import reached
+from reference.broker.client_calls.made_topics import MadeTopics
 from reference.broker.client_calls.record_reads import record_at
-from reference.broker.client_calls.requests import Requests, host_of
 from reference.broker.membership.membership import Membership
 from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store import delay
 from reference.broker.store.store import Store
-from reference.broker.store.topics import DLQ_PREFIX, RETRY_PREFIX, Tables
+from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX
+from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.rpc import Connection, Handler, Reply
@@ -38,7 +39,7 @@ class SendBack:
         store: where originals and copies are.
         tables: groups and their topics.
         membership: role and replicas.
-        requests: makes topics; says in what situation the broker is.
+        topics: makes topics of groups.
     """
 
     def __init__(
@@ -48,13 +49,13 @@ class SendBack:
         store: Store,
         tables: Tables,
         membership: Membership,
-        requests: Requests,
+        topics: MadeTopics,
     ) -> None:
         self._settings = settings
         self._store = store
         self._tables = tables
         self._membership = membership
-        self._requests = requests
+        self._topics = topics
         self._levels = settings.now.delay_levels()
         self._host = host
 
@@ -77,7 +78,7 @@ class SendBack:
             times_max = h.max_reconsume_times
         dead = delay.is_dead(original.reconsume_times, h.delay_level, times_max)
         name = (DLQ_PREFIX if dead else RETRY_PREFIX) + h.group
-        topic = await self._requests.known_topic(name, queues=1 if dead else group.retry_queue_nums)
+        topic = await self._topics.known(name, queues=1 if dead else group.retry_queue_nums)
         if not topic.perm & PERM_WRITE:
             why = f"the topic[{name}] sending message is forbidden"
             return request.answer(ResponseCode.NO_PERMISSION, why)
@@ -90,12 +91,12 @@ class SendBack:
             h.delay_level,
             dead=dead,
             queue_id=self._queue_of(original, h.group, topic),
-            store_host=host_of(self._membership.address),
+            store_host=self._membership.host,
         )
         return await self._put(request, copy)
 
     def _fault(self, h: SendBackRequest) -> Refusal | None:
-        situation = self._requests.situation()
+        situation = send.situation(self._settings.now, self._membership)
         refusal = send.role_fault(situation)
         if refusal is not None and refusal.code != ResponseCode.SYSTEM_BUSY:
             return Refusal(code=ResponseCode.SYSTEM_ERROR, remark="SERVICE_NOT_AVAILABLE")
@@ -127,7 +128,10 @@ class SendBack:
             (stored,) = self._store.put([waiting])
         except ValueError as error:  # the properties have grown too long
             return _failed(request, f"MESSAGE_ILLEGAL: {error}")
-        code, _ = await reached(self._settings.now, self._store, self._membership, stored.end)
+        config = self._settings.now
+        code = await reached(
+            config, self._store, self._membership, stored.end, lambda code, _: code
+        )
         if code != ResponseCode.SUCCESS:
             return _failed(request, code.name)
         return request.answer(ResponseCode.SUCCESS)

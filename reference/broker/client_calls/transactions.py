@@ -19,19 +19,21 @@ import contextlib
 import msgspec
 
 from reference.broker.client_calls.acknowledgement import reached
+from reference.broker.client_calls.clients import Clients
+from reference.broker.client_calls.made_topics import MadeTopics
 from reference.broker.client_calls.record_reads import record_at
-from reference.broker.client_calls.requests import Requests
 from reference.broker.membership.membership import Membership
 from reference.broker.messages import transaction
 from reference.broker.messages.half_queue import HalfQueue
 from reference.broker.messages.refusal import Refusal
 from reference.broker.messages.transaction import GROUP, NOT_FOUND, QUEUE, Half
 from reference.broker.store.store import Store, Stored
-from reference.broker.store.topics import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, Tables
+from reference.broker.store.topic_names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
 from reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
-from reference.rpc import Connection, Handler, NotSent, Reply, split_address
+from reference.rpc import Connection, Handler, NotSent, Reply
 from reference.wire import property as props
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
@@ -42,7 +44,6 @@ from reference.wire.message import (
     TRANSACTION_ROLLBACK,
     Message,
     decode,
-    host,
 )
 
 UNKNOWN = "UNKNOWN_ERROR DEFAULT"  # Java's word for whatever its store did not do
@@ -58,7 +59,8 @@ class Transactions:
         store: where half messages are.
         tables: remembers how far they are done with.
         membership: role and address.
-        requests: knows the producers, and in what situation the broker is; makes topics.
+        topics: makes the topic of half messages that are given up.
+        clients: the producers.
     """
 
     def __init__(
@@ -68,14 +70,16 @@ class Transactions:
         store: Store,
         tables: Tables,
         membership: Membership,
-        requests: Requests,
+        topics: MadeTopics,
+        clients: Clients,
     ) -> None:
         self._config = config
         self._node = node
         self._store = store
         self._tables = tables
         self._membership = membership
-        self._requests = requests
+        self._topics = topics
+        self._clients = clients
         self._term: int | None = None  # the master epoch that the rest is of
         self._core = HalfQueue(QueueOffset(0), QueueOffset(0))
 
@@ -119,24 +123,26 @@ class Transactions:
     async def _commit(self, waiting: Message, end: QueueOffset) -> str | None:
         """Store the message and, in the same step, what says so; why not."""
         try:
-            message = transaction.committed(waiting, self._here())
+            message = transaction.committed(waiting, self._membership.host)
         except LocalProtocolError:  # a record of another broker's, that we would not write
             return UNKNOWN
         if message is None:
             return NOT_FOUND
         waits = message.property_map().get(props.WAIT) != "false"
-        if waits and not self._requests.enough_in_sync():
+        if waits and self._membership.in_sync_count < self._config.min_in_sync_replicas:
             return "in-sync replicas not enough"
         stored = self._put(message)
         if stored is None:
             return UNKNOWN
         self._write_op(end)  # if it fails the commit stands, and may come again
         if waits:
-            await reached(self._config, self._store, self._membership, stored.end)
+            await reached(
+                self._config, self._store, self._membership, stored.end, lambda code, _: code
+            )
         return None
 
     def _write_op(self, end: QueueOffset, copy: QueueOffset | None = None) -> bool:
-        op = transaction.ended(end, self._node.wall_ms(), self._here())
+        op = transaction.ended(end, self._node.wall_ms(), self._membership.host)
         if self._put(op) is None:
             return False
         self._core.on_ended(end, copy)
@@ -150,9 +156,6 @@ class Transactions:
             return None
         return stored
 
-    def _here(self) -> bytes:
-        return host(*split_address(self._membership.address))
-
     # Questions.
 
     async def tick(self) -> None:
@@ -162,7 +165,7 @@ class Transactions:
             return
         self._begin()
         term = self._term
-        if not await self._read_all() or not self._requests.knows_the_end():
+        if not await self._read_all() or not self._membership.knows_the_end:
             return
         self._remember()
         now, timeout_ms = self._node.wall_ms(), self._config.transaction_time_out
@@ -228,11 +231,11 @@ class Transactions:
 
     async def _give_up(self, due: Half) -> None:
         """Put the half message where an operator may find it, and end it."""
-        await self._requests.known_topic(GIVEN_UP_TOPIC)
+        await self._topics.known(GIVEN_UP_TOPIC)
         if not self._leads():
             return
         waiting = self._waiting(due)
-        if self._put(transaction.given_up(waiting, self._here())) is not None:
+        if self._put(transaction.given_up(waiting, self._membership.host)) is not None:
             self._write_op(due.offset)
             self._node.log("broker.transaction.given-up", at=waiting.physical_offset)
 
@@ -243,7 +246,7 @@ class Transactions:
     def _ask_about(self, due: Half) -> None:
         """Write the half message anew, then ask a producer of its group."""
         try:
-            copy = transaction.renewed(self._waiting(due), self._here())
+            copy = transaction.renewed(self._waiting(due), self._membership.host)
         except LocalProtocolError as error:  # no room for the count
             self._node.log("broker.transaction.lost", offset=due.offset, why=str(error))
             self._write_op(due.offset)
@@ -262,7 +265,7 @@ class Transactions:
     def _ask(self, waiting: Message) -> None:
         asked = transaction.question(waiting, self._config.broker_name)
         group = waiting.property_map().get(props.PGROUP, "")
-        members = self._requests.clients.producers.get(group, {})
+        members = self._clients.producers.get(group, {})
         name = transaction.producer_of(waiting, sorted(members))
         channel = None if name is None else members[name].channel
         if asked is None or not isinstance(channel, Connection):

@@ -192,7 +192,7 @@ class Locks:
         await attempt.decided
         lost = tuple(q for q in attempt.tally.lost if q in granted)
         if lost and can_undo:
-            await self._tell(peer, attempt.frame(RequestCode.UNLOCK_BATCH_MQ, lost))
+            await self._unlock_at(peer, attempt.frame(RequestCode.UNLOCK_BATCH_MQ, lost))
 
     async def _call(self, peer: str, frame: Frame) -> Frame:
         loop = asyncio.get_running_loop()
@@ -220,15 +220,15 @@ class Locks:
     def _pass_on(
         self, group: str, client_id: str, ended: Mapping[str, tuple[MessageQueue, ...]]
     ) -> None:
-        """Tell the others of an unlock. What this broker has not granted itself runs out there."""
+        """Pass an unlock on to the others. What this broker did not grant itself runs out there."""
         for mark, queues in ended.items():
             frame = _frame(RequestCode.UNLOCK_BATCH_MQ, group, client_id, queues)
             frame = msgspec.structs.replace(frame, ext={LEASE: mark})
             for peer in self._peers:
-                self._group.create_task(self._tell(peer, frame))
+                self._group.create_task(self._unlock_at(peer, frame))
 
-    async def _tell(self, peer: str, frame: Frame) -> None:
-        """Tell a broker of an unlock; what is not heard runs out by itself."""
+    async def _unlock_at(self, peer: str, frame: Frame) -> None:
+        """Pass an unlock on to a broker; what does not arrive runs out by itself."""
         try:
             async with asyncio.timeout(PEER_TIMEOUT_S):
                 await self._pool.oneway(peer, frame)

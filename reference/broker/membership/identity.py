@@ -126,7 +126,7 @@ class IdentityFiles:
         """Forget a claim that the controller refused for good."""
         await self._unlink(self._path + TEMP_SUFFIX)
 
-    async def settle(self, broker_id: BrokerId) -> None:
+    async def keep(self, broker_id: BrokerId) -> None:
         """Make a granted id durable; only then does the claim go."""
         await replace_file(self._disk, self._path, encode_identity(self._identity(broker_id)))
         await self._unlink(self._path + TEMP_SUFFIX)

@@ -34,7 +34,7 @@ class HalfQueue:
     _newest: dict[str, QueueOffset] = field(default_factory=dict)  # key -> open one
     _ahead: dict[QueueOffset, None] = field(default_factory=dict)  # ended, and not read yet
     # Ended here, op not read yet; where the copy is that was written instead.
-    _told: dict[QueueOffset, QueueOffset | None] = field(default_factory=dict)
+    _ended: dict[QueueOffset, QueueOffset | None] = field(default_factory=dict)
     _ops: deque[tuple[QueueOffset, QueueOffset]] = field(default_factory=deque)
     # invariant: _ops has (op, highest half message that it ends), in order of op
 
@@ -52,7 +52,7 @@ class HalfQueue:
         """The next record of the op topic."""
         self.next_op = QueueOffset(op + 1)
         for offset in ends:
-            self._told.pop(offset, None)
+            self._ended.pop(offset, None)
             if offset >= self.next_half:
                 self._ahead[offset] = None
             else:
@@ -63,7 +63,7 @@ class HalfQueue:
     def on_ended(self, offset: QueueOffset, copy: QueueOffset | None = None) -> None:
         """This broker has just written the end of a half message, of one that has a copy now."""
         if offset >= self.next_half or offset in self.open:
-            self._told[offset] = copy
+            self._ended[offset] = copy
 
     def _close(self, offset: QueueOffset | None) -> None:
         half = None if offset is None else self.open.pop(offset, None)
@@ -75,8 +75,8 @@ class HalfQueue:
         ended before."""
         unread = offset >= self.next_half and offset not in self._ahead
         wanted = offset if unread else self._newest.get(key)
-        while wanted is not None and wanted in self._told:
-            wanted = self._told[wanted]
+        while wanted is not None and wanted in self._ended:
+            wanted = self._ended[wanted]
         return wanted
 
     def due(self, now_ms: int, timeout_ms: int) -> Iterator[Half]:
@@ -85,7 +85,7 @@ class HalfQueue:
         One from the future was stored by a clock that was ahead of ours, or ours was set back.
         """
         for half in self.open.values():
-            if half.offset in self._told:
+            if half.offset in self._ended:
                 continue
             waited = now_ms - half.stored_ms
             immune = now_ms - half.born_ms < (half.immune_ms or 0)

@@ -11,11 +11,18 @@ Source: docs/spec/remoting.md 2.4 and 6.1, RocketMQ ``AbstractSendMessageProcess
 """
 
 from collections.abc import Container, Mapping, Sequence
+from typing import Protocol
 
 from reference.broker.messages import transaction
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store import delay
-from reference.broker.store.topics import DEFAULT_TOPIC, FORBIDDEN_TOPICS, RETRY_PREFIX, name_fault
+from reference.broker.store.topic_names import (
+    DEFAULT_TOPIC,
+    FORBIDDEN_TOPICS,
+    RETRY_PREFIX,
+    name_fault,
+)
+from reference.config import BrokerConfig
 from reference.records import LocalProtocolError, Record, RemoteProtocolError
 from reference.wire import property as props
 from reference.wire.bodies import SubscriptionGroupConfig
@@ -49,6 +56,26 @@ class Situation(Record):
     in_sync_count: int
     in_sync_count_min: int
     body_bytes_max: int
+
+
+class Self(Protocol):
+    """Who this broker is now; its `Membership`."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def in_sync_count(self) -> int: ...
+
+
+def situation(config: BrokerConfig, me: Self) -> Situation:
+    """What the checks know, now."""
+    return Situation(
+        role=me.role,
+        configured_slave=config.broker_role == "SLAVE",
+        in_sync_count=me.in_sync_count,
+        in_sync_count_min=config.min_in_sync_replicas,
+        body_bytes_max=config.max_message_size,
+    )
 
 
 def role_fault(s: Situation) -> Refusal | None:

@@ -14,8 +14,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from reference.broker.replication import ha_master as master
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_master_events as master
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import Epochs
 from reference.broker.replication.ha_link import Inbox, Link, LogAccess
 from reference.broker.replication.ha_master import HaMaster
@@ -47,7 +47,7 @@ class HaServer:
         confirmed: Callable[[PhyOffset], None],
         log: Log,
     ) -> None:
-        self.core = core
+        self._core = core
         self._access = access
         self._durable = durable
         self._propose = propose
@@ -70,7 +70,7 @@ class HaServer:
         listener = await asyncio.get_running_loop().create_server(self._accept, host, port)
         try:
             while True:
-                deadline = self.core.next_deadline_ns()
+                deadline = self._core.next_deadline_ns()
                 if not self._written:
                     await self._inbox.wait(deadline)
                 if self._written:
@@ -104,20 +104,13 @@ class HaServer:
         """The controller's SyncStateSet, from a poll or a notification."""
         self._inbox.post(known)
 
-    async def acknowledged(self, end: PhyOffset, master_epoch: MasterEpoch) -> str:
-        """Wait until the replicas have the log up to `end`; returns why not, or nothing."""
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.when_acknowledged(
-            end, master_epoch, lambda why: None if future.done() else future.set_result(why)
-        )
-        return await future
-
     def when_acknowledged(
-        self, end: PhyOffset, master_epoch: MasterEpoch, tell: Callable[[str], None]
+        self, end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]
     ) -> None:
-        """Call `tell` once, as soon as `acknowledged` would return, with what it would return."""
+        """Call `then` once the replicas have the log up to `end`, with an empty string; or, when
+        that is given up, with the reason."""
         self._ticket_count += 1
-        self._tickets[self._ticket_count] = tell
+        self._tickets[self._ticket_count] = then
         self._inbox.post(
             master.Await(ticket=self._ticket_count, master_epoch=master_epoch, end=end)
         )
@@ -126,7 +119,7 @@ class HaServer:
         """Every slave that has said who it is, by its end of the connection."""
         return [
             (self._links[number].peer, link)
-            for number, link in sorted(self.core.links.items())
+            for number, link in sorted(self._core.links.items())
             if link.slave is not None and number in self._links
         ]
 
@@ -172,9 +165,9 @@ class HaServer:
         return master.Written(end=end, counted=self._access.durable if self._durable else end)
 
     def _step(self, group: asyncio.TaskGroup, event: master.Event) -> None:
-        if isinstance(event, master.Written) and not self.core.leading:
+        if isinstance(event, master.Written) and not self._core.leading:
             return
-        for effect in self.core.step(now_ns(), event):
+        for effect in self._core.step(now_ns(), event):
             match effect:
                 case master.SendLog():
                     self._send_log(effect)
@@ -234,7 +227,7 @@ class HaClient:
         confirmed: Callable[[PhyOffset], None],
         log: Log,
     ) -> None:
-        self.core = core
+        self._core = core
         self._access = access
         self._save, self._saved = save, saved
         self._confirmed = confirmed
@@ -247,11 +240,11 @@ class HaClient:
         """Follow whom `follow` names, until cancelled."""
         try:
             while True:
-                deadline = self.core.next_deadline_ns()
+                deadline = self._core.next_deadline_ns()
                 await self._inbox.wait(deadline)
                 for event in self._inbox.taken():
                     await self._take(group, event)
-                deadline = self.core.next_deadline_ns()
+                deadline = self._core.next_deadline_ns()
                 if deadline is not None and now_ns() >= deadline:
                     await self._step(group, slave.Timeout())
         finally:
@@ -281,7 +274,7 @@ class HaClient:
         self._inbox.post(slave.Received(connection=connection, packet=packet))
 
     async def _step(self, group: asyncio.TaskGroup, event: slave.Event) -> None:
-        for effect in self.core.step(now_ns(), event):
+        for effect in self._core.step(now_ns(), event):
             match effect:
                 case slave.Dial():
                     group.create_task(self._dial(effect))
@@ -291,8 +284,8 @@ class HaClient:
                         link.close()
                 case slave.Send():
                     self._send(effect)
-                case slave.Settle():
-                    await self._settle(group, effect)
+                case slave.Truncate():
+                    await self._truncate(group, effect)
                 case slave.Append():
                     if not await self._append(group, effect):
                         return
@@ -310,7 +303,7 @@ class HaClient:
         if link is not None:
             link.send(effect.packet)
 
-    async def _settle(self, group: asyncio.TaskGroup, effect: slave.Settle) -> None:
+    async def _truncate(self, group: asyncio.TaskGroup, effect: slave.Truncate) -> None:
         if effect.end < self._access.end:
             await self._access.truncate(effect.end)
         await self._save_if_new(effect.epochs)
@@ -319,7 +312,7 @@ class HaClient:
     async def _append(self, group: asyncio.TaskGroup, effect: slave.Append) -> bool:
         if effect.epochs is not None:
             await self._save_if_new(effect.epochs)
-        if effect.data and self.core.durable and self._access.whole_end() < effect.start:
+        if effect.data and self._core.durable and self._access.whole_end() < effect.start:
             # The crc of a record covers its body alone. While only one piece of it is not synced,
             # a loss of power leaves a beginning of it, which recovery sees; with two it may leave
             # a hole in its head or in its properties.

@@ -31,173 +31,43 @@ from typing import assert_never
 from reference.broker.replication import epochs as policy
 from reference.broker.replication import sync_state_set as sets
 from reference.broker.replication.epochs import Epochs
+from reference.broker.replication.ha_master_events import (
+    Accepted,
+    Acknowledge,
+    Answered,
+    Await,
+    Close,
+    Confirm,
+    Effect,
+    Event,
+    GiveUp,
+    Known,
+    Lead,
+    Lost,
+    Received,
+    Reply,
+    Resign,
+    SendLog,
+    Timeout,
+    Trace,
+    Written,
+)
 from reference.broker.replication.ha_progress import SlaveProgress
+from reference.broker.replication.ha_settings import MasterSettings
 from reference.broker.replication.sync_state_set import (
-    JoinTiming,
-    Outcome,
-    ProposeSyncStateSet,
     SyncStateSet,
 )
 from reference.broker.replication.waiting import Waiting
-from reference.records import BrokerId, MasterEpoch, PhyOffset, Record, invariant
+from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
 from reference.wire.ha import (
     EPOCHS_MAX,
     MasterHandshake,
     SlaveAck,
     SlaveHandshake,
-    SlavePacket,
 )
 
 LINKS_MAX = 64
 NO_EPOCHS = MasterEpoch(-1)
-
-
-class MasterSettings(Record):
-    """How a master replicates; RocketMQ's key in each comment."""
-
-    file_size: int  # mappedFileSizeCommitLog, equal on all replicas
-    all_ack: bool = False  # allAckInSyncStateSet
-    in_sync_replicas: int = 1  # inSyncReplicas
-    min_in_sync_replicas: int = 1  # minInSyncReplicas
-    batch_bytes: int = 32_768  # haTransferBatchSize
-    window_bytes: int = 1 << 20  # RocketMQ has no such bound
-    heartbeat_ns: int = 5_000_000_000  # haSendHeartbeatInterval
-    housekeeping_ns: int = 20_000_000_000  # haHousekeepingInterval
-    not_catchup_ns: int = 15_000_000_000  # haMaxTimeSlaveNotCatchup
-    check_ns: int = 5_000_000_000  # checkSyncStateSetPeriod
-    wait_ns: int = 3_000_000_000  # slaveTimeout
-    join: JoinTiming = JoinTiming()
-
-
-# Events.
-
-
-class Lead(Record):
-    """This broker is master. A term that follows on the last keeps its connections."""
-
-    master_epoch: MasterEpoch
-    members: frozenset[BrokerId]
-    sync_state_set_epoch: int
-    epochs: Epochs  # saved, the last one being of this term
-    start: PhyOffset
-    end: PhyOffset
-    counted: PhyOffset  # how far this log counts: `end`, or what of it is synced
-
-
-class Resign(Record):
-    """This broker is master no more."""
-
-
-class Written(Record):
-    """The log has grown to `end`, and counts up to `counted`."""
-
-    end: PhyOffset
-    counted: PhyOffset
-
-
-class Accepted(Record):
-    """A slave connected."""
-
-    link: int
-
-
-class Received(Record):
-    """A packet of a slave."""
-
-    link: int
-    packet: SlavePacket
-
-
-class Lost(Record):
-    """A connection ended."""
-
-    link: int
-
-
-class Known(Record):
-    """The controller's SyncStateSet, whoever asked for it."""
-
-    master_epoch: MasterEpoch
-    sync_state_set_epoch: int
-    members: frozenset[BrokerId]
-
-
-class Answered(Record):
-    """A proposal was not applied (`refused`), or that is not known."""
-
-    number: int
-    outcome: Outcome
-
-
-class Await(Record):
-    """A send waits for the replicas to have the log up to `end`."""
-
-    ticket: int
-    master_epoch: MasterEpoch  # in which it was appended
-    end: PhyOffset
-
-
-class Timeout(Record):
-    """`next_deadline_ns` has passed."""
-
-
-Event = Lead | Resign | Written | Accepted | Received | Lost | Known | Answered | Await | Timeout
-
-
-# Effects.
-
-
-class Reply(Record):
-    """Answer a handshake."""
-
-    link: int
-    packet: MasterHandshake
-
-
-class SendLog(Record):
-    """Send `size` bytes of the log from `start` as one transfer; a heartbeat if there are none."""
-
-    link: int
-    start: PhyOffset
-    size: int
-    epoch: MasterEpoch
-    epoch_start: PhyOffset
-    confirm_offset: PhyOffset
-
-
-class Close(Record):
-    """Close a connection."""
-
-    link: int
-
-
-class Confirm(Record):
-    """Consumers may read up to `offset`."""
-
-    offset: PhyOffset
-
-
-class Acknowledge(Record):
-    """A waiting send has its replicas."""
-
-    ticket: int
-
-
-class GiveUp(Record):
-    """A waiting send must be answered: nobody knows."""
-
-    ticket: int
-    why: str
-
-
-class Trace(Record):
-    """A named fact."""
-
-    name: str
-    why: str = ""
-
-
-Effect = Reply | SendLog | Close | ProposeSyncStateSet | Confirm | Acknowledge | GiveUp | Trace
 
 
 @dataclass(slots=True)
@@ -277,7 +147,7 @@ class HaMaster:
                 return self._on_known(now_ns, event)
             case Answered():
                 if not self._set.answered(now_ns, event.number, event.outcome):
-                    return [Trace(name="ha.answer.ignored", why="settled before")]
+                    return [Trace(name="ha.answer.ignored", why="no longer open")]
                 return self._review(now_ns)
             case Await():
                 return self._on_await(now_ns, event)
@@ -328,7 +198,7 @@ class HaMaster:
                     link.caught_up_ns = link.mark_ns = now_ns
                     link.mark = event.end
         self.end, self.counted = event.end, event.counted
-        return self._pump_all(now_ns) + self._settle()
+        return self._pump_all(now_ns) + self._advance()
 
     def _pump_all(self, now_ns: int) -> list[Effect]:
         return [e for link in self.links.values() for e in self._pump(now_ns, link)]
@@ -337,41 +207,15 @@ class HaMaster:
         """Send what may be sent; each epoch that begins on the way gets a transfer."""
         effects: list[Effect] = []
         while link.acked is not None:
-            entered = self._enter_epoch(link)
-            size = self._size(link, link.acked)
+            entered = link.enter_epoch(self.epochs)
+            size = link.sendable(self.epochs, self.end, self.settings)
             if not size and not entered:
                 break
-            effects.append(self._send_log(now_ns, link, size))
+            effects.append(self._send(now_ns, link, size))
         return effects
 
-    def _enter_epoch(self, link: SlaveProgress) -> bool:
-        following = link.label + 1
-        if following < len(self.epochs) and self.epochs[following].start <= link.next:
-            link.label = following
-            return True
-        return False
-
-    def _size(self, link: SlaveProgress, acked: PhyOffset) -> int:
-        settings, at = self.settings, link.next
-        stop = min(
-            policy.end_of(self.epochs, link.label, self.end),
-            at - at % settings.file_size + settings.file_size,
-            at + settings.batch_bytes,
-            max(acked, link.first) + settings.window_bytes,
-        )
-        return max(stop - at, 0)
-
-    def _send_log(self, now_ns: int, link: SlaveProgress, size: int) -> SendLog:
-        label, start = self.epochs[link.label], link.next
-        link.next, link.wrote_ns = PhyOffset(start + size), now_ns
-        return SendLog(
-            link=link.number,
-            start=start,
-            size=size,
-            epoch=label.epoch,
-            epoch_start=label.start,
-            confirm_offset=self.confirm,
-        )
+    def _send(self, now_ns: int, link: SlaveProgress, size: int) -> SendLog:
+        return link.sent(now_ns, size, self.epochs, self.confirm)
 
     # Slaves.
 
@@ -413,57 +257,30 @@ class HaMaster:
             last_epoch=self.epochs[-1].epoch if self.epochs else NO_EPOCHS,
             epochs=self.epochs[-EPOCHS_MAX:],
         )
-        link.wrote_ns, link.told = now_ns, reply.last_epoch
+        link.wrote_ns, link.replied = now_ns, reply.last_epoch
         return [*effects, Reply(link=link.number, packet=reply)]
 
     def _on_ack(self, now_ns: int, link: SlaveProgress, offset: PhyOffset) -> list[Effect]:
         first = link.acked is None
-        fault = self._request_fault(link, offset) if first else self._ack_fault(link, offset)
+        fault = self._begin(link, offset) if first else link.ack_fault(offset)
         if fault:
             return self._close(now_ns, link, fault)
         if first:
             link.mark, link.mark_ns = self.end, now_ns
         link.acked = offset
-        self._note_progress(now_ns, link, offset)
+        link.note_progress(now_ns, offset, self.end)
         effects = self._pump(now_ns, link)
         if first and not effects:  # so that epoch and confirmOffset are known at once
-            effects.append(self._send_log(now_ns, link, 0))
-        effects += self._settle()
+            effects.append(self._send(now_ns, link, 0))
+        effects += self._advance()
         return effects + self._expand(now_ns, link)
 
-    def _request_fault(self, link: SlaveProgress, request: PhyOffset) -> str:
-        """Choose where to start; returns why that is impossible, or nothing."""
-        if link.slave is None:
-            return "acknowledgement before the handshake"
-        at = request
-        if request == 0:
-            size = self.settings.file_size
-            last_file = PhyOffset(max(self.end - self.end % size, self.start))
-            at = last_file if link.from_last_file else self.start
-        label = policy.index_at(self.epochs, at)
-        if not self.start <= at <= self.end or label is None:
-            return f"cannot start at {at}: the log is {self.start} to {self.end}"
-        # A term that began since the reply: the slave hears of each epoch from then on.
-        while label and self.epochs[label].epoch > link.told:
-            label -= 1
-        link.first = link.next = at
-        link.label = label
-        return ""
-
-    def _ack_fault(self, link: SlaveProgress, offset: PhyOffset) -> str:
-        if offset > link.next:
-            return f"acknowledges {offset}, sent up to {link.next}"
-        if link.acked is not None and offset < link.acked:
-            return f"acknowledges {offset} after {link.acked}"
-        return ""
-
-    def _note_progress(self, now_ns: int, link: SlaveProgress, offset: PhyOffset) -> None:
-        if offset >= self.end:
-            link.caught_up_ns = now_ns
-        elif offset >= link.mark:
-            link.caught_up_ns = max(link.mark_ns, link.caught_up_ns or 0)
-        if offset >= link.mark:
-            link.mark, link.mark_ns = self.end, now_ns
+    def _begin(self, link: SlaveProgress, request: PhyOffset) -> str:
+        size = self.settings.file_size
+        last_file = PhyOffset(max(self.end - self.end % size, self.start))
+        return link.begin(
+            request, start=self.start, end=self.end, last_file=last_file, epochs=self.epochs
+        )
 
     def _close(self, now_ns: int, link: SlaveProgress, why: str) -> list[Effect]:
         del self.links[link.number]
@@ -492,9 +309,9 @@ class HaMaster:
         self._waiting.add(now_ns, event.ticket, event.end)
         if self.settings.all_ack and event.end > self.confirm:
             return []  # not everywhere yet: confirmOffset is as far as everybody was at each step
-        return self._settle()
+        return self._advance()
 
-    def _settle(self) -> list[Effect]:
+    def _advance(self) -> list[Effect]:
         """Answer what has its replicas, and move confirmOffset, which never goes back."""
         acked, waited_for = self._acked(), self._set.waited_for()
         everywhere = sets.confirmed(waited_for, self.broker_id, self.counted, acked)
@@ -550,7 +367,7 @@ class HaMaster:
         if laggards:
             gone |= {m for m in sorted(self.members - {self.broker_id}) if self._lags(now_ns, m)}
         proposal = self._set.propose(now_ns, gone=gone, joins=self._ready())
-        return ([] if proposal is None else [proposal]) + self._settle()
+        return ([] if proposal is None else [proposal]) + self._advance()
 
     def _is_gone(self, member: BrokerId) -> bool:
         link = self._link_of(member)
@@ -581,7 +398,7 @@ class HaMaster:
             if now_ns >= link.heard_ns + settings.housekeeping_ns:
                 effects += self._close(now_ns, link, "silent")
             elif link.acked is not None and now_ns >= link.wrote_ns + settings.heartbeat_ns:
-                effects.append(self._send_log(now_ns, link, 0))
+                effects.append(self._send(now_ns, link, 0))
         why = "replicas did not acknowledge in time"
         effects += [GiveUp(ticket=t, why=why) for t in self._waiting.expired(now_ns)]
         if not self.leading:

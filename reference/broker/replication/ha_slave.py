@@ -3,7 +3,7 @@
 One connection at a time, numbered; what comes late from an older one is ignored. The shell carries
 out the effects of a step in order and completely before the next step, so that an order here is an
 order on disk, and `end` and `epochs` are the log's and the file's own between steps. Only `Sync`
-runs beside. A connection's way: dialling, handshake, settling (the log is cut and the epoch list
+runs beside. A connection's way: dialling, handshake, truncating (the log is cut and the epoch list
 saved), transfer; then, after a pause, again.
 
 What is promised, and to whom:
@@ -28,173 +28,38 @@ from typing import Literal, assert_never
 
 from reference.broker.replication import epochs as policy
 from reference.broker.replication.epochs import Epochs
-from reference.records import BrokerId, MasterEpoch, PhyOffset, Record, invariant
+from reference.broker.replication.ha_settings import SlaveTiming
+from reference.broker.replication.ha_slave_events import (
+    Append,
+    AppendFailed,
+    Confirm,
+    Connected,
+    Dial,
+    Effect,
+    Event,
+    Follow,
+    Hangup,
+    Lost,
+    Received,
+    Send,
+    Stop,
+    Sync,
+    Synced,
+    Timeout,
+    Trace,
+    Truncate,
+    Truncated,
+)
+from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
 from reference.wire.ha import (
     NO_OFFSET,
     MasterHandshake,
-    MasterPacket,
     SlaveAck,
     SlaveHandshake,
     Transfer,
 )
 
-Phase = Literal["stopped", "waiting", "dialling", "handshake", "settling", "transfer"]
-
-
-class SlaveTiming(Record):
-    """When a slave speaks, gives up and tries again; RocketMQ's key in each comment."""
-
-    heartbeat_ns: int = 5_000_000_000  # haSendHeartbeatInterval
-    housekeeping_ns: int = 20_000_000_000  # haHousekeepingInterval: a silent master is left
-    handshake_ns: int = 5_000_000_000  # dial and answer; RocketMQ asks again on one connection
-    retry_ns: int = 1_000_000_000  # RocketMQ waits 5 s
-
-
-# Events.
-
-
-class LogState(Record):
-    """A log and its epoch list, as they are on disk now."""
-
-    start: PhyOffset
-    end: PhyOffset
-    epochs: Epochs
-    confirm: PhyOffset
-
-
-class Follow(Record):
-    """The controller named a master. Nothing is dialled while its HA address is not known.
-
-    `log` is taken up if nobody was followed before; from then on the slave alone writes to it.
-    """
-
-    address: str  # ip:port, or empty
-    master_epoch: MasterEpoch
-    in_sync_state_set: bool  # whether this broker is a member, as far as it knows
-    log: LogState
-
-
-class Stop(Record):
-    """This broker follows nobody: it becomes master, or ends."""
-
-
-class Connected(Record):
-    """A dial succeeded."""
-
-    connection: int
-
-
-class Received(Record):
-    """A packet of the master."""
-
-    connection: int
-    packet: MasterPacket
-
-
-class Lost(Record):
-    """A connection ended, could not be made, or carried what cannot be read."""
-
-    connection: int
-    why: str
-
-
-class Settled(Record):
-    """`Settle` is done."""
-
-    connection: int
-    end: PhyOffset
-
-
-class Synced(Record):
-    """`Sync` is done: everything before `end` is on the disk."""
-
-    connection: int
-    end: PhyOffset
-
-
-class AppendFailed(Record):
-    """The log took nothing of an `Append`, and none of the effects behind it was carried out."""
-
-    why: str
-    end: PhyOffset  # of the log
-    epochs: Epochs  # as saved
-
-
-class Timeout(Record):
-    """`next_deadline_ns` has passed."""
-
-
-Event = (
-    Follow | Stop | Connected | Received | Lost | Settled | Synced | AppendFailed | Timeout
-)  # fmt: skip
-
-
-# Effects.
-
-
-class Dial(Record):
-    """Connect; deliver `Connected` or `Lost`."""
-
-    connection: int
-    address: str
-
-
-class Hangup(Record):
-    """Close a connection; `Lost` need not follow."""
-
-    connection: int
-
-
-class Send(Record):
-    """Write a packet, in one write."""
-
-    connection: int
-    packet: SlaveHandshake | SlaveAck
-
-
-class Settle(Record):
-    """Cut the log to `end` durably if it is longer, then save `epochs`; then deliver `done`.
-
-    An `end` of 0 throws the log away: it is then empty and may begin anywhere.
-    """
-
-    end: PhyOffset
-    epochs: Epochs
-    done: Settled
-
-
-class Append(Record):
-    """Save `epochs` if there are any, then append `data` at `start`, then send `then`.
-
-    To an empty log the data may come at any offset.
-    """
-
-    start: PhyOffset
-    data: bytes
-    epochs: Epochs | None
-    then: tuple[Send, ...]
-
-
-class Sync(Record):
-    """Make the log durable beside all else; then deliver `done`."""
-
-    done: Synced
-
-
-class Confirm(Record):
-    """What lies before `offset` is on every member of the SyncStateSet, says the master."""
-
-    offset: PhyOffset
-
-
-class Trace(Record):
-    """A named fact."""
-
-    name: str
-    why: str = ""
-
-
-Effect = Dial | Hangup | Send | Settle | Append | Sync | Confirm | Trace
+Phase = Literal["stopped", "waiting", "dialling", "handshake", "truncating", "transfer"]
 
 
 @dataclass(slots=True)
@@ -226,7 +91,7 @@ class HaSlave:
     def next_deadline_ns(self) -> int | None:
         """When `Timeout` is due."""
         match self.phase:
-            case "stopped" | "settling":
+            case "stopped" | "truncating":
                 return None
             case "waiting":
                 return self._retry_at_ns if self.address else None
@@ -249,8 +114,8 @@ class HaSlave:
                 return self._on_received(now_ns, event)
             case Lost():
                 return self._on_lost(now_ns, event)
-            case Settled():
-                return self._on_settled(now_ns, event)
+            case Truncated():
+                return self._on_truncated(now_ns, event)
             case Synced():
                 return self._on_synced(now_ns, event)
             case AppendFailed():
@@ -365,7 +230,7 @@ class HaSlave:
             effects.append(Trace(name="ha.slave.resync", why=f"{self.end} bytes dropped"))
         elif point < self.end:
             effects.append(Trace(name="ha.slave.cut", why=f"{self.end} to {point}"))
-        return effects + self._settle(theirs, point or PhyOffset(0))
+        return effects + self._truncate(theirs, point or PhyOffset(0))
 
     def _fault(self, theirs: MasterHandshake) -> str:
         """Why a master must not be followed; empty if it may."""
@@ -378,22 +243,22 @@ class HaSlave:
             return f"its epoch {newest} is older than this log's"
         return ""
 
-    def _settle(self, theirs: MasterHandshake, point: PhyOffset) -> list[Effect]:
+    def _truncate(self, theirs: MasterHandshake, point: PhyOffset) -> list[Effect]:
         if point == 0:
             self.start, self.epochs = PhyOffset(0), ()
         self.epochs = policy.adopted(self.epochs, theirs.epochs, self.start, point)
-        self.phase, self.end, self._theirs = "settling", point, theirs
+        self.phase, self.end, self._theirs = "truncating", point, theirs
         effects: list[Effect] = []
         if point < self.confirm:
             self.confirm = point
             effects.append(Confirm(offset=point))
-        done = Settled(connection=self.connection, end=point)
-        return [*effects, Settle(end=point, epochs=self.epochs, done=done)]
+        done = Truncated(connection=self.connection, end=point)
+        return [*effects, Truncate(end=point, epochs=self.epochs, done=done)]
 
-    def _on_settled(self, now_ns: int, event: Settled) -> list[Effect]:
-        if event.connection != self.connection or self.phase != "settling":
-            return [Trace(name="ha.settled.ignored", why="other connection")]
-        invariant(event.end == self.end, "settled where asked", event=event, end=self.end)
+    def _on_truncated(self, now_ns: int, event: Truncated) -> list[Effect]:
+        if event.connection != self.connection or self.phase != "truncating":
+            return [Trace(name="ha.truncated.ignored", why="other connection")]
+        invariant(event.end == self.end, "truncated where asked", event=event, end=self.end)
         self.phase, self.heard_ns = "transfer", now_ns
         self.wrote_ns = now_ns
         # The first acknowledgement is also the request: the master goes on from there.

@@ -8,18 +8,23 @@ import asyncio
 from collections.abc import Callable
 
 from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master as master
-from reference.broker.replication import ha_slave as slave
+from reference.broker.replication import ha_master_events as master
+from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import EpochFile, Epochs
 from reference.broker.replication.ha import HaClient, HaServer, Log, Propose
 from reference.broker.replication.ha_link import LogAccess
 from reference.broker.replication.ha_master import HaMaster
+from reference.broker.replication.ha_progress import SlaveProgress
+from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
 from reference.broker.replication.ha_slave import HaSlave
 from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
 
 
 class Replication:
     """A broker's log, its epochs, and the side that it takes.
+
+    `master` and `slave` are the cores of both sides, for others to read: only their shells step
+    them.
 
     Args:
         broker_id: the persistent id.
@@ -30,7 +35,7 @@ class Replication:
         durable: acknowledge and count only what is synced (SYNC_FLUSH).
         async_learner, sync_from_last_file: of the slave side, RocketMQ's keys.
         propose: sends request 1001.
-        confirmed: told the confirmOffset when it changes, on either side.
+        confirmed: called with the confirmOffset when it changes, on either side.
         log: `Host.log`.
     """
 
@@ -40,8 +45,8 @@ class Replication:
         access: LogAccess,
         file: EpochFile,
         *,
-        settings: master.MasterSettings,
-        timing: slave.SlaveTiming,
+        settings: MasterSettings,
+        timing: SlaveTiming,
         durable: bool = False,
         async_learner: bool = False,
         sync_from_last_file: bool = False,
@@ -51,27 +56,29 @@ class Replication:
     ) -> None:
         self._access = access
         self._file = file
-        self._told_confirmed = confirmed
+        self._on_confirmed = confirmed
         self._log = log
         self._turn = asyncio.Lock()  # one change of role at a time
         self.epochs: Epochs = ()  # as saved
         self.confirm = PhyOffset(0)
-        self.server = HaServer(
-            HaMaster(broker_id=broker_id, settings=settings),
+        self.master = HaMaster(broker_id=broker_id, settings=settings)
+        self.slave = HaSlave(
+            broker_id=broker_id,
+            durable=durable,
+            async_learner=async_learner,
+            sync_from_last_file=sync_from_last_file,
+            timing=timing,
+        )
+        self._server = HaServer(
+            self.master,
             access,
             durable=durable,
             propose=propose,
             confirmed=self._confirmed,
             log=log,
         )
-        self.client = HaClient(
-            HaSlave(
-                broker_id=broker_id,
-                durable=durable,
-                async_learner=async_learner,
-                sync_from_last_file=sync_from_last_file,
-                timing=timing,
-            ),
+        self._client = HaClient(
+            self.slave,
             access,
             save=self._save,
             saved=lambda: self.epochs,
@@ -96,12 +103,12 @@ class Replication:
         if self._file.fault:
             self._log("broker.epochs.copy", why=self._file.fault)
         self.confirm = max(min(confirm, self._access.end), self._access.start)
-        self._told_confirmed(self.confirm)
+        self._on_confirmed(self.confirm)
 
     async def run(self, group: asyncio.TaskGroup, host: str, port: int) -> None:
         """Serve until cancelled; `lead` and `follow` work meanwhile."""
-        group.create_task(self.client.run(group))
-        await self.server.run(group, host, port)
+        group.create_task(self._client.run(group))
+        await self._server.run(group, host, port)
 
     async def lead(
         self, master_epoch: MasterEpoch, members: frozenset[BrokerId], sync_state_set_epoch: int
@@ -112,7 +119,7 @@ class Replication:
         to others, and must not write other bytes under the same epoch. It has to be elected anew.
         """
         async with self._turn:
-            await self.client.stop()
+            await self._client.stop()
             whole = self._access.whole_end()
             if whole < self._access.end:
                 await self._access.truncate(whole)
@@ -124,7 +131,7 @@ class Replication:
                 return False
             await self._save(epochs)
             invariant(end == self._access.end, "nobody appends at a change of role", end=end)
-            await self.server.lead(
+            await self._server.lead(
                 master.Lead(
                     master_epoch=master_epoch,
                     members=members,
@@ -142,14 +149,14 @@ class Replication:
     ) -> None:
         """Copy the log of the master whose HA port is at `address`, once that is known."""
         async with self._turn:
-            await self.server.resign()
+            await self._server.resign()
             log = slave.LogState(
                 start=self._access.start,
                 end=self._access.end,
                 epochs=self.epochs,
                 confirm=self.confirm,
             )
-            await self.client.follow(
+            await self._client.follow(
                 slave.Follow(
                     address=address,
                     master_epoch=master_epoch,
@@ -158,10 +165,29 @@ class Replication:
                 )
             )
 
+    def written(self) -> None:
+        """The log has grown, or what is synced of it has."""
+        self._server.written()
+
+    def known(self, known: master.Known) -> None:
+        """The controller's SyncStateSet, from a poll or a notification."""
+        self._server.known(known)
+
+    def when_acknowledged(
+        self, end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]
+    ) -> None:
+        """Call `then` once the replicas have the log up to `end`, with an empty string; or, when
+        that is given up, with the reason."""
+        self._server.when_acknowledged(end, master_epoch, then)
+
+    def slaves(self) -> list[tuple[str, SlaveProgress]]:
+        """Every slave that has said who it is, by its end of the connection."""
+        return self._server.slaves()
+
     async def _save(self, epochs: Epochs) -> None:
         await self._file.save(epochs)
         self.epochs = epochs
 
     def _confirmed(self, offset: PhyOffset) -> None:
         self.confirm = offset
-        self._told_confirmed(offset)
+        self._on_confirmed(offset)

@@ -225,7 +225,7 @@ class CommitLog:
         self, on_record: Callable[[Message, int], None], *, synced: PhyOffset | None = None
     ) -> None:
         """Open the log: give each record and its size to `on_record`, then erase a torn tail.
-        `settle` makes that durable, and must before anything is written.
+        `sync_recovered` makes that durable, and must before anything is written.
 
         Args:
             on_record: told of every record.
@@ -254,7 +254,7 @@ class CommitLog:
                 "broker copy its master's"
             )
 
-    async def settle(self) -> None:
+    async def sync_recovered(self) -> None:
         """Make the log durable as `recover` left it: a dead tail that came back after the next
         crash would lie behind new records."""
         if self._files:

@@ -70,7 +70,7 @@ class ConsumeQueue:
             self._file(base).pwrite(chunk, self._written - base)
             self._written += len(chunk)
 
-    def settle(self) -> None:
+    def rewrite(self) -> None:
         """After a rebuild: make the files hold exactly the units, whatever they held before."""
         self._written = 0
         keep = len(self._units)

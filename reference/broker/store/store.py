@@ -43,6 +43,7 @@ class Store:
         queue_file_size: bytes.
         replicated: whether readers see only what `confirm` has told; else everything.
         levels: delays of the schedule topic, whose units hold the time of delivery.
+        on_growth: called when the log has grown, or more of it is durable.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Store:
         queue_file_size: int,
         replicated: bool = False,
         levels: Levels = (),
+        on_growth: Callable[[], None] = lambda: None,
     ) -> None:
         self._host = host
         self._root = root
@@ -68,7 +70,7 @@ class Store:
         self._replicated = replicated
         self._levels = levels
         self.figures = Figures()
-        self.on_append: Callable[[], None] = lambda: None  # the log has grown, or is more durable
+        self._on_growth = on_growth
         self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
         self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
         self._whole = PhyOffset(0)  # end of the last whole record
@@ -89,15 +91,15 @@ class Store:
         self._host.disk.lock(f"{self._root}/lock")
         self._log.recover(self._dispatch, synced=self._watermark.load())
         for folder in self._queue_folders():
-            self._queue(folder).settle()
+            self._queue(folder).rewrite()
         self._dirty.clear()
         self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
 
-    async def settle(self) -> None:
+    async def sync_recovered(self) -> None:
         """Make what `recover` found and erased durable. Nothing may be written before."""
-        await self._log.settle()
+        await self._log.sync_recovered()
         await self.mark()
 
     def _queue_folders(self) -> list[QueueKey]:
@@ -155,7 +157,7 @@ class Store:
         self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
-        self.on_append()
+        self._on_growth()
 
     def confirm(self, offset: PhyOffset) -> None:
         """Let readers see every message that ends at `offset` or before, and wake who waits."""
@@ -211,7 +213,7 @@ class Store:
         before = self._log.durable
         end = await self._log.sync()
         if self._log.durable > before:
-            self.on_append()
+            self._on_growth()
         return end
 
     async def mark(self) -> None:

@@ -10,7 +10,7 @@ from timed_cluster import Timed
 
 from checkers.availability.availability import Availability
 from checkers.core.api import Anomaly, Context, Verdict
-from checkers.evidence.quiescence import Interval, settled
+from checkers.evidence.quiescence import Interval, after_last_heal
 from harness.contracts.target import Profile
 from histories.op import NEMESIS
 
@@ -368,17 +368,17 @@ def test_a_cut_is_undone_by_its_own_heal_only(f: str, of: str, over: bool) -> No
 
 
 def test_rest_begins_after_the_last_disturbance_and_says_what_makes_it_doubtful() -> None:
-    assert settled(Timed().history) == Interval()
+    assert after_last_heal(Timed().history) == Interval()
     r = struck()
     healed = len(r.ops) - 1
     r.at(40).recovered(True, 1)
-    assert settled(r.history) == Interval(healed, 30 * SECOND_NS)
+    assert after_last_heal(r.history) == Interval(healed, 30 * SECOND_NS)
     moved = r.at(41).op("ok", 3, "leave", {"node": "b0-1"}, {"node": "b0-1"})
-    assert settled(r.history).at == moved
+    assert after_last_heal(r.history).at == moved
     r.begin(3, "join", {"node": "b0-1"})
-    assert settled(r.history).doubt.startswith("join at op")
+    assert after_last_heal(r.history).doubt.startswith("join at op")
     r.at(42).begin(NEMESIS, "kill", "one")
-    assert settled(r.history).doubt != ""
+    assert after_last_heal(r.history).doubt != ""
 
 
 @pytest.mark.parametrize("value", [None, {"cluster": 1}, {"cluster": {"holds": "yes"}}])

@@ -22,7 +22,14 @@ from checkers.core.claims import CLAIMS
 from checkers.evidence.active_faults import State
 from checkers.evidence.faults import faults
 from checkers.evidence.observations import NEVER
-from checkers.evidence.quiescence import Standstills, at_rest, calms, lulls, settled, unknown_acts
+from checkers.evidence.quiescence import (
+    Standstills,
+    after_last_heal,
+    at_rest,
+    lulls,
+    undisturbed,
+    unknown_acts,
+)
 from checkers.judgement.grounds import DECLARE
 from checkers.judgement.runner import check_all
 from checkers.messages.consumer_offsets import Offsets
@@ -194,10 +201,10 @@ def test_no_time_is_undisturbed_after_it() -> None:
     r.fault(STRANGE, **{"b0-0": True})
     r.fault("stop-partition", **{"b0-0": True})
     r.fault("kill", **{"b0-1": True})
-    for time in (settled(r.history), at_rest(r.history)):
+    for time in (after_last_heal(r.history), at_rest(r.history)):
         assert time.doubt == unknown_acts(r.history) != ""
     assert list(lulls(r.history)) == []
-    assert [time.until for time in calms(faults(r.history), ["n0"])] == [0]
+    assert [time.until for time in undisturbed(faults(r.history), ["n0"])] == [0]
     assert Standstills(r.history).around(100) is None
 
 
@@ -226,10 +233,10 @@ def test_what_passes_disturbs_only_while_it_goes_on(effect: Effect) -> None:
     [lull] = lulls(h)
     assert (lull.time.at, lull.state) == (2, State(frozenset(), frozenset(), frozenset()))
     for nodes, peers in ((["b0-0"], []), (["c0"], ["b0-0"])):
-        found = [(time.at, time.until) for time in calms(faults(h), nodes, peers)]
+        found = [(time.at, time.until) for time in undisturbed(faults(h), nodes, peers)]
         whole = facts.harmless or (bool(peers) and effect in GONE)
         assert found == ([(-1, NEVER)] if whole else [(-1, 1), (2, NEVER)])
-    assert [(time.at, time.until) for time in calms(faults(h), ["c0"])] == [(-1, NEVER)]
+    assert [(time.at, time.until) for time in undisturbed(faults(h), ["c0"])] == [(-1, NEVER)]
     assert Standstills(h).around(3) is not None
 
 
@@ -257,4 +264,4 @@ def test_several_acts_are_named_each_once() -> None:
         "a (op 0), b (op 2), c (op 4), d (op 6), e (op 8) and 2 more, of unknown"
         in unknown_acts(r.history)
     )
-    assert settled(r.history).at_ns == (len(r.ops) - 1) * SECOND_NS
+    assert after_last_heal(r.history).at_ns == (len(r.ops) - 1) * SECOND_NS

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from harness.contracts.environment import SIMULATED_ONLY, Capability, Lack
-from harness.environments.choose import WHAT_MAX, Asked, Decision, Facts, decide, settle
+from harness.environments.choose import WHAT_MAX, Asked, Decision, Facts, decide, preferred
 
 CUT, KILL, POWER = Capability.CUT, Capability.KILL, Capability.POWER_LOSS
 REAL = frozenset(Capability) - SIMULATED_ONLY
@@ -31,18 +31,18 @@ def decided(*facts: Facts, **asked: Any) -> list[Decision]:
 
 
 def chosen(*facts: Facts, **asked: Any) -> str:
-    return settle(decided(*facts, **asked)).environment
+    return preferred(decided(*facts, **asked)).environment
 
 
 def test_the_first_that_can_is_taken_and_no_word_is_lost_on_the_others() -> None:
-    choice = settle(decided(DOCKER, but(LOCAL, lacks=(NO_NFT,)), SIMULATED))
+    choice = preferred(decided(DOCKER, but(LOCAL, lacks=(NO_NFT,)), SIMULATED))
     assert choice.environment == "docker"
     assert choice.lines == ("environment: docker (chosen by auto: engine 1 answers)",)
 
 
 def test_each_that_is_passed_over_has_a_line_with_what_is_missing_and_the_command() -> None:
     decisions = decided(but(DOCKER, lacks=(NO_BASE,)), but(LOCAL, lacking={CUT: NO_NFT}), SIMULATED)
-    choice = settle(decisions)
+    choice = preferred(decisions)
     assert choice.environment == "simulated"
     assert choice.lines == (
         "docker: the engine has no base image and cannot pull x; make-one",
@@ -96,12 +96,12 @@ def test_real_machines_run_every_target_and_stay_up_but_are_few() -> None:
 def test_what_only_the_simulator_can_do_passes_over_the_others() -> None:
     decisions = decided(DOCKER, SIMULATED, needs=frozenset({Capability.CLOCK}))
     assert decisions[0].line == "docker: it cannot do clock"
-    assert settle(decisions).environment == "simulated"
+    assert preferred(decisions).environment == "simulated"
 
 
 def test_where_none_can_every_reason_is_told() -> None:
     java = Lack("there is no java", package="openjdk-17-jre-headless")
-    choice = settle(
+    choice = preferred(
         decided(
             but(DOCKER, lacks=(NO_BASE,)), but(LOCAL, lacks=(java,)), SIMULATED,
             target="rocketmq:5.5.0",

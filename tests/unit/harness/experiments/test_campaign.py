@@ -11,7 +11,6 @@ from waiting import eventually, line_count
 
 from harness.cli.main import run_cli
 from harness.experiments.campaign import (
-    JOURNAL,
     JUNIT,
     CampaignError,
     Done,
@@ -21,6 +20,7 @@ from harness.experiments.campaign import (
     perform_job,
     read_campaign,
 )
+from harness.experiments.engine import JOURNAL
 
 QUICK = '''
 env = "simulated"

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.experiments.engine import JOURNAL
+from harness.experiments.journal import append
 from harness.experiments.mutants import (
-    JOURNAL,
     LIMIT,
     RANGES,
     STAGES,
@@ -18,11 +19,11 @@ from harness.experiments.mutants import (
     Row,
     accused,
     catches,
-    encoded,
+    kept_of,
     seen_in,
     table,
 )
-from harness.experiments.simulate import Told
+from harness.experiments.simulate import SeedResult
 from harness.run import provenance
 from reference import mutants
 
@@ -31,29 +32,27 @@ DEAF = "unheard_never_dead"  # what it breaks is a claim of liveness
 S6, L1 = {"S6/lost-tail": 3}, {"L1/two-owners": 1}
 
 
-def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> Told:
+def told(seed: int, found: Mapping[str, int] | None = None, **more: Any) -> SeedResult:
     said = {"source": provenance.digest(), **more}
-    return Told(seed=seed, valid=not found, found=dict(found or {}), **said)
+    return SeedResult(seed=seed, valid=not found, found=dict(found or {}), **said)
 
 
-def written(folder: Path, *lines: tuple[str, Told]) -> Path:
+def written(folder: Path, *lines: tuple[str, SeedResult]) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    data = b"".join(encoded(name, seen) for name, seen in lines)
-    (folder / JOURNAL).write_bytes(data)
+    for name, seen in lines:
+        append(folder / JOURNAL, kept_of(name, seen))
     return folder
 
 
-def gone_on(
-    folder: Path, *names: str, budget_s: float | None = -1.0
-) -> tuple[list[Row], list[str]]:
+def gone_on(folder: Path, *names: str, budget_ns: int | None = -1) -> tuple[list[Row], list[str]]:
     """The rows, and what was said; without a budget nothing may be left to run."""
     said: list[str] = []
     campaign = MutantCampaign(folder, jobs=1, names=names)
-    campaign.run(budget_s=budget_s, say=said.append)
+    campaign.run(budget_ns=budget_ns, say=said.append)
     return list(campaign.rows()), said
 
 
-def ranges(*counts: int, found: Mapping[str, int] = S6) -> list[tuple[str, Told]]:
+def ranges(*counts: int, found: Mapping[str, int] = S6) -> list[tuple[str, SeedResult]]:
     """Each range: so many seeds, of which the last was caught."""
     lines = []
     for first, count in zip(RANGES, counts, strict=True):
@@ -63,7 +62,7 @@ def ranges(*counts: int, found: Mapping[str, int] = S6) -> list[tuple[str, Told]
 
 
 def test_the_median_of_the_ranges_is_how_soon_it_is_caught(tmp_path: Path) -> None:
-    [row], said = gone_on(written(tmp_path, *ranges(7, 1, 3)), BUG, budget_s=None)
+    [row], said = gone_on(written(tmp_path, *ranges(7, 1, 3)), BUG, budget_ns=None)
     assert said == [], "all ranges have come to their end"
     assert (row.after, row.whole, row.fate) == (3, True, "caught")
     assert (row.seeds, row.ran, row.diverged) == (11, 11, 3)
@@ -72,13 +71,13 @@ def test_the_median_of_the_ranges_is_how_soon_it_is_caught(tmp_path: Path) -> No
 
 
 def test_another_claim_catches_as_well_but_not_rightly(tmp_path: Path) -> None:
-    [row], _ = gone_on(written(tmp_path, *ranges(1, 2, 2, found=L1)), BUG, budget_s=None)
+    [row], _ = gone_on(written(tmp_path, *ranges(1, 2, 2, found=L1)), BUG, budget_ns=None)
     assert (row.safety, row.rightly, row.caught) == (3, 0, True)
 
 
 def test_liveness_catches_who_breaks_liveness(tmp_path: Path) -> None:
     stuck = [(DEAF, told(first, {"S13b/no-master": 1}, reached="ran")) for first in RANGES]
-    [row], said = gone_on(written(tmp_path, *stuck), DEAF, budget_s=None)
+    [row], said = gone_on(written(tmp_path, *stuck), DEAF, budget_ns=None)
     assert said == []
     assert (row.safety, row.rightly, row.liveness) == (0, 3, 3)
     assert (row.after, row.fate) == (1, "caught")
@@ -111,7 +110,7 @@ def test_a_range_ends_where_its_seeds_do(tmp_path: Path) -> None:
 def test_a_range_that_cannot_move_the_median_ends(tmp_path: Path) -> None:
     """Two ranges say 2 or sooner; the third has had two seeds, and may take as many as it likes."""
     lines = [*ranges(2, 1, 3)[:-1]]
-    [row], said = gone_on(written(tmp_path / "two", *lines), BUG, budget_s=None)
+    [row], said = gone_on(written(tmp_path / "two", *lines), BUG, budget_ns=None)
     assert (row.after, row.whole, said) == (2, True, [])
     [row], _ = gone_on(written(tmp_path / "one", *lines[:-1]), BUG)
     assert (row.after, row.whole) == (2, False), "its second seed may say 1"
@@ -122,7 +121,7 @@ def test_a_range_that_cannot_move_the_median_ends(tmp_path: Path) -> None:
 
 def survivor(folder: Path, **more: Any) -> Row:
     lines = [(BUG, told(first + n, **more)) for first in RANGES for n in range(LIMIT)]
-    [row], said = gone_on(written(folder, *lines), BUG, budget_s=None)
+    [row], said = gone_on(written(folder, *lines), BUG, budget_ns=None)
     assert said == []
     assert row.whole
     assert row.after is None
@@ -158,8 +157,8 @@ def test_a_journal_that_was_cut_off_goes_on(tmp_path: Path) -> None:
     assert (row.seeds, len(said)) == (2, 1)
     assert (folder / JOURNAL).read_bytes() == b"".join(whole.splitlines(keepends=True)[:2])
     unknown = written(tmp_path / "other", ("a_mutant_that_was", told(0, S6)), *ranges(1, 1, 1))
-    assert gone_on(unknown, BUG, budget_s=None)[0] == gone_on(
-        written(tmp_path / "same", *ranges(1, 1, 1)), BUG, budget_s=None
+    assert gone_on(unknown, BUG, budget_ns=None)[0] == gone_on(
+        written(tmp_path / "same", *ranges(1, 1, 1)), BUG, budget_ns=None
     )[0]  # fmt: skip
 
 
@@ -171,11 +170,14 @@ def test_short_limits_come_first() -> None:
     while (job := campaign._next(at_work)) is not None:
         at_work.append(job)
     assert at_work == every, "one seed of each range at a time"
-    campaign._told[BUG] = {n: told(n) for n in range(STAGES[0])}
+    campaign._results[BUG] = {n: told(n) for n in range(STAGES[0])}
     assert campaign._next([]) == Range(OTHER, RANGES[0]), "it has had fewer"
     assert campaign._next(every[3:]) == Range(BUG, RANGES[1])
     assert campaign._next(every[1:]) == Range(BUG, RANGES[0]), "a longer limit's"
-    campaign._told[OTHER] = {0: told(0, S6), **{RANGES[1] + n: told(n) for n in range(STAGES[0])}}
+    campaign._results[OTHER] = {
+        0: told(0, S6),
+        **{RANGES[1] + n: told(n) for n in range(STAGES[0])},
+    }
     assert campaign._next([]) == Range(BUG, RANGES[1]), "nothing has caught it yet"
     assert list(STAGES) == sorted(STAGES)
     assert STAGES[-1] == LIMIT
@@ -183,9 +185,9 @@ def test_short_limits_come_first() -> None:
 
 def test_a_line_keeps_what_the_table_needs() -> None:
     seen = told(0, S6, reached="ran", oracle={"two-masters": 1}, factors={"disk": "slow"})
-    line = msgspec.json.decode(encoded(BUG, seen), type=Line)
+    line = msgspec.convert(kept_of(BUG, seen), Line)
     assert line == Line(BUG, msgspec.structs.replace(seen, factors={}))
-    assert len(encoded(BUG, told(0))) < 120
+    assert len(msgspec.json.encode(kept_of(BUG, told(0)))) < 120
 
 
 def test_who_accuses() -> None:

@@ -58,18 +58,18 @@ class Canned(Trials):
         self.outcomes = outcomes
         self.ran: list[str] = []
 
-    def _run(self, target: str, *, way: Way) -> None:
-        letters = self.outcomes["calm" if way == "calm" else target]
+    def _run(self, target: str, *, way: Way) -> Trial:
+        letters = self.outcomes["control" if way == "control" else target]
         count = len(self.of(target, way=way))
         letter = letters[min(count, len(letters) - 1)]
         came: Any = {"b": "bad", "c": "clean", "f": "failed"}[letter]
         digest = self._digest(way=way)
         self.ran.append(target)
-        self._keep(Trial(target=target, environment="local", way=way, came=came, digest=digest))
+        return Trial(target=target, environment="local", came=came, digest=digest)
 
 
 @pytest.mark.parametrize(
-    ("bad", "good", "calm", "shown", "counts"),
+    ("bad", "good", "control", "shown", "counts"),
     [
         ("b", "c", "c", True, (3, 3, 1)),
         ("cbcbcb", "c", "c", True, (6, 6, 2)),
@@ -81,9 +81,9 @@ class Canned(Trials):
     ],
 )
 def test_when_it_is_shown(
-    tmp_path: Path, bad: str, good: str, calm: str, shown: bool, counts: tuple[int, ...]
+    tmp_path: Path, bad: str, good: str, control: str, shown: bool, counts: tuple[int, ...]
 ) -> None:
-    outcomes = {"rocketmq:5.5.0": bad, "rocketmq:5.3.1": good, "calm": calm}
+    outcomes = {"rocketmq:5.5.0": bad, "rocketmq:5.3.1": good, "control": control}
     found = show_scenario(Canned(tmp_path, outcomes), times=10)
     assert found.control is not None
     assert found.holds is shown
@@ -91,7 +91,7 @@ def test_when_it_is_shown(
 
 
 def test_what_was_done_is_not_done_again(tmp_path: Path) -> None:
-    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "calm": "c"}
+    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "control": "c"}
     first = Canned(tmp_path, outcomes)
     show_scenario(first, times=10)
     again = Canned(tmp_path, outcomes)
@@ -100,7 +100,7 @@ def test_what_was_done_is_not_done_again(tmp_path: Path) -> None:
 
 
 def test_another_schedule_is_another_trial(tmp_path: Path) -> None:
-    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "calm": "c"}
+    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "control": "c"}
     show_scenario(Canned(tmp_path, outcomes), times=10)
     longer = Schedule(header=Header(known=KNOWN, length=61), acts=SCRIPT.acts)
     again = Canned(tmp_path, outcomes, Scenario("test", longer, KNOWN))
@@ -109,9 +109,9 @@ def test_another_schedule_is_another_trial(tmp_path: Path) -> None:
 
 
 def test_one_without_faults_needs_no_trial_without_them(tmp_path: Path) -> None:
-    calm = Scenario("test", Schedule(header=SCRIPT.header), KNOWN)
+    faultless = Scenario("test", Schedule(header=SCRIPT.header), KNOWN)
     outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c"}
-    found = show_scenario(Canned(tmp_path, outcomes, calm), times=10)
+    found = show_scenario(Canned(tmp_path, outcomes, faultless), times=10)
     assert found.control is None
     assert found.holds
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from harness.experiments import scorecard
+from harness.experiments.engine import JOURNAL
 from harness.experiments.scorecard import Entry, Job, Scorecard, battery, cell, middle, script_of
 from harness.experiments.scorecard_page import markdown, page, word
 from harness.run.replay import Rate
@@ -25,7 +26,7 @@ def entry(name: str = "kill_master", target: str = NEW, **given: Any) -> Entry:
 def card(folder: Path, *entries: Entry, **given: Any) -> Scorecard:
     folder.mkdir(exist_ok=True)
     lines = b"".join(msgspec.json.encode(e) + b"\n" for e in entries)
-    (folder / scorecard.JOURNAL).write_bytes(lines)
+    (folder / JOURNAL).write_bytes(lines)
     more = {"targets": (OLD, NEW), "profiles": ("P-SAFE", "P-DEFAULT"), "environment": "local"}
     return Scorecard(folder, **{**more, **given})
 

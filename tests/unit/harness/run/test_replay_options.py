@@ -226,8 +226,11 @@ def test_a_run_as_the_schedule_that_does_the_same_again() -> None:
     assert written.acts[0].done == Done(at=1.0, nodes={"b0-1": "master"})
     assert written.header.seed == 5
     assert written.header.length == 10.0
-    assert written.header.options == {"environment": "simulated", "workload": ("queue", "lock")}
+    assert written.header.options == {
+        "environment": "simulated", "workload": ("queue", "lock"), "nemesis": [*ASKED.nemesis],
+    }  # fmt: skip
     assert options_for(written).workload == ASKED.workload
+    assert options_for(written).nemesis == ASKED.nemesis, "so nodes are set up the same"
 
 
 def test_a_schedule_with_what_its_acts_came_to() -> None:

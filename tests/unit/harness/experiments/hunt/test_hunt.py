@@ -1,7 +1,7 @@
 """The hunt's journal, what is to be run, and its tables."""
 
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli.hunt import hunt as command
+from harness.experiments import engine
+from harness.experiments.engine import JOURNAL
 from harness.experiments.hunt import hunt, run_matrix
 from harness.experiments.hunt.decisions import DECISIONS
-from harness.experiments.hunt.hunt import JOURNAL, Entry, Hunt, Job, at_once, line
+from harness.experiments.hunt.hunt import Entry, Hunt, Job, at_once, line
 from harness.experiments.hunt.page import HOLE, markdown, sights
+from harness.experiments.worker_pool import Inline
 from harness.schedule.format import digest_of
 
 SHORT_MS = 20_000
@@ -75,25 +78,9 @@ def test_two_at_once_until_one_was_late(tmp_path: Path) -> None:
 def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[int, Entry]], None]:
     """Have runs come to what is given, without a worker or a cluster."""
 
-    class Pool:
-        def __init__(self, *_: object) -> None:
-            self.to: dict[int, Entry] = {}
-
-        def __enter__(self) -> "Pool":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-        def submit(self, _: object, job: Job, __: Path) -> Future[Entry]:
-            done = Future[Entry]()
-            done.set_result(self.to[job.number])
-            return done
-
     def give(to: dict[int, Entry]) -> None:
-        pool = Pool()
-        pool.to = to
-        monkeypatch.setattr(hunt, "workers", lambda *_: pool)
+        monkeypatch.setattr(hunt, "measure", lambda job, folder: to[job.number])
+        monkeypatch.setattr(engine, "workers", lambda *_, **__: nullcontext(Inline()))
 
     return give
 
@@ -104,8 +91,8 @@ def test_a_hunt_goes_on_where_it_was_and_ends_with_its_budget(
     found = of(tmp_path)
     measured({n: entry(found, n) for n in range(run_matrix.array_size())})
     said: list[str] = []
-    assert not found.run(jobs=2, budget_s=0.0, say=said.append)
-    assert found.run(jobs=2, budget_s=None, say=said.append)
+    assert not found.run(jobs=2, budget_ns=0, say=said.append)
+    assert found.run(jobs=2, budget_ns=None, say=said.append)
     assert len(said) == run_matrix.array_size()
     again = Hunt(tmp_path, release="5.5.0", environment="local", length_ms=SHORT_MS)
     assert again.missing() == []
@@ -117,31 +104,9 @@ def test_a_hunt_of_which_nothing_comes_up_is_over(
     found = of(tmp_path)
     measured({n: entry(found, n, error="SetupFailed: no") for n in range(run_matrix.array_size())})
     said: list[str] = []
-    assert not found.run(jobs=1, budget_s=None, say=said.append)
+    assert not found.run(jobs=1, budget_ns=None, say=said.append)
     assert "in a row did not come up" in said[-1]
     assert len(found.entries()) == hunt.FAILED_IN_A_ROW
-
-
-def test_a_long_run_holds_up_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = of(tmp_path)
-    size = run_matrix.array_size()
-    long = Future[Entry]()
-    begun: list[int] = []
-
-    class Pool:
-        def submit(self, _: object, job: Job, __: Path) -> Future[Entry]:
-            done = long if job.number == 0 else Future[Entry]()
-            begun.append(job.number)
-            if job.number:
-                done.set_result(entry(found, job.number))
-            if job.number == size - 1:
-                long.set_result(entry(found, 0))
-            return done
-
-    monkeypatch.setattr(hunt, "workers", lambda *_: nullcontext(Pool()))
-    assert found.run(jobs=2, budget_s=None, say=lambda _: None)
-    assert begun == list(range(size))
-    assert sorted(e.job.number for e in found.entries()) == begun
 
 
 def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +115,9 @@ def test_stored_runs_are_judged_anew(tmp_path: Path, monkeypatch: pytest.MonkeyP
     found = of(tmp_path, gone, failed, entry(none, 2, run=str(tmp_path)))
     monkeypatch.setattr(hunt, "judge_stored", lambda path: path)
     better = {"S8/log-diverged": 1}
-    monkeypatch.setattr(hunt, "told", lambda e, *_: msgspec.structs.replace(e, broken=better))
+    monkeypatch.setattr(
+        hunt, "judged_entry", lambda e, *_: msgspec.structs.replace(e, broken=better)
+    )
     monkeypatch.setattr(hunt, "workers", lambda *_: ThreadPoolExecutor(2))
     found.look_again(2)
     assert [e.broken for e in found.entries()] == [{}, {}, better]

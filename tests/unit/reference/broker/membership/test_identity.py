@@ -86,7 +86,7 @@ def test_claim_settle_and_drop_on_a_disk(tmp_path: Path) -> None:
         await files.drop_claim()
         assert files.load() == New()
         await files.save_claim(CLAIMED)
-        await files.settle(CLAIMED.broker_id)
+        await files.keep(CLAIMED.broker_id)
         assert files.load() == Owned(broker_id=BrokerId(3))
 
     asyncio.run(case())

@@ -8,7 +8,7 @@ import pytest
 
 from reference.broker.messages import pull, send
 from reference.broker.messages.refusal import Refusal
-from reference.broker.store.topics import name_fault
+from reference.broker.store.topic_names import name_fault
 from reference.records import PhyOffset, QueueOffset
 from reference.wire import property as props
 from reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig

@@ -5,9 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference.broker.replication import ha_master as core
+from reference.broker.replication import ha_master_events as core
 from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_master import Effect, HaMaster, MasterSettings
+from reference.broker.replication.ha_master import LINKS_MAX, HaMaster
+from reference.broker.replication.ha_master_events import Effect
+from reference.broker.replication.ha_settings import MasterSettings
 from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.records import BrokerId, InvariantViolation, MasterEpoch, PhyOffset
 from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake
@@ -216,7 +218,7 @@ def test_a_second_connection_of_a_slave_replaces_the_first() -> None:
 
 def test_links_are_bounded() -> None:
     master = leader()
-    for number in range(core.LINKS_MAX):
+    for number in range(LINKS_MAX):
         assert master.step(0, core.Accepted(link=number)) == []
     assert master.step(0, core.Accepted(link=99))[0] == core.Close(link=99)
 

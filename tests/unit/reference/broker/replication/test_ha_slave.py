@@ -4,9 +4,10 @@ differs."""
 import msgspec
 import pytest
 
-from reference.broker.replication import ha_slave as core
+from reference.broker.replication import ha_slave_events as core
 from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_slave import Effect, HaSlave
+from reference.broker.replication.ha_slave import HaSlave
+from reference.broker.replication.ha_slave_events import Effect
 from reference.records import BrokerId, MasterEpoch, PhyOffset
 from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake, Transfer
 
@@ -62,7 +63,7 @@ def got(slave: HaSlave, packet: object, now: int = 0) -> list[Effect]:
 
 
 def settled(slave: HaSlave, now: int = 0) -> list[Effect]:
-    return slave.step(now, core.Settled(connection=slave.connection, end=slave.end))
+    return slave.step(now, core.Truncated(connection=slave.connection, end=slave.end))
 
 
 def copying(end: int = 0, epochs: Epochs = (), *, durable: bool = False) -> HaSlave:
@@ -103,8 +104,8 @@ def test_handshake_settles_then_acknowledges(
     """S8, S9: the log is cut before the first acknowledgement, which comes at once."""
     slave = shaking(end, mine)
     effects = got(slave, reply(their_end, theirs))
-    done = core.Settled(connection=1, end=PhyOffset(point))
-    assert effects[-1] == core.Settle(end=PhyOffset(point), epochs=kept, done=done)
+    done = core.Truncated(connection=1, end=PhyOffset(point))
+    assert effects[-1] == core.Truncate(end=PhyOffset(point), epochs=kept, done=done)
     cut = [e for e in effects if isinstance(e, core.Trace)]
     assert [t.name for t in cut] == (["ha.slave.cut"] if point < end else [])
     confirms = [e for e in effects if isinstance(e, core.Confirm)]
@@ -124,8 +125,8 @@ def test_a_log_that_shares_nothing_is_dropped_by_a_non_member_only(mine: Epochs)
     other = shaking(70, mine, in_sync_state_set=False)
     effects = got(other, theirs)
     assert effects[0] == core.Trace(name="ha.slave.resync", why="70 bytes dropped")
-    done = core.Settled(connection=1, end=PhyOffset(0))
-    assert effects[-1] == core.Settle(end=PhyOffset(0), epochs=entries((1, 0)), done=done)
+    done = core.Truncated(connection=1, end=PhyOffset(0))
+    assert effects[-1] == core.Truncate(end=PhyOffset(0), epochs=entries((1, 0)), done=done)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_stale_events_are_ignored() -> None:
     slave.step(SECOND, core.Timeout())
     for event in (
         core.Lost(connection=1, why="late"),
-        core.Settled(connection=1, end=PhyOffset(10)),
+        core.Truncated(connection=1, end=PhyOffset(10)),
         core.Synced(connection=1, end=PhyOffset(99)),
         core.Received(connection=1, packet=frame(10, b"x")),
     ):

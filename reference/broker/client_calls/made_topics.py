@@ -1,0 +1,36 @@
+"""Topics that a broker makes by itself: when first sent to, and for groups and transactions."""
+
+import asyncio
+
+from reference.broker.membership.membership import Membership
+from reference.broker.store.topics import Tables
+from reference.rpc import spawn
+from reference.wire.route import TopicConfig
+
+
+class MadeTopics:
+    """Makes topics and registers them.
+
+    Args:
+        tables: the topics.
+        membership: registers them with the name servers.
+        group: where that goes on after the request that has made one is answered.
+    """
+
+    def __init__(self, tables: Tables, membership: Membership, group: asyncio.TaskGroup) -> None:
+        self._tables = tables
+        self._membership = membership
+        self._group = group
+
+    async def put(self, topic: TopicConfig) -> None:
+        """Make a topic; durable when this returns."""
+        await self._tables.put_topic(topic)
+        spawn(self._group, self._membership.register_everywhere())
+
+    async def known(self, name: str, *, queues: int = 1) -> TopicConfig:
+        """A topic that belongs to a group, or to this broker, made where there is none yet."""
+        if name not in self._tables.topics:
+            await self.put(
+                TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
+            )
+        return self._tables.topics[name]

@@ -1,0 +1,120 @@
+"""How a broker gets its persistent id: offered by the controllers, claimed, proven, registered.
+
+Each step is durable before the next (`reference.broker.membership.identity`), so that a crash
+between two costs no id and gives none away. A step that fails is tried again, at the latest after
+`RETRY_S`; nothing is given up. Units: seconds. Source: docs/spec/controller-ha.md 3.2, 3.3.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, TypeVar
+
+from reference.broker.membership.controllers import Controllers, Refused
+from reference.broker.membership.identity import (
+    Claimed,
+    IdentityFiles,
+    New,
+    Owned,
+    State,
+    check_code,
+)
+from reference.config import BrokerConfig
+from reference.host import Host
+from reference.records import BrokerId
+from reference.wire import node_headers as headers
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.headers import from_ext
+
+FIRST_RETRY_S = 0.1  # doubled up to RETRY_S: controllers may start as well
+RETRY_S = 1.0
+
+T = TypeVar("T")
+
+
+class Joining:
+    """The way of one broker to its id."""
+
+    def __init__(self, config: BrokerConfig, host: Host, controllers: Controllers) -> None:
+        self._config = config
+        self._host = host
+        self._controllers = controllers
+
+    async def win(self, address: str) -> BrokerId:
+        """Win an id, or take the one that is owned.
+
+        Raises:
+            IdentityError: the files of the id are damaged, or another broker's.
+        """
+        files = IdentityFiles(
+            self._host.disk,
+            self._config.identity_path,
+            cluster=self._config.broker_cluster_name,
+            broker_name=self._config.broker_name,
+        )
+        state = files.load()
+        while not isinstance(state, Owned):
+            state = await self._done(partial(self._advance, files, state, address))
+        return state.broker_id
+
+    async def register_at_last(self, broker_id: BrokerId, address: str) -> None:
+        """Register, again until that is done."""
+        await self._done(partial(self.register, broker_id, address))
+
+    async def _done(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        retry_s = FIRST_RETRY_S
+        while (done := await self._controllers.tried(step())) is None:
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_S)
+        return done
+
+    async def _advance(self, files: IdentityFiles, state: New | Claimed, address: str) -> State:
+        """One step towards an id."""
+        if isinstance(state, New):
+            return await self._claim(files, address)
+        return await self._prove(files, state)
+
+    async def _claim(self, files: IdentityFiles, address: str) -> Claimed:
+        request = headers.NextBrokerIdRequest(
+            cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name
+        )
+        answer = await self._controllers.ask(RequestCode.CONTROLLER_GET_NEXT_BROKER_ID, request)
+        next_id = from_ext(headers.NextBrokerIdResponse, answer.ext).next_broker_id
+        if next_id < 1:
+            raise Refused(f"the controller offers id {next_id}")
+        claim = Claimed(
+            broker_id=BrokerId(next_id), check_code=check_code(address, self._host.wall_ms())
+        )
+        await files.save_claim(claim)
+        return claim
+
+    async def _prove(self, files: IdentityFiles, claim: Claimed) -> New | Owned:
+        request = headers.ApplyBrokerIdRequest(
+            cluster_name=self._config.broker_cluster_name,
+            broker_name=self._config.broker_name,
+            applied_broker_id=claim.broker_id,
+            register_check_code=claim.check_code,
+        )
+        answer = await self._controllers.ask(
+            RequestCode.CONTROLLER_APPLY_BROKER_ID,
+            request,
+            allow=(ResponseCode.SUCCESS, ResponseCode.CONTROLLER_BROKER_ID_INVALID),
+        )
+        if answer.code == ResponseCode.CONTROLLER_BROKER_ID_INVALID:
+            await files.drop_claim()
+            return New()
+        await files.keep(claim.broker_id)
+        self._host.log("broker.id.won", id=claim.broker_id)
+        return Owned(broker_id=claim.broker_id)
+
+    async def register(self, broker_id: BrokerId, address: str) -> bool:
+        """Register the address of an owned id. Raises as `Controllers.ask`."""
+        request = headers.RegisterToControllerRequest(
+            cluster_name=self._config.broker_cluster_name,
+            broker_name=self._config.broker_name,
+            broker_id=broker_id,
+            broker_address=address,
+            invoke_time=self._host.wall_ms(),
+        )
+        await self._controllers.ask(RequestCode.CONTROLLER_REGISTER_BROKER, request)
+        return True
