@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from checkers.judgement.runner import Results
-from harness.experiments.simulate import Silent
-from harness.run.execute import Around, run_in_world
+from harness.run.execute import run_in_world
 from harness.run.judging import judge
+from harness.run.run_context import RunContext
 from harness.run.stored_run import config_of
 from harness.schedule.options import Options
 from histories.history import History
@@ -48,7 +48,7 @@ def record(options: Options) -> Recorded:
     try:
         run = Run(folder)
         run.save_config(config_of(options))
-        run_in_world(options, run, Around(collect=False), Silent(), lambda: True)
+        run_in_world(options, run, RunContext(collect=False), lambda: True)
         return Recorded(options, open_run(folder).history)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -16,8 +16,9 @@ from typing import Any
 import click
 
 from harness.contracts.keyed_draws import Keyed
-from harness.run.execute import Around, capabilities_of
+from harness.run.execute import capabilities_of
 from harness.run.replay import LATE_S, late, options_for, repeat, script_of
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, asked_from, run_test
 from harness.schedule.format import Schedule
 from harness.schedule.from_history import as_performed
@@ -61,7 +62,7 @@ def again(judged: Judged, root: Path, *, performed: bool) -> tuple[Schedule, Jud
     """A replay of a run, and the schedule that it followed."""
     script, before = script_of(judged.stored.path, performed=performed)
     options = options_for(script, before.environment if before is not None else "")
-    [replayed] = repeat(script, options, root, times=1, quiet=True, around=Around())
+    [replayed] = repeat(script, options, root, times=1, quiet=True, context=RunContext())
     return script, replayed
 
 

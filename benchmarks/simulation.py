@@ -23,11 +23,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.run.execute import Around, run_in_world
+from harness.run.execute import run_in_world
+from harness.run.run_context import RunContext
 from harness.schedule.options import Options
 from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
-from histories.op import Op
 from histories.store import JOURNAL, RunStore
 from reference import rpc
 from reference.wire.frame import Frame
@@ -36,16 +36,6 @@ RATES = (0.0, 50.0, 200.0)
 AT_REST = 1e-6  # operations a second: the workload cannot do without any
 CALLS, CALLERS, ROUNDS, PORT = 20_000, 10, 3, 20_999
 TOP = 12  # costs that are shown
-
-
-class Quiet:
-    """Is told of a run and says nothing."""
-
-    def say(self, text: str) -> None:
-        """Nothing."""
-
-    def update(self, now_ns: int, op: Op | None) -> None:
-        """Nothing."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +61,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 HEADER = "  op/s virtual s/CPU s   messages/s   steps/s   us a step   events/s"
 
 
-def perform(rate: float, seconds: float, around: Around) -> tuple[bytes, float]:
+def perform(rate: float, seconds: float, context: RunContext) -> tuple[bytes, float]:
     """Run the cluster once; returns the history, and how long it took (CPU s)."""
     options = Options(
         environment="simulated",
@@ -84,7 +74,7 @@ def perform(rate: float, seconds: float, around: Around) -> tuple[bytes, float]:
     with tempfile.TemporaryDirectory(prefix="maxq-simulation-") as folder:
         run = RunStore(Path(folder)).create("simulation", datetime.now(UTC))
         begun = time.process_time()
-        run_in_world(options, run, around, Quiet(), lambda: True)
+        run_in_world(options, run, context, lambda: True)
         return (run.path / JOURNAL).read_bytes(), time.process_time() - begun
 
 
@@ -92,9 +82,9 @@ def measured(rate: float, seconds: float) -> Measured:
     """Run at a rate: counted, and timed."""
     trace = io.BytesIO()
     steps = Steps(trace)
-    history, _ = perform(rate, seconds, Around(steps=steps))
+    history, _ = perform(rate, seconds, RunContext(steps=steps))
     steps.digest()
-    cpu_s = min(perform(rate, seconds, Around())[1] for _ in range(ROUNDS))
+    cpu_s = min(perform(rate, seconds, RunContext())[1] for _ in range(ROUNDS))
     lines = trace.getvalue().splitlines()
     return Measured(
         rate=rate,
@@ -109,7 +99,7 @@ def measured(rate: float, seconds: float) -> Measured:
 def costs(rate: float, seconds: float) -> list[str]:
     """What the time goes to: share of all, calls, and where."""
     profile = cProfile.Profile()
-    profile.runcall(perform, rate, seconds, Around())
+    profile.runcall(perform, rate, seconds, RunContext())
     found = pstats.Stats(profile).stats  # type: ignore[attr-defined] # it has them
     total = sum(own for _, _, own, _, _ in found.values())
     most = sorted(found.items(), key=lambda item: -item[1][2])[:TOP]

@@ -43,8 +43,8 @@ from harness.experiments import campaign, scenario
 from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
-from harness.run.execute import Around
 from harness.run.judging import every_checker
+from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.schedule.format import ScheduleError
 from harness.schedule.options import PROFILES, THEN, TOGETHER, Options
@@ -228,15 +228,15 @@ def test(**given: Any) -> int:
     """Run workloads under faults and judge what was recorded."""
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
-    around = Around(keep=given.pop("keep"), base_image=given.pop("base_image"))
-    options = resolved(given, doctor.Place(base_image=around.base_image, store=store))
+    context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
+    options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
     if explain and options.environment != "simulated":
         raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
     if plan:
         click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
         click.echo(options.command())
         return 0
-    judged = stored_run.run_test(options, store, quiet=as_json, around=around)
+    judged = stored_run.run_test(options, store, quiet=as_json, context=context)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
     judged = explained(judged) if explain else judged
     show(judged, as_json=as_json)
@@ -254,7 +254,7 @@ def up(**given: Any) -> int:
     options = resolved({**given, "rate": 1.0, "concurrency": 2}, place, lasting=True)
     if options.environment == SIMULATED:
         raise click.UsageError("up needs --env docker or local: nothing is simulated but runs")
-    stored_run.run_up(options, place.store, Around(keep=False, base_image=place.base_image))
+    stored_run.run_up(options, place.store, RunContext(keep=False, base_image=place.base_image))
     return 0
 
 

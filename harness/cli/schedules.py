@@ -20,8 +20,9 @@ from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_
 from harness.experiments.shrink_real import BUDGET as REAL_BUDGET
 from harness.experiments.shrink_real import Shrinking, report_of
 from harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
-from harness.run.execute import Around, capabilities_of
+from harness.run.execute import capabilities_of
 from harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, judge_stored
 from harness.sampling.draw import draw
 from harness.sampling.factors import array_row, coverage, possible
@@ -76,10 +77,10 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
             more[name] = given[name]
     where = environment or (before.environment if before is not None else "")
     options = options_for(script, where, **more)
-    around = Around(base_image=given["base_image"])
+    context = RunContext(base_image=given["base_image"])
     found: Counter[str] = Counter()
     verdicts = []
-    runs = repeat(script, options, store, times=times, quiet=given["as_json"], around=around)
+    runs = repeat(script, options, store, times=times, quiet=given["as_json"], context=context)
     for number, judged in enumerate(runs, start=1):
         found.update(signatures(judged))
         verdicts.append(judged.results.valid)
@@ -97,7 +98,7 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
         click.echo(f"{signature}: {Rate(hits, runs_done)}")
     if not found:
         click.echo(f"no anomaly in {runs_done} runs: {Rate(0, runs_done)}")
-    if around.stop.asked:
+    if context.stop.asked:
         raise KeyboardInterrupt
     return runner.exit_code(verdicts, crashed=False)
 
@@ -175,12 +176,12 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
     the end it is told which pairs of values were met.
     """
     wanted = wanted_seeds(seeds)
-    around, rows, verdicts = Around(base_image=base_image), [], []
+    context, rows, verdicts = RunContext(base_image=base_image), [], []
     for seed in wanted:
         row = possible(array_row(seed), capabilities_of(environment))
         script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
         options = options_for(script, environment)
-        (judged,) = repeat(script, options, store, times=1, quiet=True, around=around)
+        (judged,) = repeat(script, options, store, times=1, quiet=True, context=context)
         rows.append(row)
         verdicts.append(judged.results.valid)
         sent = judged.stored.history.totals["send", "ok"]
@@ -188,7 +189,7 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
         seen = ", ".join([*signatures(judged), *reasons(judged)])
         click.echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
                    f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
-        if around.stop.asked:  # this run is shorter than it should be, and the next would be none
+        if context.stop.asked:  # this run is shorter than it should be, and the next would be none
             raise KeyboardInterrupt
     met = coverage(rows)
     click.echo(f"pairs of values met: {met.met} of {met.of}")
@@ -266,13 +267,13 @@ def shrink_on_machines(
     script: Schedule, where: str, signature: str, folder: Path, store: Path, budget: int
 ) -> int:
     """Shrink by real runs; the exit code."""
-    around, say = Around(), partial(click.echo, err=True)
+    context, say = RunContext(), partial(click.echo, err=True)
 
     def perform(smaller: Schedule) -> Sequence[str]:
         runs = repeat(smaller, options_for(smaller, where), store, times=1, quiet=True,
-                      around=around)  # fmt: skip
+                      context=context)  # fmt: skip
         (judged,) = runs
-        if around.stop.asked:  # this run is shorter than it should be
+        if context.stop.asked:  # this run is shorter than it should be
             raise KeyboardInterrupt
         return signatures(judged)
 

@@ -27,9 +27,9 @@ from harness.contracts.environment import EnvironmentLost
 from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.journal import append, resumed
 from harness.report.measures import kinds, quantile
-from harness.run.execute import Around
 from harness.run.judging import every_checker
 from harness.run.replay import Rate, options_for, signatures
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, run_test
 from harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
 from harness.schedule.reductions import with_options
@@ -199,7 +199,7 @@ class Trials:
         self._folder = folder
         self._environment = environment
         self._say = say
-        self._around = Around(base_image=base_image)
+        self._around = RunContext(base_image=base_image)
         folder.mkdir(parents=True, exist_ok=True)
         self.done = resumed(folder / JOURNAL, Trial)
 
@@ -242,7 +242,7 @@ class Trials:
     def _run(self, target: str, *, way: Way) -> Trial:
         script = self.scenario.schedule(way)
         options = options_for(script, self._environment, target=target)
-        around = msgspec.structs.replace(self._around, script=script)
+        context = msgspec.structs.replace(self._around, script=script)
         trial = Trial(
             target=target,
             environment=self._environment,
@@ -250,8 +250,8 @@ class Trials:
             digest=self._digest(way=way),
         )
         try:
-            judged = run_test(options, self._folder / "runs", quiet=True, around=around)
-            if around.stop.asked:
+            judged = run_test(options, self._folder / "runs", quiet=True, context=context)
+            if context.stop.asked:
                 raise KeyboardInterrupt
         except (SetupFailed, EnvironmentLost) as error:
             return msgspec.structs.replace(trial, error=f"{error}"[:300])

@@ -29,8 +29,9 @@ from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.journal import append, resumed
 from harness.report.measures import kinds, quantile
 from harness.run import provenance as source
-from harness.run.execute import Around, capabilities_of
+from harness.run.execute import capabilities_of
 from harness.run.replay import Rate, options_for
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, run_test
 from harness.sampling.draw import draw
 from harness.sampling.factors import possible, row_of
@@ -105,9 +106,9 @@ def measure(job: Job, folder: Path) -> Entry:
         source=source.digest(),
         date=datetime.now(UTC).date().isoformat(),
     )
-    around = Around(script=script, base_image=job.base_image)
+    context = RunContext(script=script, base_image=job.base_image)
     try:
-        judged = run_test(options, folder / "runs", quiet=True, around=around)
+        judged = run_test(options, folder / "runs", quiet=True, context=context)
     except (SetupFailed, EnvironmentLost, EnvironmentUnavailable, ValueError) as error:
         return msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
     return judged_entry(entry, judged)

@@ -24,10 +24,10 @@ from harness.contracts.keyed_draws import Keyed
 from harness.experiments.engine import JOURNAL, run_missing
 from harness.experiments.journal import append, resumed
 from harness.run import provenance as source
-from harness.run.execute import Around, run_in_world
+from harness.run.execute import run_in_world
 from harness.run.judging import judge
-from harness.run.lifecycle import Telling
 from harness.run.replay import options_for
+from harness.run.run_context import Progress, RunContext
 from harness.run.stored_run import config_of
 from harness.sampling.draw import draw
 from harness.sampling.factors import Coverage, coverage, row_of
@@ -83,14 +83,14 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-class Silent(Telling):
-    """Tells nobody, and remembers how far the run has come."""
+class Silent(Progress):
+    """Shows nothing, and remembers how far the run has come."""
 
     def __init__(self) -> None:
         self.now_ns = 0
 
     def say(self, text: str) -> None:
-        """Nobody listens."""
+        """Nothing."""
 
     def update(self, now_ns: int, op: Op | None) -> None:
         self.now_ns = now_ns
@@ -191,8 +191,8 @@ def simulated(
         run, silent = Run(made), Silent()
         run.save_config(config_of(options))
         write_whole(made / SCHEDULE, encode(script))
-        around = Around(script=script, collect=False, steps=steps)
-        run_in_world(options, run, around, silent, lambda: True)
+        context = RunContext(script=script, collect=False, steps=steps, progress=silent)
+        run_in_world(options, run, context, lambda: True)
         history = open_run(made).history
         results = judge(options, history)
         performed = as_performed(script, history)

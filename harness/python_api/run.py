@@ -16,7 +16,7 @@ from harness.cli import main
 from harness.contracts.nearest import nearest
 from harness.run import stored_run
 from harness.run.doctor import Place
-from harness.run.execute import Around
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged
 from harness.schedule.options import Options
 
@@ -98,6 +98,6 @@ def perform(
     options, base_image = options_of(given, store)
     if fail_on and fail_on not in FAIL_ON:
         raise ValueError(f"maxq.run: fail_on is one of {', '.join(FAIL_ON)}, not {fail_on!r}")
-    around = Around(base_image=base_image)
-    judged = stored_run.run_test(options, store, quiet=quiet, around=around)
-    return msgspec.structs.replace(judged, fail_on=fail_on), around.stop.asked
+    context = RunContext(base_image=base_image)
+    judged = stored_run.run_test(options, store, quiet=quiet, context=context)
+    return msgspec.structs.replace(judged, fail_on=fail_on), context.stop.asked

@@ -23,12 +23,12 @@ from harness.environments.disks import node_disk
 from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
-from harness.run.lifecycle import Surroundings, Telling, perform
+from harness.run.lifecycle import perform
+from harness.run.run_context import Progress, RunContext, Stop
 from harness.sampling.rounds import schedule_of
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options
 from harness.simulation.oracle.oracle import Oracle
-from harness.simulation.steps import Steps
 from harness.simulation.world import SimHost, World
 from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE, parse
@@ -37,32 +37,6 @@ from histories.store import ORACLE, Run, write_whole
 from reference.records import some
 
 NODES = "nodes"  # the folder of a run that holds its machines'
-
-
-class Stop:
-    """A request to come to an end."""
-
-    def __init__(self) -> None:
-        self.possible = False  # clients run, so that there is something to come to an end of
-        self.asked = False
-
-
-class Around(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run's options do not say, since it does not change what is run.
-
-    `keep`: leave a cluster up whose run was not valid. `script`: the run's schedule; without one it
-    is drawn from the options.
-    `collect`: keep logs and stores of the nodes, too, of a simulated run. `base_image`: of the
-    docker engine, to build on; empty for the public one. `steps` records every step of a simulated
-    run. `stop` tells afterwards whether somebody asked for the end.
-    """
-
-    keep: bool = False
-    script: Schedule | None = None
-    collect: bool = True
-    base_image: str = ""
-    steps: Steps | None = None
-    stop: Stop = msgspec.field(default_factory=Stop)
 
 
 class Judge(Protocol):
@@ -80,50 +54,46 @@ def planned(options: Options) -> Schedule:
     return schedule_of(options, make_target(options).patience)
 
 
-def run_in_world(
-    options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge
-) -> None:
+def run_in_world(options: Options, run: Run, context: RunContext, is_valid: Judge) -> None:
     """Perform a run where its options say.
 
     Raises:
         KeyboardInterrupt: it was ended at once.
         Exception: as `harness.run.lifecycle.perform`.
     """
-    if around.script is None:
-        around = msgspec.structs.replace(around, script=planned(options))
+    if context.script is None:
+        context = msgspec.structs.replace(context, script=planned(options))
     if options.environment == "simulated":
-        _simulated(options, run, around, telling)
+        _simulated(options, run, context)
     else:
-        _real(options, run, around, telling, is_valid)
+        _real(options, run, context, is_valid)
 
 
-def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid: Judge) -> None:
+def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> None:
     target = make_target(options)
     components = target.prepare()
     if components:
         run.add_config({"components": components})
     environment = make_environment(
-        options, run.path / NODES, around.base_image, telling.say, target
+        options, run.path / NODES, context.base_image, context.progress.say, target
     )
-    stop = around.stop
+    stop = context.stop
 
     async def keep(cluster: Deployment) -> None:
-        if around.keep and not is_valid():
-            await _kept(cluster, environment, telling)
+        if context.keep and not is_valid():
+            await _kept(cluster, environment, context.progress)
 
     async def main() -> None:
-        with interruptible(stop, telling.say):
+        with interruptible(stop, context.progress.say):
             await perform(
                 options,
                 environment,
                 target,
                 run,
-                Surroundings(
-                    telling=telling,
+                msgspec.structs.replace(
+                    context,
                     wall_ms=lambda: time.time_ns() // 1_000_000,
-                    stop=stop,
                     before_end=keep,
-                    script=some(around.script, "it was drawn"),
                     real=True,
                 ),
             )
@@ -131,11 +101,11 @@ def _real(options: Options, run: Run, around: Around, telling: Telling, is_valid
     asyncio.run(main())
 
 
-async def _kept(cluster: Deployment, environment: Environment, telling: Telling) -> None:
-    telling.say("the cluster stays up until you interrupt (Ctrl-C)")
+async def _kept(cluster: Deployment, environment: Environment, progress: Progress) -> None:
+    progress.say("the cluster stays up until you interrupt (Ctrl-C)")
     for node in cluster.nodes:
         if cluster.running(node.name):
-            telling.say(f"  {node.name} {cluster.address(node.name)}: "
+            progress.say(f"  {node.name} {cluster.address(node.name)}: "
                         f"{environment.entrance(node.name)}")  # fmt: skip
     await interrupted()
 
@@ -181,40 +151,36 @@ def make_target(options: Options) -> Target:
     return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
 
 
-def _simulated(options: Options, run: Run, around: Around, telling: Telling) -> None:
+def _simulated(options: Options, run: Run, context: RunContext) -> None:
     """Perform a run in a world of its own. Garbage is collected when it is over and not before:
     what earlier runs of this process left must not end in the middle of this one."""
     gc.freeze()
     try:
         _in_world(
-            World(options.seed, steps=around.steps, constant_latency=options.calm),
+            World(options.seed, steps=context.steps, constant_latency=options.calm),
             options,
             run,
-            around,
-            telling,
+            context,
         )
     finally:
         gc.collect()
         gc.unfreeze()
 
 
-def _in_world(world: World, options: Options, run: Run, around: Around, telling: Telling) -> None:
-    stop = around.stop
+def _in_world(world: World, options: Options, run: Run, context: RunContext) -> None:
+    stop = context.stop
     oracle = Oracle(world)
 
     async def main(host: SimHost) -> None:
-        with interruptible(stop, telling.say):
+        with interruptible(stop, context.progress.say):
             await perform(
                 options,
                 SimulatedEnvironment(world, mutant=options.mutant, oracle=oracle),
                 ReferenceTarget(),
                 run,
-                Surroundings(
-                    telling=telling,
+                msgspec.structs.replace(
+                    context,
                     wall_ms=host.wall_ms,
-                    stop=stop,
-                    script=some(around.script, "it was drawn"),
-                    collect=around.collect,
                 ),
             )
 
@@ -222,34 +188,34 @@ def _in_world(world: World, options: Options, run: Run, around: Around, telling:
         world.run(world.add_machine("client", CLIENT_ADDRESS), main)
     finally:
         world.close()
-        _save_findings(oracle, run, telling)
+        _save_findings(oracle, run, context.progress)
 
 
-def _save_findings(oracle: Oracle, run: Run, telling: Telling) -> None:
+def _save_findings(oracle: Oracle, run: Run, progress: Progress) -> None:
     """Store what the oracle saw, apart from all verdicts; an empty file if it saw nothing."""
     lines = [msgspec.json.encode(anomaly) + b"\n" for anomaly in oracle.anomalies]
     write_whole(run.path / ORACLE, b"".join(lines))
     if lines:
         first = oracle.anomalies[0]
-        telling.say(f"oracle: {len(lines)} broken invariants, the first is {first.invariant} at "
+        progress.say(f"oracle: {len(lines)} broken invariants, the first is {first.invariant} at "
                     f"{first.time_ns / 1e9:.3f} s: {first.detail} (see {ORACLE})")  # fmt: skip
 
 
-def run_up(options: Options, run: Run, around: Around, telling: Telling) -> None:
+def run_up(options: Options, run: Run, context: RunContext) -> None:
     """Start a cluster, say how to reach its nodes, and end it when interrupted."""
     target = make_target(options)
     target.prepare()
     environment = make_environment(
-        options, run.path / NODES, around.base_image, telling.say, target
+        options, run.path / NODES, context.base_image, context.progress.say, target
     )
     cluster = Deployment(environment, target, options.settings())
 
     async def main() -> None:
         try:
-            telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+            context.progress.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
             await cluster.up()
-            await _kept(cluster, environment, telling)
-            telling.say("stopping")
+            await _kept(cluster, environment, context.progress)
+            context.progress.say("stopping")
             await cluster.stop_all()
         finally:
             await environment.down()

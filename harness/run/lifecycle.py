@@ -6,9 +6,8 @@ an operation in the history, so a stored run is judged as it was the first time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Protocol
 
 import msgspec
 
@@ -18,9 +17,9 @@ from harness.contracts.environment import Capability, Environment
 from harness.contracts.outcome import Ok, Outcome
 from harness.contracts.target import Target
 from harness.run import interpreter
-from harness.run.feasibility import check, possible
 from harness.run.grounds import grounds_of
 from harness.run.lateness import Lateness
+from harness.run.run_context import RunContext
 from harness.run.run_plan import Composed, Making, make_workloads, steps
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options
@@ -39,8 +38,10 @@ from histories.observed import LATE_MS
 from histories.op import Op
 from histories.store import Run
 from nemeses.catalogue import facts_of, needs_of
+from nemeses.feasibility import check, possible
 from nemeses.scripted import Scripted
 from nemeses.stage import told
+from reference.records import some
 
 ANSWER_S_MAX = 60  # beyond every time-out of a client
 ZERO_WALL_MS = "zero_wall_ms"  # of the configuration: the wall clock at time 0 of the history
@@ -48,54 +49,6 @@ PAGE = 4096  # collected log files keep this much beyond their last byte that is
 ZEROS = bytes(PAGE)
 
 Progress = Callable[[int, Op | None], None]
-
-
-class Telling(Protocol):
-    """Whoever is told of a run."""
-
-    def say(self, text: str) -> None:
-        """Something new happens."""
-        ...
-
-    def update(self, now_ns: int, op: Op | None) -> None:
-        """An operation; or, at least once a second, the time (ns) alone."""
-        ...
-
-
-class Stopping(Protocol):
-    """A request to come to an end: `possible` while clients run, `asked` once it was made."""
-
-    possible: bool
-    asked: bool
-
-
-class GoesOn:
-    """Nobody asks to stop."""
-
-    possible = asked = False
-
-
-async def just_end(cluster: Deployment) -> None:
-    """Do nothing before the end."""
-
-
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Who accompanies a run.
-
-    `telling` is told what happens; `wall_ms` is the wall clock of messages; at `stop` a request to
-    come to an end is seen; `before_end` is called with the cluster still up and the history whole.
-    `script` is the schedule of the run's main part.
-    `collect`: whether logs and stores of the nodes are kept. `real`: time passes by itself, so that
-    the harness can be late.
-    """
-
-    telling: Telling
-    wall_ms: Callable[[], int]
-    script: Schedule
-    stop: Stopping = GoesOn()
-    before_end: Callable[[Deployment], Awaitable[None]] = just_end
-    collect: bool = True
-    real: bool = False
 
 
 class JournalRecorder:
@@ -175,7 +128,7 @@ async def perform(
     environment: Environment,
     target: Target,
     run: Run,
-    around: Surroundings,
+    context: RunContext,
 ) -> None:
     """Perform a run in an environment: everything but the verdict.
 
@@ -184,34 +137,35 @@ async def perform(
         environment: where; it is brought down in any case.
         target: what to run.
         run: the run's folder, with its configuration saved.
-        around: who accompanies it.
+        context: of the run; its `script` is there.
 
     Raises:
         SetupFailed, EnvironmentUnavailable, MissingCapability: there was no run to judge.
         EnvironmentLost: it ended too early; so did the history.
         OSError: the history cannot be written any more.
     """
-    zero, telling = asyncio.get_running_loop().time(), around.telling
-    if around.real:  # nodes stamp their logs by the wall clock
-        run.add_config({ZERO_WALL_MS: around.wall_ms()})
+    zero, progress = asyncio.get_running_loop().time(), context.progress
+    script = some(context.script, "it was drawn")
+    if context.real:  # nodes stamp their logs by the wall clock
+        run.add_config({ZERO_WALL_MS: context.wall_ms()})
     cluster = Deployment(environment, target, options.settings())
     try:
         for name in () if options.scripted else options.nemesis:
             possible(environment, needs_of([name]), f"--nemesis {name}")
-        check(around.script, cluster, environment)
-        telling.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
+        check(script, cluster, environment)
+        progress.say(f"starting {len(cluster.nodes)} nodes in {environment.name}")
         await cluster.up()
         with run.open_journal() as journal:
-            recorder = JournalRecorder(journal, telling.update)
+            recorder = JournalRecorder(journal, progress.update)
             async with asyncio.TaskGroup() as group:
                 guard = group.create_task(environment.lost())
-                await _drive(options, cluster, recorder, around, zero, environment.capabilities)
+                await _drive(options, cluster, recorder, context, zero, environment.capabilities)
                 guard.cancel()
-        await around.before_end(cluster)
-        telling.say("stopping the nodes, collecting logs and stores")
+        await context.before_end(cluster)
+        progress.say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
-            telling.say(f"{node} did not stop when asked to and was killed")
-        if around.collect:
+            progress.say(f"{node} did not stop when asked to and was killed")
+        if context.collect:
             await _save_nodes(run, cluster)
     except Exception as error:
         with suppress(Exception):  # the first failure is the one to tell
@@ -232,7 +186,7 @@ async def _drive(
     options: Options,
     cluster: Deployment,
     recorder: JournalRecorder,
-    around: Surroundings,
+    context: RunContext,
     zero: float,
     capabilities: frozenset[Capability],
 ) -> None:
@@ -249,7 +203,7 @@ async def _drive(
                     group=group,
                     capabilities=capabilities,
                     cluster_name=options.settings().cluster,
-                    wall_ms=around.wall_ms,
+                    wall_ms=context.wall_ms,
                 )
             )
         )
@@ -258,31 +212,32 @@ async def _drive(
         await routes.refresh()
         lateness = Lateness()
         tasks = [group.create_task(routes.run())]
-        if around.real:
+        if context.real:
             tasks.append(group.create_task(lateness.watch()))
-        around.telling.say(
+        context.progress.say(
             f"running {', '.join(options.workload)} with {', '.join(options.nemesis)}"
         )
-        around.stop.possible = True
-        facts, stop = facts_of(around.script.acts), around.stop
+        context.stop.possible = True
+        script, stop = some(context.script, "it was drawn"), context.stop
+        facts = facts_of(script.acts)
         kinds = BUILT_IN.with_(facts)
         recorder.append(at(declaration(grounds_of(options), facts), loop.time() - zero))
         try:
             await interpreter.run(
-                steps(options, composed, around.script, kinds, stopped=lambda: stop.asked),
+                steps(options, composed, script, kinds, stopped=lambda: stop.asked),
                 concurrency=composed.concurrency,
                 client=composed.client,
-                nemesis=Nemesis(around.script, cluster, options, lateness),
+                nemesis=Nemesis(script, cluster, options, lateness),
                 recorder=recorder,
                 rng=First(),
                 now_ns=lambda: round((loop.time() - zero) * 1e9),
-                say=around.telling.say,
+                say=context.progress.say,
                 answer_ns_max=ANSWER_S_MAX * 1_000_000_000,
             )
-            end = conclusion(stopped=around.stop.asked)
+            end = conclusion(stopped=context.stop.asked)
             recorder.append(at(end, loop.time() - zero))
         finally:
-            around.stop.possible = False
+            context.stop.possible = False
             for task in tasks:
                 task.cancel()
             routes.close()

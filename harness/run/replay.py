@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.contracts.nearest import nearest
-from harness.run.execute import Around
+from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.run.stored_run import Judged, options_of, run_test
 from harness.schedule.format import SCHEDULE, Act, Call, Load, Schedule, ScheduleError, ns, read
@@ -145,7 +145,7 @@ def _possible(script: Schedule, options: Options) -> None:
 
 
 def repeat(
-    script: Schedule, options: Options, root: Path, *, times: int, quiet: bool, around: Around
+    script: Schedule, options: Options, root: Path, *, times: int, quiet: bool, context: RunContext
 ) -> Iterator[Judged]:
     """Run a schedule again and again, each time in a folder of its own. In the simulator the first
     repetition has the schedule's own seed and the others seeds of their own. One of several that
@@ -155,9 +155,9 @@ def repeat(
         again = with_seed(script, seed)
         chosen = msgspec.structs.replace(options, seed=seed)
         judged = run_test(
-            chosen, root, quiet=quiet, around=msgspec.structs.replace(around, script=again)
+            chosen, root, quiet=quiet, context=msgspec.structs.replace(context, script=again)
         )
-        if times > 1 and around.stop.asked:
+        if times > 1 and context.stop.asked:
             return
         yield judged
 

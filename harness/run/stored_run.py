@@ -30,9 +30,10 @@ from harness.environments.choose import AUTO, LOCAL
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
 from harness.run import doctor, execute, judging, provenance
-from harness.run.execute import Around, capabilities_of, planned, run_in_world
+from harness.run.execute import capabilities_of, planned, run_in_world
 from harness.run.explained import Explained
 from harness.run.judging import absent
+from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.schedule.format import SCHEDULE, encode
 from harness.schedule.from_history import as_performed
@@ -206,23 +207,26 @@ def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
     return [name for each in given for name in ([each] if isinstance(each, str) else each)]
 
 
-def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None = None) -> Judged:
+def run_test(
+    options: Options, root: Path, *, quiet: bool, context: RunContext | None = None
+) -> Judged:
     """Perform a run in a folder of its own, judge it, store its verdict and write its report.
 
     Raises:
         Exception: there was no run, or it ended too early, and what was recorded until then breaks
             no promise. Its notes say where the run is and how to repeat it.
     """
-    around = around or Around()
-    script = around.script or planned(options)
-    around = msgspec.structs.replace(around, script=script)
+    context = context or RunContext()
+    script = context.script or planned(options)
+    context = msgspec.structs.replace(context, script=script)
     run = RunStore(root.resolve()).create("+".join(options.workload), datetime.now(UTC))
     with held(run.path):
         try:
             run.save_config(config_of(options))
             write_whole(run.path / SCHEDULE, encode(script))
             with Progress(options, quiet=quiet) as progress:
-                run_in_world(options, run, around, progress, partial(_is_valid, run.path))
+                context = msgspec.structs.replace(context, progress=progress)
+                run_in_world(options, run, context, partial(_is_valid, run.path))
                 progress.say("checking")
             judged = judge_stored(run.path)
         except BaseException as error:
@@ -240,12 +244,12 @@ def run_test(options: Options, root: Path, *, quiet: bool, around: Around | None
         return judged.with_report()
 
 
-def run_up(options: Options, root: Path, around: Around) -> None:
+def run_up(options: Options, root: Path, context: RunContext) -> None:
     """Start a cluster in a folder of its own and keep it up until interrupted."""
     run = RunStore(root.resolve()).create("up", datetime.now(UTC))
     run.save_config(config_of(options))
     with Progress(options, quiet=False) as progress:
-        execute.run_up(options, run, around, progress)
+        execute.run_up(options, run, msgspec.structs.replace(context, progress=progress))
 
 
 def _is_valid(path: Path) -> bool:

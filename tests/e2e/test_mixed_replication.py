@@ -21,8 +21,8 @@ from mixed_world import FETCH_S, World, mixed, mixed_target
 
 from harness.contracts.target import Settings, Topology
 from harness.environments.local import LocalEnvironment
-from harness.run.execute import Stop
-from harness.run.lifecycle import Surroundings, perform
+from harness.run.lifecycle import perform
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Progress, config_of, judge_stored
 from harness.sampling.rounds import schedule_of
 from harness.schedule.options import Options
@@ -113,12 +113,12 @@ def test_mixed_set_survives_kills(release: str, tmp_path: Path) -> None:
     )  # fmt: skip
     run = RunStore(tmp_path).create("mixed", datetime.now(UTC))
     run.save_config(config_of(options))
-    with Progress(options, quiet=False) as telling:
-        around = Surroundings(
-            telling=telling, wall_ms=lambda: time.time_ns() // 1_000_000, stop=Stop(),
+    with Progress(options, quiet=False) as progress:
+        context = RunContext(
+            progress=progress, wall_ms=lambda: time.time_ns() // 1_000_000,
             collect=False, script=schedule_of(options, target.patience),
         )  # fmt: skip
-        asyncio.run(perform(options, LocalEnvironment(run.path / "nodes"), target, run, around))
+        asyncio.run(perform(options, LocalEnvironment(run.path / "nodes"), target, run, context))
     judged = judge_stored(run.path)
     killed = {
         node

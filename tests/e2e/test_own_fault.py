@@ -9,8 +9,8 @@ from local_cluster import missing
 
 from checkers.evidence.acts import acts_of
 from harness.report.bands import actions
-from harness.run.execute import Around
 from harness.run.replay import late, options_for, repeat, script_of
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged
 from harness.schedule.format import Schedule, decode
 from nemeses import catalogue
@@ -38,7 +38,9 @@ def registered() -> Iterator[None]:
 
 
 def performed(script: Schedule, folder: Path) -> Judged:
-    [judged] = repeat(script, options_for(script), folder, times=1, quiet=True, around=Around())
+    [judged] = repeat(
+        script, options_for(script), folder, times=1, quiet=True, context=RunContext()
+    )
     return judged
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from checkers.core.claims import CLAIMS
-from harness.run.execute import Around
 from harness.run.replay import options_for
+from harness.run.run_context import RunContext
 from harness.run.stored_run import run_test
 from harness.schedule.format import Schedule, read
 from reference import mutants
@@ -40,7 +40,10 @@ def shown(name: str, folder: Path, *, mutant: str) -> Shown:
     told: list[str] = []
     with mutants.heard(lambda who, level: told.append(f"{who} {level}")):
         judged = run_test(
-            options_for(script, mutant=mutant), folder, quiet=True, around=Around(script=script)
+            options_for(script, mutant=mutant),
+            folder,
+            quiet=True,
+            context=RunContext(script=script),
         )
     broken = frozenset(a.claim for v in judged.results.verdicts for a in v.anomalies)
     return Shown(judged.exit_code, broken, frozenset(told))

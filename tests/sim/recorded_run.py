@@ -11,23 +11,13 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
-from harness.run.execute import Around, run_in_world
+from harness.run.execute import run_in_world
+from harness.run.run_context import RunContext
 from harness.schedule.options import Options
 from harness.simulation.steps import Steps
-from histories.op import Op
 from histories.store import JOURNAL, RunStore
 
 SECONDS = 2
-
-
-class Quiet:
-    """Is told of a run and says nothing."""
-
-    def say(self, text: str) -> None:
-        pass
-
-    def update(self, now_ns: int, op: Op | None) -> None:
-        pass
 
 
 def options_of(seed: int) -> Options:
@@ -46,7 +36,7 @@ def record(seed: int, folder: Path) -> None:
     run = RunStore(folder / "runs").create(f"seed{seed}", datetime.now(UTC))
     with (folder / f"{seed}.steps").open("wb") as file:
         steps = Steps(file)
-        run_in_world(options_of(seed), run, Around(steps=steps), Quiet(), lambda: True)
+        run_in_world(options_of(seed), run, RunContext(steps=steps), lambda: True)
         digest = steps.digest()
     history = (run.path / JOURNAL).read_bytes()
     told = {

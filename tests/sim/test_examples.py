@@ -21,8 +21,8 @@ from checkers.judgement.runner import Results
 from harness.experiments.shrink_real import Shrinking
 from harness.experiments.simulate import Campaign, drawn, simulated
 from harness.run import judging, run_plan
-from harness.run.execute import Around
 from harness.run.replay import late, options_for, repeat, script_of
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, run_test
 from harness.schedule.format import Schedule, decode
 from harness.schedule.options import Options
@@ -147,7 +147,7 @@ def test_a_run_with_it_is_replayed_to_the_byte_and_shrunk(named: None, tmp_path:
     for performed in (False, True):
         script, _ = script_of(judged.stored.path, performed=performed)
         [again] = repeat(script, options_for(script), tmp_path, times=1, quiet=True,
-                         around=Around())  # fmt: skip
+                         context=RunContext())  # fmt: skip
         assert flaps(again) == flaps(judged)
         journals = [(one.stored.path / "history.jsonl").read_bytes() for one in (judged, again)]
         assert performed or journals[0] == journals[1]

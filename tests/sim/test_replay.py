@@ -9,8 +9,8 @@ import pytest
 from checkers.evidence.faults import faults
 from harness.cli.main import run_cli
 from harness.experiments.simulate import Simulated, simulated
-from harness.run.execute import Around
 from harness.run.replay import options_for, script_of
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, run_test
 from harness.schedule.format import SCHEDULE, Act, Call, Header, Schedule, When, Who, encode
 from harness.schedule.from_history import main_part
@@ -165,7 +165,7 @@ def sent(judged: Judged) -> int:
 
 
 def _repeated(script: Schedule, store: Path) -> Judged:
-    return run_test(options_for(script), store, quiet=True, around=Around(script=script))
+    return run_test(options_for(script), store, quiet=True, context=RunContext(script=script))
 
 
 # With less in it.

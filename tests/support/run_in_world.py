@@ -12,7 +12,8 @@ from harness.cluster.deployment import Deployment
 from harness.contracts.environment import CLIENT_ADDRESS, MachineSpec
 from harness.environments.simulated import SimulatedEnvironment
 from harness.run.execute import planned
-from harness.run.lifecycle import Surroundings, perform
+from harness.run.lifecycle import perform
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, judge_stored
 from harness.schedule.options import Options
 from harness.simulation.world import SimHost, World
@@ -67,7 +68,7 @@ class Performed:
         async def main(host: SimHost) -> None:
             await perform(
                 given, self.environment, target, self.run,
-                Surroundings(telling=self, wall_ms=host.wall_ms, script=planned(given)),
+                RunContext(progress=self, wall_ms=host.wall_ms, script=planned(given)),
             )  # fmt: skip
 
         try:

@@ -30,9 +30,10 @@ from harness.experiments.hunt.run_artifacts import Remains, read_logs
 from harness.experiments.journal import append, resumed
 from harness.experiments.worker_pool import workers
 from harness.run import provenance as source
-from harness.run.execute import Around, capabilities_of
+from harness.run.execute import capabilities_of
 from harness.run.lifecycle import ZERO_WALL_MS
 from harness.run.replay import options_for
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged, judge_stored, run_test
 from harness.sampling.factors import Row
 from harness.schedule.format import SEND, digest_of
@@ -109,11 +110,11 @@ def measure(job: Job, folder: Path) -> Entry:
         source=source.digest(),
         date=datetime.now(UTC).date().isoformat(),
     )
-    around = Around(script=script, base_image=job.base_image)
+    context = RunContext(script=script, base_image=job.base_image)
     begun = time.monotonic()
     try:
         options = options_for(script, job.environment, target=job.target, profile=job.profile)
-        judged = run_test(options, folder / "runs", quiet=True, around=around)
+        judged = run_test(options, folder / "runs", quiet=True, context=context)
         entry = judged_entry(entry, judged, folder)
     except Exception as error:  # whatever befell one run of hundreds is told, and the others go on
         entry = msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])

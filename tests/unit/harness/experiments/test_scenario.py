@@ -25,7 +25,7 @@ from harness.experiments.scenario import (
     scenario_of,
     show_scenario,
 )
-from harness.run.execute import Around
+from harness.run.run_context import RunContext
 from harness.run.stored_run import Judged
 from harness.schedule.format import (
     Act,
@@ -223,8 +223,8 @@ def test_what_differs_on_the_good_one_is_told() -> None:
 def test_an_interrupted_trial_is_none_and_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_test(*_: Any, around: Around, **__: Any) -> Judged:
-        around.stop.asked = True
+    def run_test(*_: Any, context: RunContext, **__: Any) -> Judged:
+        context.stop.asked = True
         return judged(True)
 
     monkeypatch.setattr(scenario, "run_test", run_test)

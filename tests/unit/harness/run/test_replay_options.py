@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from harness.run import replay
-from harness.run.execute import Around
 from harness.run.replay import Rate, options_for, other_seed, repeat, script_of, with_seed
+from harness.run.run_context import RunContext
 from harness.schedule.format import (
     SCHEDULE,
     Act,
@@ -41,14 +41,14 @@ def test_one_of_several_repetitions_that_is_interrupted_is_none_and_the_last(
 ) -> None:
     begun: list[int] = []
 
-    def run_test(*_: Any, around: Around, **__: Any) -> Any:
+    def run_test(*_: Any, context: RunContext, **__: Any) -> Any:
         begun.append(len(begun) + 1)
-        around.stop.asked = len(begun) == min(times, 2)
+        context.stop.asked = len(begun) == min(times, 2)
         return begun[-1]
 
     monkeypatch.setattr(replay, "run_test", run_test)
     made = Options(environment="local", seed=1)
-    runs: Any = repeat(SENDS, made, Path(), times=times, quiet=True, around=Around())
+    runs: Any = repeat(SENDS, made, Path(), times=times, quiet=True, context=RunContext())
     assert list(runs) == told
     assert len(begun) == min(times, 2)
 

@@ -7,8 +7,8 @@ from struck_cluster import TRIO, FakeCluster
 
 from harness.contracts.environment import Capability, MissingCapability
 from harness.environments.local import LocalEnvironment
-from harness.run.feasibility import check
 from harness.schedule.format import Act, Schedule, ScheduleError, Who
+from nemeses.feasibility import check
 
 
 class Weak:
