@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from harness.contracts.cluster import ClusterView
+from harness.contracts.cluster import Cluster
 from harness.contracts.environment import Capability, Environment, MissingCapability
 from harness.schedule.format import Schedule, ScheduleError
 from nemeses.catalogue import acts, complaint
 
 
-def check(script: Schedule, cluster: ClusterView, environment: Environment) -> None:
+def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:
     """Check every act.
 
     Raises:

@@ -8,17 +8,17 @@ readers of histories need are apart, as data (`histories.fault_facts`).
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from harness.contracts.cluster import ClusterView
 from harness.contracts.environment import Capability
 from harness.contracts.target import Node
 from harness.schedule.format import Who
 from histories.fault_facts import FaultFacts
 from nemeses.stage import Stage, Told, Verb
 
+T = TypeVar("T")
 Args = Mapping[str, Any]
 Fit = Callable[[str], bool]
 
@@ -59,16 +59,17 @@ class ActKind(NamedTuple):
 
 
 def on_each(
-    make: Callable[[ClusterView, Args], Verb],
+    contract: type[T], make: Callable[[T, Args], Verb]
 ) -> Callable[[Stage, str, Sequence[str], Args], Awaitable[Told]]:
     """An act that does the same to each node, to all at once.
 
     Args:
-        make: what it does, from the cluster and the act's arguments.
+        contract: what it needs of the cluster.
+        make: what it does, from that and the act's arguments.
     """
 
     async def do(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
-        return await stage.each(make(stage.cluster, args), nodes)
+        return await stage.each(make(stage.cluster.offers(contract), args), nodes)
 
     return do
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.contracts.cluster import ClusterView, Part
+from harness.contracts.cluster import Cluster, Part
 from harness.contracts.outcome import Fail, Ok, Outcome
 from harness.schedule.format import EVERYBODY, Who
 from histories.op import Op
@@ -42,7 +42,7 @@ class Scripted:
         key: of its draws; each is keyed by the act that it is for.
     """
 
-    def __init__(self, cluster: ClusterView, key: str) -> None:
+    def __init__(self, cluster: Cluster, key: str) -> None:
         self._stage = Stage(cluster, key)
         self._acts = acts()
         self._last: dict[str, list[str]] = {LAST_VICTIM: [], LAST_REJOINED: []}

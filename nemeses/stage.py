@@ -5,11 +5,19 @@ were.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from random import Random
 from typing import Any
 
-from harness.contracts.cluster import ClusterView, Grudge, Proof
+from harness.contracts.cluster import (
+    Ailing,
+    Cluster,
+    Grudge,
+    Killable,
+    Partitionable,
+    Pausable,
+    Proof,
+)
 
 Told = Mapping[str, dict[str, object]]  # what was done to each node, with the proof
 Verb = Callable[[str], Awaitable[Proof]]
@@ -26,7 +34,7 @@ class Stage:
         key: of all draws.
     """
 
-    def __init__(self, cluster: ClusterView, key: str) -> None:
+    def __init__(self, cluster: Cluster, key: str) -> None:
         self.cluster = cluster
         self._key = key
         self.nodes = {n.name: n for n in cluster.nodes if not n.spare}
@@ -37,20 +45,28 @@ class Stage:
 
     async def look(self) -> None:
         """Find out which nodes have ended by themselves, and may: their disk was at fault."""
-        crashed = await self.cluster.crashed()
-        self.ended = frozenset(n for n in crashed if self.cluster.excused(n))
+        processes = self.cluster.offers(Killable)
+        self.ended = frozenset(n for n in await processes.crashed() if processes.excused(n))
 
     def role(self, node: str) -> str:
         known = self.nodes.get(node)
         return known.role.value if known is not None else node
 
     def up(self, node: str) -> bool:
-        return self.cluster.running(node) and node not in self.ended
+        return self.cluster.offers(Killable).running(node) and node not in self.ended
 
     def writable(self, node: str) -> bool:
         """Whether the node's disk takes anything: on another one nothing is started or stopped in
         good order."""
-        return not UNWRITABLE & self.cluster.ailments(node)
+        return not UNWRITABLE & self.ailments(node)
+
+    def ailments(self, node: str) -> Set[str]:
+        """What faults have made of the node's machine."""
+        return self.cluster.offers(Ailing).ailments(node)
+
+    def paused(self, node: str) -> bool:
+        """Whether a fault holds the node."""
+        return self.cluster.offers(Pausable).paused(node)
 
     def draws(self, act: str) -> Random:
         """The act's own stream."""
@@ -62,14 +78,16 @@ class Stage:
         """Cut what a grudge says, in the name of an act; the proof of each machine that drops
         packets."""
         self._cuts[act] = kind
-        return await self.cluster.cut(grudge, reset=reset, name=act, patience_s=PATIENCE_S)
+        return await self.cluster.offers(Partitionable).cut(
+            grudge, reset=reset, name=act, patience_s=PATIENCE_S
+        )
 
     async def heal_cuts(self, kind: str, of: str = "") -> dict[str, Proof]:
         """End the cut of an act, or, without a name, all cuts of a kind; no other's."""
         proofs: dict[str, Proof] = {}
         for name in [name for name, k in self._cuts.items() if k == kind and name == (of or name)]:
             del self._cuts[name]
-            proofs |= await self.cluster.heal(name=name)
+            proofs |= await self.cluster.offers(Partitionable).heal(name=name)
         return proofs
 
     async def each(self, verb: Verb, nodes: Sequence[str]) -> Told:

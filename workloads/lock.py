@@ -22,7 +22,7 @@ import msgspec
 
 from harness.client.locks import LockSession
 from harness.client.session import QueueName
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.environment import Role
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Ok, Outcome
@@ -120,7 +120,7 @@ class Locker:
     """Performs one attempt at a broker of the key's set, chosen anew each time."""
 
     def __init__(
-        self, cluster: ClusterView, session: LockSession, keys: Sequence[QueueName], rng: Random
+        self, cluster: Cluster, session: LockSession, keys: Sequence[QueueName], rng: Random
     ) -> None:
         self._cluster = cluster
         self._session = session
@@ -147,7 +147,7 @@ class Locker:
 
 
 def lock_workload(
-    cluster: ClusterView, group: asyncio.TaskGroup, *, clients: int, seed: int, lease_ms: int
+    cluster: Cluster, group: asyncio.TaskGroup, *, clients: int, seed: int, lease_ms: int
 ) -> Workload:
     """Make the workload.
 

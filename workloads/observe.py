@@ -14,7 +14,7 @@ import msgspec
 from harness.client.observer import Observer
 from harness.client.probes import until
 from harness.client.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Levelled, Stored, Workload
 from harness.contracts.environment import Role
 from harness.contracts.error_classes import error_words
 from harness.contracts.generator import PENDING, Context, Generator, Step
@@ -161,7 +161,7 @@ class Eyes:
 
     def __init__(
         self,
-        cluster: ClusterView,
+        cluster: Cluster,
         observer: Observer,
         logs: dict[str, list[ReplicaLog]],
         keys: Sequence[Key],
@@ -184,7 +184,7 @@ class Eyes:
 
     async def invoke(self, op: Op) -> Outcome:
         if op.f == AWAIT_LEVEL:
-            return Ok({"level": await self._level(self._cluster.level)})
+            return Ok({"level": await self._level(self._cluster.offers(Levelled).level)})
         node = op.value["node"]
         address = self._cluster.address(node)
         answer: ControllerView | ReplicaView | RouteView | Fail
@@ -192,7 +192,7 @@ class Eyes:
             case "observe-controller":
                 answer = await self._observer.controller(node, address, self._sets)
             case "observe-replica":
-                broker_id = await self._cluster.identity(node)
+                broker_id = await self._cluster.offers(Stored).identity(node)
                 answer = await self._observer.replica(node, self._set_of[node], address, broker_id)
             case "observe-route":
                 answer = await self._observer.route(node, address, self._topics)
@@ -205,7 +205,7 @@ class Eyes:
     async def _log(self, node: str, at: int) -> Outcome:
         if at == 0:
             try:
-                log = read_log(await self._cluster.stored(node, STORE))
+                log = read_log(await self._cluster.offers(Stored).stored(node, STORE))
             except (OSError, RemoteProtocolError) as error:
                 return Fail(error_words(error))
             self._logs[node] = await self._epochs(node, log)
@@ -221,7 +221,7 @@ class Eyes:
                 log,
                 node=node,
                 broker_set=broker_set,
-                broker_id=await self._cluster.identity(node),
+                broker_id=await self._cluster.offers(Stored).identity(node),
                 value_of=ValueOf(self._keys, broker_set, self._decode),
             )
         )
@@ -231,7 +231,7 @@ class Eyes:
 
 
 def observe_workload(
-    cluster: ClusterView,
+    cluster: Cluster,
     group: asyncio.TaskGroup,
     *,
     keys: Sequence[Key],

@@ -20,7 +20,7 @@ import msgspec
 
 from harness.client.consumer_offsets import PlaceSession
 from harness.client.session import QueueName, RouteBook
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.environment import Role
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Ok, Outcome
@@ -116,7 +116,7 @@ class Mover:
 
 
 def offsets_workload(
-    cluster: ClusterView, routes: RouteBook, group: asyncio.TaskGroup, *, clients: int
+    cluster: Cluster, routes: RouteBook, group: asyncio.TaskGroup, *, clients: int
 ) -> Workload:
     """Make the workload.
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from harness.client.session import QueueName, RouteBook, Session
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.generators import EMPTY, reserve, time_limit
@@ -107,7 +107,7 @@ class Prober:
 
 
 def probe_workload(
-    cluster: ClusterView,
+    cluster: Cluster,
     routes: RouteBook,
     group: asyncio.TaskGroup,
     *,

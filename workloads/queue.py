@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from harness.client.session import QueueName, RouteBook, Session
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Ok, Outcome
 from harness.generators import EMPTY, delay, each_thread, reserve, time_limit
@@ -158,7 +158,7 @@ class Reader:
         self._session.close()
 
 
-def queue_keys(cluster: ClusterView) -> list[QueueName]:
+def queue_keys(cluster: Cluster) -> list[QueueName]:
     """The queues of the workload; a key is an index."""
     sets = sorted({n.broker_set for n in cluster.nodes if n.broker_set and not n.spare})
     return [QueueName(TOPIC, s, q) for s in sets for q in range(QUEUES)]
@@ -182,14 +182,14 @@ def pinned_threads(concurrency: int, readers: int, count: int) -> frozenset[int]
     return frozenset(in_turn[:count])
 
 
-def _replica(cluster: ClusterView, number: int, broker_set: str) -> str:
+def _replica(cluster: Cluster, number: int, broker_set: str) -> str:
     """Where a replica of a set is now."""
     names = [n.name for n in cluster.nodes if n.broker_set == broker_set]
     return cluster.address(names[number % len(names)])
 
 
 def queue_workload(
-    cluster: ClusterView,
+    cluster: Cluster,
     routes: RouteBook,
     group: asyncio.TaskGroup,
     *,

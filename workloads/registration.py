@@ -14,7 +14,14 @@ import asyncio
 import msgspec
 
 from harness.client.id_applicant import Applicant
-from harness.contracts.cluster import ClusterView, Proof, Workload
+from harness.contracts.cluster import (
+    Cluster,
+    Killable,
+    Proof,
+    Readdressable,
+    Stored,
+    Workload,
+)
 from harness.contracts.environment import Capability
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
@@ -87,7 +94,7 @@ class Applications(msgspec.Struct, frozen=True):
 class Owner:
     """Does to a spare broker what the operation says."""
 
-    def __init__(self, cluster: ClusterView) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def open(self) -> None:
@@ -99,22 +106,24 @@ class Owner:
             case "join":
                 return await self._join(node)
             case "leave":
-                return _outcome(op, await cluster.stop(node))
+                return _outcome(op, await cluster.offers(Killable).stop(node))
             case "kill-broker":
-                return _outcome(op, await cluster.kill(node))
+                return _outcome(op, await cluster.offers(Killable).kill(node))
             case "readdress":
-                return _outcome(op, await cluster.change_ip(node, restart=False))
+                return _outcome(
+                    op, await cluster.offers(Readdressable).change_ip(node, restart=False)
+                )
             case "wipe":
-                return _outcome(op, await cluster.wipe(node))
+                return _outcome(op, await cluster.offers(Killable).wipe(node))
         return Fail(["no-such-operation", op.f])
 
     async def _join(self, node: str) -> Outcome:
-        started = await self._cluster.start(node)
+        started = await self._cluster.offers(Killable).start(node)
         if not started.holds:
             return Info(["not-started", str(started.seen)])
         loop = asyncio.get_running_loop()
         end = loop.time() + JOIN_TIMEOUT_S
-        while (broker_id := await self._cluster.identity(node)) is None:
+        while (broker_id := await self._cluster.offers(Stored).identity(node)) is None:
             if loop.time() > end:
                 return Info(["no-identity", f"after {JOIN_TIMEOUT_S} s"])
             await asyncio.sleep(POLL_S)
@@ -152,7 +161,7 @@ class Applying:
 
 
 def registration_workload(
-    cluster: ClusterView,
+    cluster: Cluster,
     group: asyncio.TaskGroup,
     *,
     cluster_name: str,

@@ -7,7 +7,7 @@ import asyncio
 
 import msgspec
 
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.error_classes import error_of
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
@@ -41,7 +41,7 @@ class Turns(msgspec.Struct, frozen=True):
 class Register:
     """One client. One operation is one attempt; what is unsure is `info`, never `fail`."""
 
-    def __init__(self, cluster: ClusterView, group: asyncio.TaskGroup) -> None:
+    def __init__(self, cluster: Cluster, group: asyncio.TaskGroup) -> None:
         self._cluster = cluster
         self._pool = Pool(group, dial=cluster.dial)
 
@@ -74,7 +74,7 @@ class Register:
         self._pool.close()
 
 
-def register_workload(cluster: ClusterView, group: asyncio.TaskGroup) -> Workload:
+def register_workload(cluster: Cluster, group: asyncio.TaskGroup) -> Workload:
     """Make the workload: three clients, whose turns a run's schedule spreads over its time."""
 
     def client(thread: int) -> Client:

@@ -1,24 +1,27 @@
 """A deployed cluster: its life from nothing to stopped, and what faults and workloads see of it.
 
-Implements `ClusterView` for every environment and target. The parts: `harness.cluster.processes`
-(processes and the proofs of what was done to them), `harness.cluster.network` (cuts and addresses),
-`harness.cluster.machines` (clocks, disks, slow ways), `harness.cluster.queries` (what it says of
-itself). Spares have machines and can be started, ended, moved and wiped, and are in no other way
-part of the cluster.
+A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
+`harness.cluster.processes` (processes and the proofs of what was done to them),
+`harness.cluster.network` (cuts and addresses), `harness.cluster.machines` (clocks, disks, slow
+ways), `harness.cluster.queries` (what it says of itself, and orders to its controllers). Spares
+have machines and can be started, ended, moved and wiped, and are in no other way part of the
+cluster.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence, Set
-from typing import Any
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, TypeVar
 
 from harness.client.probes import until
 from harness.cluster.machines import Hardware
-from harness.cluster.network import CUT_PROBE_TIMEOUT_S, Links
+from harness.cluster.network import Links
 from harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
-from harness.cluster.queries import ELECT_TIMEOUT_S, Inquiry, SetupFailed
-from harness.contracts.cluster import Grudge, Part, Proof
-from harness.contracts.environment import Environment, MachineSpec, Role
+from harness.cluster.queries import Inquiry, SetupFailed
+from harness.contracts.cluster import Part
+from harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
 from harness.contracts.target import Node, Settings, Target
 from reference.rpc import Dial
+
+T = TypeVar("T")
 
 __all__ = ["Deployment", "SetupFailed", "until"]
 
@@ -36,10 +39,10 @@ class Deployment:
         self.settings = settings
         self._environment = environment
         self._target = target
-        self._nodes = Nodes(environment, target, settings)
-        self._links = Links(environment, self._nodes, by_name=settings.by_name)
-        self._hardware = Hardware(environment, self._nodes)
-        self._inquiry = Inquiry(environment, self._nodes, settings.cluster)
+        self.processes = Nodes(environment, target, settings)
+        self.links = Links(environment, self.processes, by_name=settings.by_name)
+        self.machines = Hardware(environment, self.processes)
+        self.queries = Inquiry(environment, self.processes, settings.cluster)
 
     # Life.
 
@@ -51,13 +54,13 @@ class Deployment:
             EnvironmentUnavailable: this host cannot.
         """
         await self._environment.up([MachineSpec(name=n.name) for n in self.nodes])
-        await self._links.name_machines()
-        addresses = {n.name: self._nodes.machine(n.name).address for n in self.nodes}
+        await self.links.name_machines()
+        addresses = {n.name: self.processes.machine(n.name).address for n in self.nodes}
         for node in self.nodes:
-            machine = self._nodes.machine(node.name)
+            machine = self.processes.machine(node.name)
             await self._target.install(machine)
             config = self._target.config(node, self.settings, addresses, machine.data_dir)
-            await machine.put(self._nodes.config_path(node.name), config.encode())
+            await machine.put(self.processes.config_path(node.name), config.encode())
         for role in (Role.NAMESRV, Role.CONTROLLER, Role.BROKER):
             await self._start_all(self.by_role(role))
         if not await until(self._ready, START_TIMEOUT_S):
@@ -65,39 +68,35 @@ class Deployment:
                 "not every broker set has a master and all its replicas in the SyncStateSet after "
                 f"{START_TIMEOUT_S:.0f} s"
             )
-            for node_name, code in (await self.crashed()).items():
-                why += f"; {await self._nodes.told(node_name, f'ended with code {code}')}"
+            for node_name, code in (await self.processes.crashed()).items():
+                why += f"; {await self.processes.told(node_name, f'ended with code {code}')}"
             raise SetupFailed(why)
 
     async def _ready(self) -> bool:
         """Whether a run can begin: its first fault must not hit a cluster that never was whole."""
-        return await self._inquiry.recovered() and await self._inquiry.whole()
+        return await self.queries.recovered() and await self.queries.whole()
 
     async def _start_all(self, nodes: Sequence[Node]) -> None:
         for node in nodes:
-            await self._nodes.spawn(node.name)
+            await self.processes.spawn(node.name)
         for node in nodes:
-            proof = await self.start(node.name)
+            proof = await self.processes.start(node.name)
             if not proof.holds:
                 what = f"did not start: {proof.seen}"
-                raise SetupFailed(await self._nodes.told(node.name, what))
+                raise SetupFailed(await self.processes.told(node.name, what))
 
     async def stop_all(self) -> list[str]:
         """Stop every node cleanly; kills those that do not stop, and returns their names."""
-        return await self._nodes.stop_all()
-
-    async def crashed(self) -> dict[str, int]:
-        """Nodes that should run and have ended by themselves, with their exit codes."""
-        return await self._nodes.crashed()
+        return await self.processes.stop_all()
 
     async def look(self) -> dict[str, Any]:
         """What has become of every node that should run (`Nodes.look`)."""
-        return await self._nodes.look()
+        return await self.processes.look()
 
     async def collect(self) -> AsyncIterator[tuple[str, str, bytes]]:
         """Every node's log, configuration and store, one file at a time: node, path, content."""
         for node in self.nodes:
-            machine = self._nodes.machine(node.name)
+            machine = self.processes.machine(node.name)
             for path in dict.fromkeys([*await machine.files(machine.data_dir), NODE_LOG]):
                 data = await machine.get(f"{machine.data_dir}/{path}")
                 if data is not None:
@@ -106,28 +105,23 @@ class Deployment:
     # Who is there.
 
     @property
-    def patience(self) -> int:
-        """As the target's."""
-        return self._target.patience
-
-    @property
     def nodes(self) -> Sequence[Node]:
-        return self._nodes.all
+        return self.processes.all
 
     def by_role(self, role: Role) -> Sequence[Node]:
-        return self._inquiry.by_role(role)
+        return self.queries.by_role(role)
 
     def address(self, node: str) -> str:
-        return self._nodes.address(node)
+        return self.processes.address(node)
 
     def namesrvs(self) -> Sequence[str]:
-        return self._inquiry.addresses(Role.NAMESRV)
+        return self.queries.addresses(Role.NAMESRV)
 
     def resolve(self, address: str) -> str:
-        return self._nodes.resolve(address)
+        return self.processes.resolve(address)
 
     def controllers(self) -> Sequence[str]:
-        return self._inquiry.addresses(Role.CONTROLLER)
+        return self.queries.addresses(Role.CONTROLLER)
 
     @property
     def dial(self) -> Dial:
@@ -137,27 +131,16 @@ class Deployment:
     def observer_dial(self) -> Dial:
         return self._environment.observer_dial
 
-    async def identity(self, node: str) -> int | None:
-        return await self._nodes.identity(node)
-
-    async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
-        return await self._nodes.stored(node, folder)
-
     async def playing(self, part: Part) -> Sequence[str]:
-        return await self._inquiry.playing(part)
+        return await self.queries.playing(part)
 
     async def recovered(self) -> bool:
         """Whether every name server knows a master of every broker set that answers."""
-        return await self._inquiry.recovered()
-
-    async def level(self) -> bool:
-        """Whether all replicas of every set are there, have logs of the same length, and are in
-        the SyncStateSet."""
-        return await self._inquiry.level() and await self._inquiry.whole()
+        return await self.queries.recovered()
 
     async def mutants(self) -> dict[str, str]:
         """The seeded bug that each broker says it has; empty for none."""
-        return await self._inquiry.mutants()
+        return await self.queries.mutants()
 
     async def create_topics(self, topics: dict[str, int]) -> None:
         """Create topics on every broker, and wait until every name server routes to them.
@@ -165,109 +148,17 @@ class Deployment:
         Raises:
             SetupFailed: a master refuses, or routes do not appear.
         """
-        await self._inquiry.create_topics(topics, self.settings.topic_attributes)
+        await self.queries.create_topics(topics, self.settings.topic_attributes)
 
-    # What is done to nodes.
+    # What can be done to them.
 
-    def running(self, node: str) -> bool:
-        return self._nodes.running(node)
+    def offers(self, contract: type[T]) -> T:
+        """The part that fulfils a contract (`harness.contracts.cluster`).
 
-    def paused(self, node: str) -> bool:
-        return self._nodes.paused(node)
-
-    def excused(self, node: str) -> bool:
-        return self._nodes.excused(node)
-
-    def ailments(self, node: str) -> Set[str]:
-        return self._hardware.ailments(node)
-
-    async def kill(self, node: str) -> Proof:
-        return await self._nodes.kill(node)
-
-    async def power_loss(self, node: str) -> Proof:
-        return await self._nodes.power_loss(node)
-
-    async def start(self, node: str) -> Proof:
-        return await self._nodes.start(node)
-
-    async def stop(self, node: str) -> Proof:
-        return await self._nodes.stop(node)
-
-    async def pause(self, node: str) -> Proof:
-        return await self._nodes.pause(node)
-
-    async def resume(self, node: str) -> Proof:
-        return await self._nodes.resume(node)
-
-    async def wipe(self, node: str) -> Proof:
-        return await self._nodes.wipe(node)
-
-    # What is done to links.
-
-    async def change_ip(self, node: str, *, restart: bool) -> Proof:
-        return await self._links.change_ip(node, restart=restart)
-
-    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
-        return await self._links.restore_ip(node, restart=restart)
-
-    async def cut(
-        self,
-        grudge: Grudge,
-        *,
-        reset: bool = False,
-        name: str = "",
-        patience_s: float = CUT_PROBE_TIMEOUT_S,
-    ) -> Mapping[str, Proof]:
-        return await self._links.cut(grudge, reset=reset, name=name, patience_s=patience_s)
-
-    async def heal(self, *, name: str | None = None) -> Mapping[str, Proof]:
-        return await self._links.heal(name=name)
-
-    # What is done to machines.
-
-    async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
-        return await self._hardware.bump_clock(node, offset_ms=offset_ms, drift_ppm=drift_ppm)
-
-    async def reset_clock(self, node: str) -> Proof:
-        return await self._hardware.reset_clock(node)
-
-    async def break_disk(
-        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
-    ) -> Proof:
-        return await self._hardware.break_disk(node, full=full, sync_ms=sync_ms, frozen=frozen)
-
-    async def heal_disk(self, node: str) -> Proof:
-        return await self._hardware.heal_disk(node)
-
-    async def delay(self, node: str, *, ms: int) -> Proof:
-        return await self._hardware.delay(node, ms=ms)
-
-    async def stop_delay(self, node: str) -> Proof:
-        return await self._hardware.stop_delay(node)
-
-    # What is asked of controllers.
-
-    async def elect(self, node: str) -> Proof:
-        return await self._inquiry.elect(node, await self.identity(node))
-
-    async def change_leader(self) -> Proof:
-        led = await self.playing("controller-leader")
-        next_: list[str] = []
-
-        async def changed() -> bool:
-            next_[:] = await self.playing("controller-leader")
-            return bool(next_) and next_ != led
-
-        if not led:
-            return Proof(False, {"from": None, "to": None})
-        held = [await self.pause(led[0])]
-        holds = await until(changed, ELECT_TIMEOUT_S)
-        held.append(await self.resume(led[0]))
-        seen = {"from": led[0], "to": next_[0] if holds else None}
-        return Proof(holds and all(proof.holds for proof in held), seen)
-
-    async def apply_ids(self, name: str, *, count: int) -> Proof:
-        return await self._inquiry.apply_ids(name, count=count)
-
-    async def order_election(self, node: str) -> Proof:
-        return await self._inquiry.order_election(node, await self.identity(node))
+        Raises:
+            MissingCapability: none does.
+        """
+        for part in (self.processes, self.links, self.machines, self.queries):
+            if isinstance(part, contract):
+                return part
+        raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

@@ -175,9 +175,10 @@ class Inquiry:
                 return False
         return True
 
-    async def elect(self, node: str, broker_id: int | None) -> Proof:
+    async def elect(self, node: str) -> Proof:
         """Have the leading controller elect a broker, and wait until all agree that it leads."""
         broker_set = self._nodes.node(node).broker_set
+        broker_id = await self._nodes.identity(node)
         request = self._order(broker_set, broker_id)
         answers: list[int | str] = []
         granted: dict[str, Any] = {}
@@ -194,8 +195,9 @@ class Inquiry:
         detail = {"id": broker_id, "answers": answers[-ANSWERS_MAX:]}
         return Proof(holds, detail | ({GRANTED: granted} if granted else {}))
 
-    async def order_election(self, node: str, broker_id: int | None) -> Proof:
+    async def order_election(self, node: str) -> Proof:
         """Order the same once, and wait for nothing but the answer."""
+        broker_id = await self._nodes.identity(node)
         request = self._order(self._nodes.node(node).broker_set, broker_id)
         answer = await self._ordered(request)
         # An order that no leader took is no failure of the order.
@@ -245,7 +247,29 @@ class Inquiry:
         granted = answers[str(int(ResponseCode.SUCCESS))]
         return Proof(granted == count, {"answers": dict(sorted(answers.items()))})
 
+    async def change_leader(self) -> Proof:
+        """Pause the controller that leads until another one does."""
+        led = await self.playing("controller-leader")
+        next_: list[str] = []
+
+        async def changed() -> bool:
+            next_[:] = await self.playing("controller-leader")
+            return bool(next_) and next_ != led
+
+        if not led:
+            return Proof(False, {"from": None, "to": None})
+        held = [await self._nodes.pause(led[0])]
+        holds = await until(changed, ELECT_TIMEOUT_S)
+        held.append(await self._nodes.resume(led[0]))
+        seen = {"from": led[0], "to": next_[0] if holds else None}
+        return Proof(holds and all(proof.holds for proof in held), seen)
+
     async def level(self) -> bool:
+        """Whether all replicas of every set are there, have logs of the same length, and are in
+        the SyncStateSet."""
+        return await self._same_ends() and await self.whole()
+
+    async def _same_ends(self) -> bool:
         """Whether all replicas of every set are there and have logs of the same length."""
         ends: dict[str, set[str]] = {}
         async with probing(self._environment.observer_dial) as pool:

@@ -1,12 +1,13 @@
-"""What nemeses and workloads may know of the cluster: `ClusterView`.
+"""What nemeses and workloads may know of a cluster, and do to it, in small contracts.
 
-Faults choose their victim by role at the time of the fault, so a view answers about now, by asking
-the cluster, and says None where it cannot know. `harness.cluster.deployment.Deployment` implements
-it.
+A cluster offers what it can; a fault asks for what it needs (`Cluster.offers`), and its kind names
+the capabilities that an environment must have for that. Faults choose their victims by role when
+they strike, so answers are about now: the cluster is asked, and None is the answer where it cannot
+know. `harness.cluster.deployment.Deployment` is such a cluster.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
@@ -15,6 +16,8 @@ from harness.contracts.generator import Generator
 from harness.contracts.outcome import Client
 from harness.contracts.target import Node
 from reference.rpc import Dial
+
+T = TypeVar("T")
 
 # What a node may be at a moment: a role, or what the cluster has made of it.
 # A `sync-state-set-slave` is in the SyncStateSet and not master, as the leading controller says.
@@ -47,8 +50,8 @@ class Proof(msgspec.Struct, frozen=True):
         return {k: self.seen[k] for k in ("forced", "reason") if self.seen.get("forced")}
 
 
-class ClusterView(Protocol):
-    """The cluster as faults and clients see it."""
+class Members(Protocol):
+    """Where the nodes are, and how clients and observers reach them."""
 
     @property
     def nodes(self) -> Sequence[Node]: ...
@@ -59,11 +62,6 @@ class ClusterView(Protocol):
 
     def by_role(self, role: Role) -> Sequence[Node]:
         """The nodes of a role, without spares."""
-        ...
-
-    async def playing(self, part: Part) -> Sequence[str]:
-        """Names of the nodes that should run and play a part now, in order; nobody where the
-        cluster does not tell."""
         ...
 
     def namesrvs(self) -> Sequence[str]:
@@ -86,18 +84,10 @@ class ClusterView(Protocol):
         """As `dial`, from the observers' address."""
         ...
 
-    async def level(self) -> bool:
-        """Whether all replicas of every set are there, have logs of the same length, and are in
-        the SyncStateSet."""
-        ...
 
-    async def identity(self, node: str) -> int | None:
-        """The persistent id that a broker's identity file holds; None before it has one."""
-        ...
-
-    async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
-        """The files below a folder of the node's data, by path below its data folder."""
-        ...
+@runtime_checkable
+class Killable(Protocol):
+    """Processes that can be ended, started, and robbed of their stores."""
 
     def running(self, node: str) -> bool:
         """Whether the node should run: started, and not killed by a fault."""
@@ -105,11 +95,6 @@ class ClusterView(Protocol):
 
     async def kill(self, node: str) -> Proof:
         """End the node's process as SIGKILL does; prove it: process gone, port refused."""
-        ...
-
-    async def power_loss(self, node: str) -> Proof:
-        """End the node as a loss of its machine's power does: as `kill`, and what its disk had
-        not synced is lost. Needs `Capability.POWER_LOSS`."""
         ...
 
     async def start(self, node: str) -> Proof:
@@ -123,6 +108,10 @@ class ClusterView(Protocol):
         has ``forced`` and the reason, as it was no clean end."""
         ...
 
+    async def wipe(self, node: str) -> Proof:
+        """Remove the store of a node that is down, its identity with it."""
+        ...
+
     async def crashed(self) -> Mapping[str, int]:
         """Nodes that should run and have ended by themselves, with their exit codes."""
         ...
@@ -132,10 +121,20 @@ class ClusterView(Protocol):
         ended by itself."""
         ...
 
-    def ailments(self, node: str) -> Set[str]:
-        """What faults have made of the node's machine: ``clock``, ``delay``, ``slow-disk``,
-        ``frozen-disk``, ``full-disk``."""
+
+@runtime_checkable
+class PowerLosing(Protocol):
+    """Machines that can lose their power."""
+
+    async def power_loss(self, node: str) -> Proof:
+        """End the node as a loss of its machine's power does: as `kill`, and what its disk had
+        not synced is lost. Needs `Capability.POWER_LOSS`."""
         ...
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Processes that can be held."""
 
     def paused(self, node: str) -> bool:
         """Whether a fault has paused the node."""
@@ -150,6 +149,11 @@ class ClusterView(Protocol):
         not paused."""
         ...
 
+
+@runtime_checkable
+class Readdressable(Protocol):
+    """Machines that can get other addresses."""
+
     async def change_ip(self, node: str, *, restart: bool) -> Proof:
         """Give the node's machine the next address of its block, under the running process or,
         with `restart`, with the process stopped before and started after. Prove it: the node
@@ -160,6 +164,11 @@ class ClusterView(Protocol):
     async def restore_ip(self, node: str, *, restart: bool) -> Proof:
         """Give the machine its first address again, likewise. No error if it has it."""
         ...
+
+
+@runtime_checkable
+class Partitionable(Protocol):
+    """Machines between which packets can be dropped."""
 
     async def cut(
         self,
@@ -181,6 +190,11 @@ class ClusterView(Protocol):
         where nothing was cut."""
         ...
 
+
+@runtime_checkable
+class ClockShifting(Protocol):
+    """Machines whose wall clocks can be set off."""
+
     async def bump_clock(self, node: str, *, offset_ms: int, drift_ppm: int) -> Proof:
         """Set the machine's wall clock off and let it drift; prove it: it shows so much another
         time than it would have. Needs `Capability.CLOCK`."""
@@ -189,6 +203,11 @@ class ClusterView(Protocol):
     async def reset_clock(self, node: str) -> Proof:
         """Set the wall clock right; prove it likewise."""
         ...
+
+
+@runtime_checkable
+class DiskBreaking(Protocol):
+    """Machines whose disks can be slow, frozen or full."""
 
     async def break_disk(
         self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
@@ -202,6 +221,11 @@ class ClusterView(Protocol):
         again."""
         ...
 
+
+@runtime_checkable
+class Delayable(Protocol):
+    """Machines to which packets can be delayed."""
+
     async def delay(self, node: str, *, ms: int) -> Proof:
         """Let packets of all other machines of nodes take so much longer to the node's; prove it:
         the machine says so, and nobody who reaches it does so sooner. Needs `Capability.DELAY`."""
@@ -210,6 +234,34 @@ class ClusterView(Protocol):
     async def stop_delay(self, node: str) -> Proof:
         """Let packets take as long as before; prove it likewise."""
         ...
+
+
+@runtime_checkable
+class Ailing(Protocol):
+    """Machines of which it is known what faults have made of them."""
+
+    def ailments(self, node: str) -> Set[str]:
+        """What faults have made of the node's machine: ``clock``, ``delay``, ``slow-disk``,
+        ``frozen-disk``, ``full-disk``."""
+        ...
+
+
+@runtime_checkable
+class Stored(Protocol):
+    """Brokers whose files can be read."""
+
+    async def identity(self, node: str) -> int | None:
+        """The persistent id that a broker's identity file holds; None before it has one."""
+        ...
+
+    async def stored(self, node: str, folder: str) -> Mapping[str, bytes]:
+        """The files below a folder of the node's data, by path below its data folder."""
+        ...
+
+
+@runtime_checkable
+class Electing(Protocol):
+    """Controllers that can be given orders, as operators give them."""
 
     async def elect(self, node: str) -> Proof:
         """Have controllers elect a broker, as an operator does; prove it: name servers, controllers
@@ -231,8 +283,32 @@ class ClusterView(Protocol):
         named after `name`; prove it: each was answered. So their log grows."""
         ...
 
-    async def wipe(self, node: str) -> Proof:
-        """Remove the store of a node that is down, its identity with it."""
+
+@runtime_checkable
+class Levelled(Protocol):
+    """Broker sets whose replicas can be compared."""
+
+    async def level(self) -> bool:
+        """Whether all replicas of every set are there, have logs of the same length, and are in
+        the SyncStateSet."""
+        ...
+
+
+class Cluster(Members, Protocol):
+    """The cluster as faults and clients see it: its members, the parts that they play now, and what
+    can be done to them, each a contract of its own."""
+
+    async def playing(self, part: Part) -> Sequence[str]:
+        """Names of the nodes that should run and play a part now, in order; nobody where the
+        cluster does not tell."""
+        ...
+
+    def offers(self, contract: type[T]) -> T:
+        """Whatever fulfils one of the contracts of this module.
+
+        Raises:
+            MissingCapability: nothing here does.
+        """
         ...
 
 

@@ -17,6 +17,7 @@ from typing import Protocol
 import msgspec
 
 from harness.cluster.deployment import Deployment
+from harness.contracts.cluster import Killable
 from harness.contracts.environment import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
 from harness.contracts.target import Target
 from harness.environments.disks import node_disk
@@ -104,7 +105,7 @@ def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> N
 async def _kept(cluster: Deployment, environment: Environment, progress: Progress) -> None:
     progress.say("the cluster stays up until you interrupt (Ctrl-C)")
     for node in cluster.nodes:
-        if cluster.running(node.name):
+        if cluster.offers(Killable).running(node.name):
             progress.say(f"  {node.name} {cluster.address(node.name)}: "
                         f"{environment.entrance(node.name)}")  # fmt: skip
     await interrupted()

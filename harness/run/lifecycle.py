@@ -13,6 +13,7 @@ import msgspec
 
 from harness.client.session import RouteBook
 from harness.cluster.deployment import Deployment, until
+from harness.contracts.cluster import Electing
 from harness.contracts.environment import Capability, Environment
 from harness.contracts.outcome import Ok, Outcome
 from harness.contracts.target import Target
@@ -94,7 +95,7 @@ class Nemesis:
         if op.f == LAST_LOOK:
             return Ok({"cluster": {"holds": True, **await self._cluster.look()}})
         if op.f == CHANGE_LEADER:
-            return Ok({"controllers": told(await self._cluster.change_leader())})
+            return Ok({"controllers": told(await self._cluster.offers(Electing).change_leader())})
         ends = op.f == ELECT_MASTER
         return await (self._ending if ends else self._acts).invoke(op)
 

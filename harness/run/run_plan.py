@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.client.session import RouteBook
-from harness.contracts.cluster import ClusterView, Workload
+from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.environment import Capability
 from harness.contracts.generator import Context, Generator, Step
 from harness.contracts.outcome import Client
@@ -63,7 +63,7 @@ class Making(msgspec.Struct, frozen=True, kw_only=True):
     """What a workload may be made of. `wall_ms` is the wall clock of messages."""
 
     options: Options
-    cluster: ClusterView
+    cluster: Cluster
     routes: RouteBook
     group: asyncio.TaskGroup
     capabilities: frozenset[Capability]

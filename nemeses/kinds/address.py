@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from harness.contracts.cluster import Part
+from harness.contracts.cluster import Part, Readdressable
 from harness.contracts.environment import Capability
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
@@ -62,11 +62,15 @@ READDRESS = Kind(
     acts=(
         ActKind(
             f="change-ip", needs=NEEDS, fit=_movable,
-            do=on_each(lambda c, args: partial(c.change_ip, restart=bool(args.get("restart")))),
+            do=on_each(Readdressable, lambda cluster, args: partial(
+                cluster.change_ip, restart=bool(args.get("restart"))
+            )),
         ),
         ActKind(
             f="restore-ip", needs=NEEDS, fit=_moved, back=True,
-            do=on_each(lambda c, args: partial(c.restore_ip, restart=bool(args.get("restart")))),
+            do=on_each(Readdressable, lambda cluster, args: partial(
+                cluster.restore_ip, restart=bool(args.get("restart"))
+            )),
         ),
     ),
     rounds=_moves,

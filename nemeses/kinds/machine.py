@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from harness.contracts.cluster import Part
+from harness.contracts.cluster import ClockShifting, Delayable, DiskBreaking, Part
 from harness.contracts.environment import Capability
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from nemeses.kinds.process import held, one_of
 from nemeses.stage import Stage
 
-# What a heal is for (`ClusterView.ailments`).
+# What a heal is for (`Ailing.ailments`).
 CLOCK_AILS = frozenset({"clock"})
 DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk"})
 DELAY_AILS = frozenset({"delay"})
@@ -37,7 +37,7 @@ DELAYS: tuple[dict[str, Any], ...] = ({"ms": 50}, {"ms": 500}, {"ms": 2_000})
 
 
 def _ailing(ailments: frozenset[str]) -> Callable[[Stage, Args], Fit]:
-    return lambda stage, args: lambda node: bool(ailments & stage.cluster.ailments(node))
+    return lambda stage, args: lambda node: bool(ailments & stage.ailments(node))
 
 
 def _rounds(
@@ -56,7 +56,7 @@ CLOCK = Kind(
     acts=(
         ActKind(
             f="bump-clock", needs=frozenset({Capability.CLOCK}),
-            do=on_each(lambda cluster, args: partial(
+            do=on_each(ClockShifting, lambda cluster, args: partial(
                 cluster.bump_clock,
                 offset_ms=int(args.get("offset_ms", 0)),
                 drift_ppm=int(args.get("drift_ppm", 0)),
@@ -64,7 +64,8 @@ CLOCK = Kind(
         ),
         ActKind(
             f="reset-clock", needs=frozenset({Capability.CLOCK}), back=True,
-            fit=_ailing(CLOCK_AILS), do=on_each(lambda cluster, args: cluster.reset_clock),
+            fit=_ailing(CLOCK_AILS),
+            do=on_each(ClockShifting, lambda cluster, args: cluster.reset_clock),
         ),
     ),
     rounds=_rounds("bump-clock", "reset-clock", CLOCKS),
@@ -74,7 +75,7 @@ DISK = Kind(
     acts=(
         ActKind(
             f="start-disk-fault", needs=frozenset({Capability.DISK}),
-            do=on_each(lambda cluster, args: partial(
+            do=on_each(DiskBreaking, lambda cluster, args: partial(
                 cluster.break_disk,
                 full=bool(args.get("full")),
                 sync_ms=args.get("sync_ms"),
@@ -83,7 +84,8 @@ DISK = Kind(
         ),
         ActKind(
             f="stop-disk-fault", needs=frozenset({Capability.DISK}), back=True,
-            fit=_ailing(DISK_AILS), do=on_each(lambda cluster, args: cluster.heal_disk),
+            fit=_ailing(DISK_AILS),
+            do=on_each(DiskBreaking, lambda cluster, args: cluster.heal_disk),
         ),
     ),
     rounds=_rounds("start-disk-fault", "stop-disk-fault", DISKS),
@@ -93,11 +95,14 @@ DELAY = Kind(
     acts=(
         ActKind(
             f="start-delay", needs=frozenset({Capability.DELAY}),
-            do=on_each(lambda cluster, args: partial(cluster.delay, ms=int(args.get("ms", 0)))),
+            do=on_each(Delayable, lambda cluster, args: partial(
+                cluster.delay, ms=int(args.get("ms", 0))
+            )),
         ),
         ActKind(
             f="stop-delay", needs=frozenset({Capability.DELAY}), back=True,
-            fit=_ailing(DELAY_AILS), do=on_each(lambda cluster, args: cluster.stop_delay),
+            fit=_ailing(DELAY_AILS),
+            do=on_each(Delayable, lambda cluster, args: cluster.stop_delay),
         ),
     ),
     rounds=_rounds("start-delay", "stop-delay", DELAYS),

@@ -9,6 +9,7 @@ order-election  of each victim, whether it can lead or not; no effect is awaited
 
 from collections.abc import Sequence
 
+from harness.contracts.cluster import Electing, Killable
 from harness.contracts.environment import Capability, Role
 from nemeses.kind import ActKind, Args, Fit, Kind, on_each
 from nemeses.stage import Stage, Told, told
@@ -29,7 +30,7 @@ async def _elect(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> To
         chosen = await _others_in_sync(stage, list(sets.values()))
     else:
         chosen = [names[int(replica) % len(names)] for names in sets.values()]
-    done = await stage.each(stage.cluster.elect, chosen)
+    done = await stage.each(stage.cluster.offers(Electing).elect, chosen)
     if not args.get("refusable"):
         return done
     return {node: {**what, "elected": what["holds"], "holds": True} for node, what in done.items()}
@@ -45,7 +46,7 @@ async def _others_in_sync(stage: Stage, sets: Sequence[Sequence[str]]) -> list[s
 
 
 async def _apply_ids(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
-    proof = await stage.cluster.apply_ids(act, count=int(args.get("count", 1)))
+    proof = await stage.cluster.offers(Electing).apply_ids(act, count=int(args.get("count", 1)))
     return {"controllers": told(proof)}
 
 
@@ -54,12 +55,12 @@ ORDERS = Kind(
     acts=(
         ActKind(
             f="wipe", needs=frozenset({Capability.KILL}), fit=_stopped,
-            do=on_each(lambda cluster, args: cluster.wipe),
+            do=on_each(Killable, lambda cluster, args: cluster.wipe),
         ),
         ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True),
         ActKind(
             f="order-election", needs=frozenset(), order=True,
-            do=on_each(lambda cluster, args: cluster.order_election),
+            do=on_each(Electing, lambda cluster, args: cluster.order_election),
         ),
         ActKind(f="apply-ids", needs=frozenset(), do=_apply_ids),
     ),

@@ -9,7 +9,7 @@ before they answer (flushDiskType=SYNC_FLUSH): ASYNC_FLUSH promises nothing on a
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from harness.contracts.cluster import Part
+from harness.contracts.cluster import Part, PowerLosing
 from harness.contracts.environment import Capability
 from harness.schedule.format import EVERYBODY, Who
 from nemeses.bag import Bag
@@ -31,7 +31,7 @@ POWER = Kind(
     acts=(
         ActKind(
             f="power-loss", needs=frozenset({Capability.POWER_LOSS}), fit=running,
-            do=on_each(lambda cluster, args: cluster.power_loss),
+            do=on_each(PowerLosing, lambda cluster, args: cluster.power_loss),
         ),
         START,
     ),

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle
 
-from harness.contracts.cluster import ClusterView, Part, Proof
+from harness.contracts.cluster import Killable, Part, Pausable, Proof
 from harness.contracts.environment import Capability
 from harness.schedule.format import Who
 from nemeses.bag import Bag
@@ -34,7 +34,7 @@ DOWN_S = 1.5
 PAUSED_S = 5.0  # beyond the 3 s after which a silent broker counts as dead
 
 
-async def restart(cluster: ClusterView, node: str) -> Proof:
+async def restart(cluster: Killable, node: str) -> Proof:
     """Stop a node cleanly and start it at once."""
     stopped = await cluster.stop(node)
     started = await cluster.start(node)
@@ -52,16 +52,16 @@ def _stoppable(stage: Stage, args: Args) -> Fit:
 
 def _restartable(stage: Stage, args: Args) -> Fit:
     awake = (stage.up, stage.writable)
-    return lambda node: all(be(node) for be in awake) and not stage.cluster.paused(node)
+    return lambda node: all(be(node) for be in awake) and not stage.paused(node)
 
 
 def _awake(stage: Stage, args: Args) -> Fit:
-    return lambda node: stage.up(node) and not stage.cluster.paused(node)
+    return lambda node: stage.up(node) and not stage.paused(node)
 
 
 START = ActKind(
     f="start", needs=frozenset({Capability.RESTART}), fit=_down, back=True,
-    do=on_each(lambda cluster, args: cluster.start),
+    do=on_each(Killable, lambda cluster, args: cluster.start),
 )  # fmt: skip
 
 
@@ -115,7 +115,7 @@ KILL = Kind(
     acts=(
         ActKind(
             f="kill", needs=frozenset({Capability.KILL}), fit=running,
-            do=on_each(lambda cluster, args: cluster.kill),
+            do=on_each(Killable, lambda cluster, args: cluster.kill),
         ),
         START,
     ),
@@ -126,7 +126,7 @@ STOP = Kind(
     acts=(
         ActKind(
             f="terminate", needs=frozenset({Capability.KILL}), fit=_stoppable,
-            do=on_each(lambda cluster, args: cluster.stop),
+            do=on_each(Killable, lambda cluster, args: cluster.stop),
         ),
         START,
     ),
@@ -137,7 +137,7 @@ RESTART = Kind(
     acts=(
         ActKind(
             f="restart", needs=frozenset({Capability.KILL, Capability.RESTART}), fit=_restartable,
-            do=on_each(lambda cluster, args: partial(restart, cluster)),
+            do=on_each(Killable, lambda cluster, args: partial(restart, cluster)),
         ),
         START,
     ),
@@ -148,12 +148,12 @@ PAUSE = Kind(
     acts=(
         ActKind(
             f="pause", needs=frozenset({Capability.PAUSE}), fit=_awake,
-            do=on_each(lambda cluster, args: cluster.pause),
+            do=on_each(Pausable, lambda cluster, args: cluster.pause),
         ),
         ActKind(
             f="resume", needs=frozenset({Capability.PAUSE}), back=True,
-            fit=lambda stage, args: stage.cluster.paused,
-            do=on_each(lambda cluster, args: cluster.resume),
+            fit=lambda stage, args: stage.paused,
+            do=on_each(Pausable, lambda cluster, args: cluster.resume),
         ),
     ),
     rounds=_pauses,

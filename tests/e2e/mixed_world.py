@@ -194,7 +194,7 @@ class World(Deployment):
 
     async def log(self, broker: str, end: int) -> bytes:
         """A replica's log from its disk, up to `end`."""
-        files = await self.stored(broker, "store/commitlog")
+        files = await self.processes.stored(broker, "store/commitlog")
         parts = [data for path, data in sorted(files.items()) if path.rpartition("/")[2].isdigit()]
         return b"".join(parts)[:end]
 
@@ -236,7 +236,7 @@ class World(Deployment):
         began = time.monotonic()
 
         async def held() -> bool:
-            crashed = await self.crashed()
+            crashed = await self.processes.crashed()
             assert not crashed, f"ended while waiting for {what}: {crashed}"
             with contextlib.suppress(OSError):
                 return await done()

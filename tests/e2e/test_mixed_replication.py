@@ -37,18 +37,18 @@ pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + 180)]
 async def die_with_tail(w: World, dies: str, survives: str) -> None:
     """The master is killed with messages that its held slave has in part, or not at all."""
     before = (await w.epochs(dies))[1]
-    assert (await w.pause(survives)).holds
+    assert (await w.processes.pause(survives)).holds
     begin = len(w.tail)
     acked = await asyncio.gather(*(w.send(dies, size=BIG) for _ in range(TAIL)))
     assert not any(acked), f"{sum(acked)} acknowledged without the slave"
     end = (await w.epochs(dies))[1]
     assert end > before + TAIL // 2 * BIG, "Java refuses some when it is busy, but not half of them"
-    assert (await w.kill(dies)).holds
-    await w.resume(survives)
+    assert (await w.processes.kill(dies)).holds
+    await w.processes.resume(survives)
     await w.until_writable(survives)
     assert (await w.epochs(survives))[1] < end
     await w.send_some(survives)
-    assert (await w.start(dies)).holds
+    assert (await w.processes.start(dies)).holds
     await w.settled(survives)
     log = await w.log(dies, (await w.epochs(dies))[1])
     cut = [body for body in w.tail[begin:] if len(body) > BIG and body not in log]
@@ -67,7 +67,7 @@ def test_java_broker_and_ours_take_turns_under_our_controllers(
     async def run() -> None:
         async with mixed(tmp_path, target, settings) as w:
             for master, slave in ((java, ours), (ours, java)):
-                assert (await w.elect(master)).holds
+                assert (await w.queries.elect(master)).holds
                 await w.settled(master)
                 seen = await w.ha_status(slave)
                 assert seen.ha_client_runtime_info is not None
@@ -92,12 +92,12 @@ def test_our_brokers_under_javas_controller_and_name_server(release: str, tmp_pa
             first, epoch, _ = await w.master()
             await w.settled(first)
             [second] = [broker for broker in w.brokers if broker != first]
-            assert (await w.kill(first)).holds
+            assert (await w.processes.kill(first)).holds
             await w.until_writable(second)
             await w.send_some(second)
-            assert (await w.start(first)).holds
+            assert (await w.processes.start(first)).holds
             await w.settled(second)
-            assert (await w.elect(first)).holds
+            assert (await w.queries.elect(first)).holds
             await w.settled(first)
             assert (await w.master())[1] == epoch + 2
 

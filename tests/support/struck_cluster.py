@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.contracts.cluster import Grudge, Part, Proof
 from harness.contracts.environment import Role
@@ -14,12 +14,21 @@ SETS = Topology(broker_sets=3)
 TRIO = Topology(broker_sets=1, replicas=3, controllers=3, spares=1)
 
 
+T = TypeVar("T")
+
+
 class FakeCluster:
     """Each first replica is a master, `c0` leads, all are in sync; nobody plays what is in
     `nobody`."""
 
     dial: Any = None
     observer_dial: Any = None
+
+    def offers(self, contract: type[T]) -> T:
+        """Everything, itself."""
+        whole: Any = self
+        return whole  # type: ignore[no-any-return]
+
     # What faults never ask.
     controllers: Any = None
     resolve: Any = None

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from harness.contracts.cluster import Killable
 from harness.contracts.environment import Capability
 from harness.schedule.format import Act
 from histories.fault_facts import BUILT_IN, FaultFacts
@@ -12,10 +13,13 @@ from nemeses import catalogue
 from nemeses.kind import ActKind, Kind, on_each
 
 FLAP = FaultFacts(strikes="start-flap", effect="cut", heals=("stop-flap",))
+NEEDS = {Capability.CUT}
 OWN = Kind(
     name="flap",
     acts=tuple(
-        ActKind(f=f, needs=frozenset({Capability.CUT}), do=on_each(lambda c, args: c.kill))
+        ActKind(
+            f=f, needs=frozenset({Capability.CUT}), do=on_each(Killable, lambda c, args: c.kill)
+        )
         for f in ("start-flap", "stop-flap")
     ),
     rounds=lambda drawing: iter(()),

@@ -56,6 +56,9 @@ class View:
     async def start(self, node: str) -> Proof:
         return await self._do("start", node)
 
+    def offers(self, contract: object) -> "View":
+        return self
+
     async def stop(self, node: str) -> Proof:
         return await self._do("stop", node)
 

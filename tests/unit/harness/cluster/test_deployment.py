@@ -18,15 +18,15 @@ from reference.wire.route import TopicConfig
 
 def test_a_kill_is_proven_by_exit_code_and_refused_port() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        proof = await cluster.kill("b0-0")
+        proof = await cluster.processes.kill("b0-0")
         assert proof.holds
         assert proof.seen == {"pid": 1, "code": -signal.SIGKILL, "port": "refused"}
-        assert not cluster.running("b0-0")
+        assert not cluster.processes.running("b0-0")
         assert not await cluster.recovered()
-        again = await cluster.start("b0-0")
+        again = await cluster.processes.start("b0-0")
         assert again.holds
         assert again.seen == {"pid": 2, "code": None, "port": "open"}
-        assert (await cluster.start("b0-0")).seen["pid"] == 2, "it runs already"
+        assert (await cluster.processes.start("b0-0")).seen["pid"] == 2, "it runs already"
 
     with_cluster(main)
 
@@ -37,8 +37,8 @@ def test_a_process_that_had_ended_is_not_killed(code: int) -> None:
 
     async def main(cluster: Deployment, environment: Watched) -> None:
         environment.crash("b0-0", code)
-        assert await cluster.crashed() == {"b0-0": code}
-        proof = await cluster.kill("b0-0")
+        assert await cluster.processes.crashed() == {"b0-0": code}
+        proof = await cluster.processes.kill("b0-0")
         assert not proof.holds
         assert proof.seen["reason"] == "it had ended by itself"
 
@@ -52,12 +52,12 @@ def test_a_node_that_stopped_or_died_can_start_again_on_its_store(node: str) -> 
     async def main(cluster: Deployment, environment: Watched) -> None:
         assert await cluster.stop_all() == []
         for name in ("n0", "c0", "b0-0"):
-            assert (await cluster.start(name)).holds, name
+            assert (await cluster.processes.start(name)).holds, name
         process = environment.machine(node)._processes[-1]
         assert process.task is not None
         process.task.get_loop().call_soon(process.task.cancel)
-        assert (await cluster.kill(node)).holds
-        assert (await cluster.start(node)).holds
+        assert (await cluster.processes.kill(node)).holds
+        assert (await cluster.processes.start(node)).holds
 
     with_cluster(main, broker_sets=1)
 
@@ -116,7 +116,7 @@ def test_topics_that_slaves_leave_to_their_master(monkeypatch: pytest.MonkeyPatc
     async def main(cluster: Deployment, environment: Watched) -> None:
         await cluster.create_topics({"t": 2})
         for node in ("b0-0", "b0-1"):
-            stored = await cluster.stored(node, "store/config")
+            stored = await cluster.processes.stored(node, "store/config")
             assert b'"t"' in stored["store/config/topics.json"]
 
     with_cluster(main, broker_sets=1, replicas=2)

@@ -27,15 +27,15 @@ async def playing(cluster: Deployment, part: Any) -> list[str]:
 
 def test_a_pause_is_proven_by_the_state_and_ends() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        proof = await cluster.pause("b0-0")
+        proof = await cluster.processes.pause("b0-0")
         assert (proof.holds, proof.seen["stopped"]) == (True, True)
-        assert cluster.paused("b0-0")
-        assert cluster.running("b0-0")
+        assert cluster.processes.paused("b0-0")
+        assert cluster.processes.running("b0-0")
         assert not await cluster.recovered(), "it does not answer"
-        back = await cluster.resume("b0-0")
+        back = await cluster.processes.resume("b0-0")
         assert (back.holds, back.seen["stopped"], back.seen["port"]) == (True, False, "open")
-        assert not cluster.paused("b0-0")
-        assert (await cluster.resume("b0-0")).holds
+        assert not cluster.processes.paused("b0-0")
+        assert (await cluster.processes.resume("b0-0")).holds
 
     with_cluster(main)
 
@@ -43,11 +43,11 @@ def test_a_pause_is_proven_by_the_state_and_ends() -> None:
 @pytest.mark.parametrize("f", ["kill", "stop", "power_loss"])
 def test_a_paused_node_can_end(f: str) -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.pause("b0-0")
+        await cluster.processes.pause("b0-0")
         proof = await getattr(cluster, f)("b0-0")
         assert proof.holds, proof
-        assert not cluster.paused("b0-0")
-        assert (await cluster.start("b0-0")).holds
+        assert not cluster.processes.paused("b0-0")
+        assert (await cluster.processes.start("b0-0")).holds
 
     with_cluster(main)
 
@@ -55,12 +55,12 @@ def test_a_paused_node_can_end(f: str) -> None:
 def test_a_stop_is_proven_by_exit_code_0() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         for name in ("b0-0", "c0", "n0"):
-            proof = await cluster.stop(name)
+            proof = await cluster.processes.stop(name)
             assert proof.holds
             assert (proof.seen["code"], proof.seen["port"]) == (0, "refused")
-            again = await cluster.stop(name)
+            again = await cluster.processes.stop(name)
             assert (again.holds, again.seen["reason"]) == (False, "it was down")
-        assert not (await cluster.pause("n0")).holds
+        assert not (await cluster.processes.pause("n0")).holds
 
     with_cluster(main)
 
@@ -84,11 +84,11 @@ FORCED = {"forced": True, "reason": "it did not stop within 15 s and was killed"
 def test_one_that_does_not_stop_is_killed_and_the_proof_says_so() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         instead_of_stopping(environment, "b0-0", None)
-        proof = await cluster.stop("b0-0")
+        proof = await cluster.processes.stop("b0-0")
         assert (proof.holds, proof.seen["code"]) == (True, -signal.SIGKILL)
         assert proof.seen["port"] == "refused"
         assert proof.forced == FORCED
-        again = await cluster.stop("b0-0")
+        again = await cluster.processes.stop("b0-0")
         assert (again.holds, again.forced) == (False, {})
 
     with_cluster(main)
@@ -98,8 +98,8 @@ def test_a_change_of_address_for_which_a_node_was_killed_did_happen() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         instead_of_stopping(environment, "b0-0", None)
         for proof in (
-            await cluster.change_ip("b0-0", restart=True),
-            await cluster.restore_ip("b0-0", restart=True),
+            await cluster.links.change_ip("b0-0", restart=True),
+            await cluster.links.restore_ip("b0-0", restart=True),
         ):
             assert proof.holds, proof
             assert (proof.seen["now"], proof.seen["before"]) == ("open", "silent")
@@ -114,11 +114,11 @@ def test_a_crash_is_no_forced_stop() -> None:
 
     async def main(cluster: Deployment, environment: Watched) -> None:
         instead_of_stopping(environment, "c0", signal.SIGKILL)  # as if it crashed at that moment
-        crashed = await cluster.stop("c0")
+        crashed = await cluster.processes.stop("c0")
         assert (crashed.holds, crashed.forced) == (False, {})
         assert crashed.seen["code"] == -signal.SIGKILL
         environment.crash("b0-0", code=-signal.SIGKILL)
-        before = await cluster.stop("b0-0")
+        before = await cluster.processes.stop("b0-0")
         assert (before.holds, before.forced) == (False, {})
         assert before.seen["reason"] == "it had ended by itself"
 
@@ -128,15 +128,15 @@ def test_a_crash_is_no_forced_stop() -> None:
 def test_a_cut_is_proven_for_each_destination_and_healed() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         grudge = {"b0-0": frozenset({"c0", "n0"}), "c0": frozenset({"b0-0"})}
-        proofs = await cluster.cut(grudge)
+        proofs = await cluster.links.cut(grudge)
         assert sorted(proofs) == ["b0-0", "c0"]
         assert all(p.holds for p in proofs.values()), proofs
         assert sorted(proofs["b0-0"].seen["from"]) == ["c0", "n0"]
         assert all(n > 0 for n in proofs["b0-0"].seen["from"].values())
-        healed = await cluster.heal()
+        healed = await cluster.links.heal()
         assert sorted(healed) == ["b0-0", "c0"]
         assert all(p.holds for p in healed.values()), healed
-        assert await cluster.heal() == {}
+        assert await cluster.links.heal() == {}
 
     with_cluster(main)
 
@@ -145,12 +145,12 @@ def test_a_cut_is_proven_for_each_destination_and_healed() -> None:
 def test_one_way_cuts_and_cuts_of_clients(reset: bool) -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         met = "refused" if reset else "silent"
-        proofs = await cluster.cut({"b0-0": frozenset({CLIENT, "c0"})}, reset=reset)
+        proofs = await cluster.links.cut({"b0-0": frozenset({CLIENT, "c0"})}, reset=reset)
         assert proofs["b0-0"].holds, proofs
         assert proofs["b0-0"].seen["met"] == {CLIENT: met, "c0": met}
         assert await cluster.playing("broker"), "observers see as before"
         assert await cluster.mutants()
-        back = await cluster.heal()
+        back = await cluster.links.heal()
         assert back["b0-0"].holds
 
     with_cluster(main)
@@ -158,25 +158,25 @@ def test_one_way_cuts_and_cuts_of_clients(reset: bool) -> None:
 
 def test_another_cut_replaces_the_one_before() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.cut({"b0-0": frozenset({"c0"})})
-        proofs = await cluster.cut({"c0": frozenset({"n0"})})
+        await cluster.links.cut({"b0-0": frozenset({"c0"})})
+        proofs = await cluster.links.cut({"c0": frozenset({"n0"})})
         assert list(proofs) == ["c0"]
         assert await environment.machine("b0-0").cut_packets() == {}
         with pytest.raises(ValueError, match="clients take every packet"):
-            await cluster.cut({CLIENT: frozenset({"c0"})})
+            await cluster.links.cut({CLIENT: frozenset({"c0"})})
 
     with_cluster(main)
 
 
 def test_a_cut_of_nodes_that_are_down_or_paused_is_proven_all_the_same() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.kill("b0-0")
-        await cluster.pause("c0")
+        await cluster.processes.kill("b0-0")
+        await cluster.processes.pause("c0")
         grudge = {"b0-0": frozenset({"c0", "n0"}), "c0": frozenset({"b0-0"})}
-        assert all(p.holds for p in (await cluster.cut(grudge)).values())
-        assert (await cluster.start("b0-0")).holds, "observers reach it"
-        assert (await cluster.kill("b0-0")).holds
-        healed = await cluster.heal()
+        assert all(p.holds for p in (await cluster.links.cut(grudge)).values())
+        assert (await cluster.processes.start("b0-0")).holds, "observers reach it"
+        assert (await cluster.processes.kill("b0-0")).holds
+        healed = await cluster.links.heal()
         assert all(p.holds for p in healed.values()), healed
         assert healed["b0-0"].seen["met"] == {"c0": "refused", "n0": "refused"}
 
@@ -185,9 +185,9 @@ def test_a_cut_of_nodes_that_are_down_or_paused_is_proven_all_the_same() -> None
 
 def test_a_cut_outlives_a_change_of_address() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.cut({"c0": frozenset({"b0-0"})})
-        assert (await cluster.change_ip("b0-0", restart=False)).holds
-        assert (await cluster.cut({"c0": frozenset({"b0-0"})}))["c0"].holds
+        await cluster.links.cut({"c0": frozenset({"b0-0"})})
+        assert (await cluster.links.change_ip("b0-0", restart=False)).holds
+        assert (await cluster.links.cut({"c0": frozenset({"b0-0"})}))["c0"].holds
         machine = environment.machine("b0-0")
         host = environment.machine("c0").address
         assert await machine.probe(host, 9878, timeout_s=0.5) == "silent"
@@ -203,7 +203,7 @@ def test_a_rule_that_catches_nothing_is_no_proof() -> None:
             """Does not cut."""
 
         machine.cut = deaf  # type: ignore[method-assign]
-        proofs = await cluster.cut({"b0-0": frozenset({"c0"})})
+        proofs = await cluster.links.cut({"b0-0": frozenset({"c0"})})
         assert not proofs["b0-0"].holds
         assert proofs["b0-0"].seen == {"from": {"c0": 0}, "met": {"c0": "open"}}
 
@@ -212,14 +212,14 @@ def test_a_rule_that_catches_nothing_is_no_proof() -> None:
 
 def test_a_heal_that_does_not_heal_is_no_proof() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.cut({"b0-0": frozenset({"c0"})})
+        await cluster.links.cut({"b0-0": frozenset({"c0"})})
         machine = environment.machine("b0-0")
 
         async def deaf(cuts: object) -> None:
             """Does not heal."""
 
         machine.cut = deaf  # type: ignore[method-assign]
-        healed = await cluster.heal()
+        healed = await cluster.links.heal()
         assert not healed["b0-0"].holds
         assert healed["b0-0"].seen == {"rules": 1, "met": {"c0": "silent"}}
 
@@ -230,19 +230,19 @@ def test_a_heal_that_does_not_heal_is_no_proof() -> None:
 def test_a_broker_moves_and_comes_home(restart: bool) -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         first = cluster.address("b0-0")
-        proof = await cluster.change_ip("b0-0", restart=restart)
+        proof = await cluster.links.change_ip("b0-0", restart=restart)
         assert proof.holds, proof
         assert f"{proof.seen['from']}:10911" == first
         assert f"{proof.seen['to']}:10911" == cluster.address("b0-0") == "198.18.0.49:10911"
         assert (proof.seen["now"], proof.seen["before"]) == ("open", "silent")
         assert await until(cluster.recovered, 20)
-        assert await until(cluster.level, 20)
+        assert await until(cluster.queries.level, 20)
         assert "b0-0" in await playing(cluster, "master")
-        back = await cluster.restore_ip("b0-0", restart=restart)
+        back = await cluster.links.restore_ip("b0-0", restart=restart)
         assert back.holds, back
         assert cluster.address("b0-0") == first
         assert await until(cluster.recovered, 20)
-        idle = await cluster.restore_ip("b0-0", restart=restart)
+        idle = await cluster.links.restore_ip("b0-0", restart=restart)
         assert (idle.holds, idle.seen["reason"]) == (True, "it has its first address")
 
     with_cluster(main)
@@ -250,12 +250,12 @@ def test_a_broker_moves_and_comes_home(restart: bool) -> None:
 
 def test_one_that_is_down_moves_and_stays_down() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.kill("b0-0")
-        proof = await cluster.change_ip("b0-0", restart=True)
+        await cluster.processes.kill("b0-0")
+        proof = await cluster.links.change_ip("b0-0", restart=True)
         assert proof.holds, proof
         assert (proof.seen["now"], proof.seen["before"]) == ("refused", "silent")
-        assert not cluster.running("b0-0")
-        assert (await cluster.start("b0-0")).holds
+        assert not cluster.processes.running("b0-0")
+        assert (await cluster.processes.start("b0-0")).holds
         assert await until(cluster.recovered, 20)
 
     with_cluster(main)
@@ -265,7 +265,7 @@ def test_addresses_go_round_in_the_block_of_the_machine() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         seen = [cluster.address("n0")]
         for _ in range(16):
-            await cluster.change_ip("n0", restart=False)
+            await cluster.links.change_ip("n0", restart=False)
             seen.append(cluster.address("n0"))
         assert seen[0] == seen[-1]
         assert len(set(seen)) == 16
@@ -287,9 +287,9 @@ def test_the_parts_of_a_replicated_set() -> None:
         assert sorted([master, *slaves]) == ["b0-0", "b0-1", "b0-2"]
         [leader] = await playing(cluster, "controller-leader")
         assert leader in ("c0", "c1", "c2")
-        await cluster.change_ip(slaves[0], restart=False)
+        await cluster.links.change_ip(slaves[0], restart=False)
         assert await until(in_sync, 20), "it is known by its new address"
-        await cluster.kill(slaves[0])
+        await cluster.processes.kill(slaves[0])
         assert slaves[0] not in await cluster.playing("sync-state-set-slave")
 
     with_cluster(main, **TRIO)
@@ -299,22 +299,22 @@ def test_spares_have_machines_and_are_no_part_of_the_cluster() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         assert [n.name for n in cluster.nodes if n.spare] == ["r0", "r1"]
         assert "r0" not in [n.name for n in cluster.by_role(Role.BROKER)]
-        assert not cluster.running("r0")
+        assert not cluster.processes.running("r0")
         assert await cluster.recovered()
         assert sorted(await cluster.mutants()) == ["b0-0"]
         await cluster.create_topics({"t": 1})
-        assert (await cluster.start("r0")).holds
+        assert (await cluster.processes.start("r0")).holds
         assert "r0" not in await cluster.playing("broker")
         assert await cluster.recovered()
-        assert await cluster.level()
-        assert not (await cluster.wipe("r0")).holds, "it runs"
-        assert (await cluster.change_ip("r0", restart=False)).holds
+        assert await cluster.queries.level()
+        assert not (await cluster.processes.wipe("r0")).holds, "it runs"
+        assert (await cluster.links.change_ip("r0", restart=False)).holds
         await asyncio.sleep(3)
-        assert (await cluster.stop("r0")).holds
-        wiped = await cluster.wipe("r0")
+        assert (await cluster.processes.stop("r0")).holds
+        wiped = await cluster.processes.wipe("r0")
         assert wiped.holds
         assert wiped.seen["files"] > 0
-        assert (await cluster.start("r0")).holds
+        assert (await cluster.processes.start("r0")).holds
         names = {node async for node, _, _ in cluster.collect()}
         assert {"r0", "r1"} <= names
         assert await cluster.stop_all() == []
@@ -328,16 +328,16 @@ def test_with_names_controllers_and_name_servers_move(victims: list[str], restar
     async def main(cluster: Deployment, environment: Watched) -> None:
         [leader] = await playing(cluster, "controller-leader")
         for node in dict.fromkeys([leader if n == "c0" else n for n in victims] + victims[1:]):
-            assert (await cluster.change_ip(node, restart=restart)).holds
+            assert (await cluster.links.change_ip(node, restart=restart)).holds
         await asyncio.sleep(10)  # whoever only seemed to be there is found out
         [master] = await playing(cluster, "master")
-        assert (await cluster.kill(master)).holds
+        assert (await cluster.processes.kill(master)).holds
 
         async def replaced() -> bool:
             return list(await cluster.playing("master")) not in ([], [master])
 
         assert await until(replaced, 30)
-        assert (await cluster.start(master)).holds
+        assert (await cluster.processes.start(master)).holds
         assert await until(cluster.recovered, 30)
 
     with_cluster(main, by_name=True, **TRIO)
@@ -364,11 +364,11 @@ def test_a_spare_may_start_while_it_is_asked_who_has_ended() -> None:
 
         async def slow(pid: int) -> Any:
             machine.status = status
-            assert (await cluster.start("r0")).holds
+            assert (await cluster.processes.start("r0")).holds
             return await status(pid)
 
         machine.status = slow
-        assert await cluster.crashed() == {}
-        assert cluster.running("r0")
+        assert await cluster.processes.crashed() == {}
+        assert cluster.processes.running("r0")
 
     with_cluster(main, spares=1)

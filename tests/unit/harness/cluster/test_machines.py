@@ -15,15 +15,17 @@ TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "prof
 
 def test_a_clock_is_proven_by_what_it_shows() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        jump = await cluster.bump_clock("b0-0", offset_ms=-90_000, drift_ppm=0)
+        jump = await cluster.machines.bump_clock("b0-0", offset_ms=-90_000, drift_ppm=0)
         assert (jump.holds, jump.seen) == (True, {"off_ms": -90_000})
-        drift = await cluster.bump_clock("b0-0", offset_ms=5, drift_ppm=1_000)
+        drift = await cluster.machines.bump_clock("b0-0", offset_ms=5, drift_ppm=1_000)
         assert (drift.holds, drift.seen["drifted_ms"]) == (True, 6)
-        assert cluster.ailments("b0-0") == {"clock"}
-        assert not (await cluster.bump_clock("n0", offset_ms=0, drift_ppm=10)).holds, "too slow"
-        back = await cluster.reset_clock("b0-0")
+        assert cluster.machines.ailments("b0-0") == {"clock"}
+        assert not (await cluster.machines.bump_clock("n0", offset_ms=0, drift_ppm=10)).holds, (
+            "too slow"
+        )
+        back = await cluster.machines.reset_clock("b0-0")
         assert (back.holds, back.seen) == (True, {"off_ms": 0})
-        assert not cluster.ailments("b0-0")
+        assert not cluster.machines.ailments("b0-0")
 
     with_cluster(main)
 
@@ -34,8 +36,8 @@ def test_a_clock_that_is_not_set_proves_nothing() -> None:
             """It shows what it showed."""
 
         environment.machine("b0-0").set_clock = deaf  # type: ignore[method-assign]
-        assert not (await cluster.bump_clock("b0-0", offset_ms=100, drift_ppm=0)).holds
-        assert not (await cluster.bump_clock("b0-0", offset_ms=0, drift_ppm=5_000)).holds
+        assert not (await cluster.machines.bump_clock("b0-0", offset_ms=100, drift_ppm=0)).holds
+        assert not (await cluster.machines.bump_clock("b0-0", offset_ms=0, drift_ppm=5_000)).holds
 
     with_cluster(main)
 
@@ -46,16 +48,16 @@ def test_a_disk_is_proven_by_a_file_that_is_written() -> None:
         before = await machine.files("/n0")
         for kind, args in (("full", {"full": True}), ("frozen", {"frozen": True}),
                            ("slow", {"sync_ms": 700})):  # fmt: skip
-            proof = await cluster.break_disk("n0", **args)
+            proof = await cluster.machines.break_disk("n0", **args)
             assert proof.holds, (kind, proof)
-            assert cluster.ailments("n0") == {f"{kind}-disk"}
-            assert cluster.excused("n0")
+            assert cluster.machines.ailments("n0") == {f"{kind}-disk"}
+            assert cluster.processes.excused("n0")
         assert proof.seen["took_ms"] >= 700
-        back = await cluster.heal_disk("n0")
+        back = await cluster.machines.heal_disk("n0")
         assert (back.holds, back.seen["disk"]) == (True, "written")
-        assert not cluster.ailments("n0")
+        assert not cluster.machines.ailments("n0")
         assert await machine.files("/n0") == before, "nothing of the trials is left"
-        assert not (await cluster.break_disk("n0")).holds, "that is no fault"
+        assert not (await cluster.machines.break_disk("n0")).holds, "that is no fault"
 
     with_cluster(main)
 
@@ -67,25 +69,25 @@ def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
 
         environment.machine("n0").set_disk = sound  # type: ignore[method-assign]
         for args in ({"full": True}, {"frozen": True}, {"sync_ms": 700}):
-            assert not (await cluster.break_disk("n0", **args)).holds
+            assert not (await cluster.machines.break_disk("n0", **args)).holds
 
     with_cluster(main)
 
 
 def test_a_delay_is_proven_by_the_machine_and_by_who_dials() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.cut({"b0-0": frozenset({"c0", CLIENT})})
-        proof = await cluster.delay("b0-0", ms=300)
+        await cluster.links.cut({"b0-0": frozenset({"c0", CLIENT})})
+        proof = await cluster.machines.delay("b0-0", ms=300)
         assert proof.holds, proof
         dials = proof.seen["dials"]
         assert dials["c0"]["met"] == "silent", "a cut hides it"
         assert dials["n0"]["met"] == "open"
         assert dials["n0"]["ms"] >= 300
-        assert cluster.ailments("b0-0") == {"delay"}
-        back = await cluster.stop_delay("b0-0")
+        assert cluster.machines.ailments("b0-0") == {"delay"}
+        back = await cluster.machines.stop_delay("b0-0")
         assert back.holds, back
         assert back.seen["dials"]["n0"]["ms"] < 300
-        assert not cluster.ailments("b0-0")
+        assert not cluster.machines.ailments("b0-0")
 
     with_cluster(main)
 
@@ -99,12 +101,12 @@ def test_a_delay_that_nobody_feels_is_none() -> None:
             """Packets come as ever."""
 
         machine.set_delay = deaf  # type: ignore[method-assign]
-        assert not (await cluster.delay("b0-0", ms=300)).holds
+        assert not (await cluster.machines.delay("b0-0", ms=300)).holds
         machine.set_delay = set_delay  # type: ignore[method-assign]
-        assert (await cluster.delay("b0-0", ms=300)).holds
+        assert (await cluster.machines.delay("b0-0", ms=300)).holds
         machine.set_delay = deaf  # type: ignore[method-assign]
         assert await cut()
-        assert not (await cluster.stop_delay("b0-0")).holds
+        assert not (await cluster.machines.stop_delay("b0-0")).holds
 
     with_cluster(main)
 
@@ -131,7 +133,7 @@ def test_who_ends_for_want_of_a_disk_is_started_again_when_it_is_sound() -> None
         assert back["b0-1"]["holds"]
         assert (back["b0-1"]["ended_by_itself"], "excused" in back["b0-1"]) == (1, True)
         assert "nobody" in await do("start", "s3"), "b0-2 is evidence"
-        assert await cluster.crashed() == {"b0-2": 1}
+        assert await cluster.processes.crashed() == {"b0-2": 1}
 
     with_cluster(main, **TRIO)
 
@@ -139,11 +141,11 @@ def test_who_ends_for_want_of_a_disk_is_started_again_when_it_is_sound() -> None
 def test_who_goes_on_into_a_full_disk_may_end_there() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         for node, full in (("c1", True), ("c2", False)):
-            assert (await cluster.pause(node)).holds
+            assert (await cluster.processes.pause(node)).holds
             if full:
-                assert (await cluster.break_disk(node, full=True)).holds
+                assert (await cluster.machines.break_disk(node, full=True)).holds
             environment.crash(node, 1)
-            back = await cluster.resume(node)
+            back = await cluster.processes.resume(node)
             assert (back.holds, back.seen["ended"]) == (full, full)
 
     with_cluster(main, **TRIO)
@@ -151,12 +153,12 @@ def test_who_goes_on_into_a_full_disk_may_end_there() -> None:
 
 def test_frozen_syncs_end_with_the_frost() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
-        await cluster.break_disk("b0-0", frozen=True)
-        await cluster.power_loss("b0-0")
-        await cluster.heal_disk("b0-0")
-        assert (await cluster.start("b0-0")).holds
+        await cluster.machines.break_disk("b0-0", frozen=True)
+        await cluster.processes.power_loss("b0-0")
+        await cluster.machines.heal_disk("b0-0")
+        assert (await cluster.processes.start("b0-0")).holds
         assert await until(cluster.recovered, 30)
         await asyncio.sleep(1)
-        assert await cluster.crashed() == {}
+        assert await cluster.processes.crashed() == {}
 
     with_cluster(main)
