@@ -39,7 +39,7 @@ TOP = 12  # costs that are shown
 
 
 class Quiet:
-    """Is told of a run and says nothing."""
+    """Follows a run and prints nothing."""
 
     def say(self, text: str) -> None:
         """Nothing."""

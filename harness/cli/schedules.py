@@ -54,7 +54,7 @@ STORE = click.option(
 def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
     """Do again what was done in a run: its folder, or a schedule's file.
 
-    A simulated run repeats exactly. On real machines, and with --times, what is told is how many
+    A simulated run repeats exactly. On real machines, and with --times, the output is how many
     repetitions show which anomaly.
     """
     script, before = script_of(run)
@@ -147,7 +147,7 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
     """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
 
     Each seed takes a row of the covering array in turn. Every run is stored with its report; at
-    the end it is told which pairs of values were met.
+    the end comes the list of the pairs of values that were met.
     """
     wanted = wanted_seeds(seeds)
     around, rows, verdicts = Around(base_image=base_image), [], []

@@ -14,7 +14,7 @@ later. The interpreter does so whenever something happens before a future operat
 generator that comes with `PENDING` may be kept or thrown away as well.
 
 Besides operations a generator may ask for a `Special`: a thread sleeps, or a message is logged.
-These are not operations: no client sees them, no history holds them, no `update` tells of them.
+These are not operations: no client sees them, no history holds them, no `update` names them.
 
 Semantics and names follow jepsen-io/generator. Times are nanoseconds since the start of the run.
 """

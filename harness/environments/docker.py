@@ -98,7 +98,7 @@ class DockerEnvironment:
         layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
         shown: folders that machines may read, at the same paths.
         disks: machines have disks of their own, so that they can lose their power.
-        say: told what `up` does that takes long.
+        say: called with what `up` does that takes long.
     """
 
     name = "docker"

@@ -130,7 +130,7 @@ def stagger(mean_ns: int, source: Source) -> Generator:
 
 def lulls(busy_ns: int, lull_ns: int, source: Source) -> Generator:
     """Operations for `busy_ns`, none for `lull_ns`, and so on; what would begin in a lull begins
-    when it is over. Around clients and nemesis together nobody does anything meanwhile, which
+    when it is over. Around clients and nemesis together nothing is done meanwhile, which
     shows what a cluster does by itself; what is outstanding goes on.
     """
     if busy_ns < 1:

@@ -64,7 +64,7 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
     Args:
         options: as of a real environment.
         place: what else its trial needs.
-        say: told of what takes long, and a line for each environment down to the chosen one.
+        say: called with what takes long, and a line for each environment down to the chosen one.
         lasting: the cluster is to stay up without a run.
 
     Raises:
@@ -106,7 +106,7 @@ def examine(
 
 def asked_of(options: Options, *, lasting: bool = False) -> Asked:
     """What options ask of an environment."""
-    # Nothing is made of these: faults tell what they need only beside a cluster.
+    # Nothing is made of these: faults know what they need only beside a cluster.
     cluster = Deployment(LocalEnvironment(Path()), ReferenceTarget(), options.settings())
     return Asked(
         needs=needs_of(options.nemesis, cluster),

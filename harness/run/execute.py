@@ -52,7 +52,7 @@ class Around(msgspec.Struct, frozen=True, kw_only=True):
     `keep`: leave a cluster up whose run was not valid. `script`: what a scripted run does.
     `collect`: keep logs and stores of the nodes, too, of a simulated run. `base_image`: of the
     docker engine, to build on; empty for the public one. `steps` records every step of a simulated
-    run. `stop` tells afterwards whether somebody asked for the end.
+    run. `stop` says afterwards whether an end was asked for.
     """
 
     keep: bool = False
@@ -136,7 +136,7 @@ def make_environment(
         options: what is run.
         folder: where machines' folders go.
         base_image: of the docker engine, to build on; empty: the default.
-        say: told what takes long.
+        say: called with what takes long.
         target: what runs on the machines.
     """
     if options.environment == "docker":
@@ -273,7 +273,7 @@ def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
         KeyboardInterrupt: it was an order, and the task has ended.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # nobody interrupts this one
+        yield  # this one is not interrupted
         return
     loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
 

@@ -1,8 +1,8 @@
 """The Docker engine as the harness uses it: the one border to the SDK, which has no types.
 
 Everything made here carries labels that say which run, which harness process and which boot of
-this machine it belongs to, so that what a dead harness left behind can be told from what is in use
-(`harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
+this machine it belongs to, so that what a dead harness left behind can be distinguished from what
+is in use (`harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
 """
 
 import importlib

@@ -149,7 +149,7 @@ class EpochFile:
 
         Raises:
             CorruptEpochs: what there is cannot be read. An older list would label bytes wrongly,
-                and no list would throw them away, so nobody may go on from here by himself.
+                and no list would throw them away, so no broker may go on from here alone.
         """
         faults: list[str] = []
         for path in (self._path, self._backup):
