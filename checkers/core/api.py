@@ -5,7 +5,6 @@ each claim that it decides it says one of five things (`Status`), and *kept* onl
 crash of a checker leaves its claims not judged, with its traceback.
 """
 
-from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -195,11 +194,3 @@ def unjudged(checker: Checker, why: str) -> Verdict:
         return Verdict(checker=checker.name, gate=why)
     rulings = (Ruling(claim=c, status="not judged", why=why) for c in checker.claims)
     return Verdict(checker=checker.name, rulings=tuple(rulings))
-
-
-RANK: dict[Valid, int] = {True: 0, "unknown": 1, False: 2}
-
-
-def worst(valids: Sequence[Valid]) -> Valid:
-    """Compose: invalid beats unknown beats valid; no verdict at all is unknown."""
-    return max(valids, key=RANK.__getitem__, default="unknown")

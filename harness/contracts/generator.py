@@ -107,10 +107,6 @@ class Context(msgspec.Struct, frozen=True):
         roster = self.roster
         return {roster.threads[i]: roster.processes[i] for i in positions(self.all_bits)}
 
-    @property
-    def thread_count(self) -> int:
-        return self.all_bits.bit_count()
-
     def knows(self, process: Process) -> bool:
         """Whether one of this context's threads runs `process` now."""
         position = self.roster.positions.get(process)
@@ -130,11 +126,6 @@ class Context(msgspec.Struct, frozen=True):
         elif not bits:
             return None
         return self.roster.processes[(bits & -bits).bit_length() - 1]
-
-    def thread_of(self, process: Process) -> Thread | None:
-        """The thread that runs `process` now; None once it is retired."""
-        position = self.roster.positions.get(process)
-        return None if position is None else self.roster.threads[position]
 
     def only(self, bits: int) -> "Context":
         """This context as seen by a generator that may use just these threads."""

@@ -89,12 +89,6 @@ def _proxies() -> dict[str, str]:
     return {name: os.environ[name] for name in PROXIES if name in os.environ}
 
 
-def present(engine: Engine, base: str | None = None) -> str | None:
-    """The name of the image if the engine has it."""
-    tag = tag_of(inputs(), base or default_base(engine))
-    return tag if engine.has_image(tag) else None
-
-
 def default_base(engine: Engine) -> str:
     """What to build from by default: what was made on this machine for that purpose."""
     return HOME_MADE_BASE if engine.has_image(HOME_MADE_BASE) else PUBLIC_BASE

@@ -98,7 +98,3 @@ class HalfQueue:
         while self._ops and self._ops[0][1] < half:
             self._ops.popleft()
         return half, self._ops[0][0] if self._ops else self.next_op
-
-    def is_idle(self) -> bool:
-        """Whether nothing is open."""
-        return not self.open
