@@ -31,7 +31,7 @@ from harness.targets.rocketmq.target import RocketMQTarget
 
 FIRST_S = 30.0
 RATE_WANTED = 0.25  # of Java's, with any number of senders
-CALM = 0.3  # CPUs
+IDLE = 0.3  # CPUs
 FIRST_COMPILER_ONLY = "-XX:TieredStopAtLevel=1"
 HEADER = (
     "| Senders | Ours: sends/s | p50 ms | p99 ms | CPU µs "
@@ -112,8 +112,8 @@ def report(ours: Side, java: Side) -> str:
     ]
     lines += [HEADER, RULE, *map(row, ours.rates, java.rates)]
     lines += [f"missed: {m}" for m in missed(ours.rates, java.rates) or ["nothing"]]
-    if max(others(ours), others(java)) > CALM:
-        lines += [f"not calm: ratios mean nothing where other processes have over {CALM} CPUs"]
+    if max(others(ours), others(java)) > IDLE:
+        lines += [f"not idle: ratios mean nothing where other processes have over {IDLE} CPUs"]
     return "\n".join(lines)
 
 

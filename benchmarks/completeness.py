@@ -12,9 +12,9 @@ histories judged again and again, each time with something missing:
 - with many answers turned into `info`, all of one kind or here and there: no claim is broken,
   unless the history was invalid before.
 
-Answers are never taken out: a message that nobody sent would be a phantom. The process whose answer
-is missing is retired, and its later operations belong to another one, as in a run. Not so in the
-workload lock, where a process is the name by which a client holds its locks.
+Answers are never taken out: a message that no client sent would be a phantom. The process whose
+answer is missing is retired, and its later operations belong to another one, as in a run. Not so in
+the workload lock, where a process is the name by which a client holds its locks.
 
 Prints a table, and everything that is not so. Exit code: 1 if anything is, else 0.
 """
@@ -133,7 +133,7 @@ def without(history: History, indices: Collection[int]) -> History:
 
 
 def unanswered(history: History, indices: Collection[int]) -> History:
-    """A history in which nobody knows what came of some operations: their completions are `info`,
+    """A history in which the outcome of some operations is unknown: their completions are `info`,
     and who asked was retired."""
     renamed: dict[int, int] = {}
     unused = max((int(op.process) for op in history.clients), default=0) + 1

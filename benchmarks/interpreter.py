@@ -73,7 +73,7 @@ class PromptClient:
 
 
 def realistic_source() -> gen.Source:
-    """The stack of a real workload, at a rate that never makes anybody wait."""
+    """The stack of a real workload, at a rate that never makes a client wait."""
     numbers = iter(range(OPS_COUNT * 2))
 
     def send() -> gen.Source:

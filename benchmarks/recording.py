@@ -1,6 +1,6 @@
 """Short simulated runs whose histories stay in memory: for what is done to many histories.
 
-Nothing of a run is kept on disk, and nobody writes a report, so that a run of a few seconds takes
+Nothing of a run is kept on disk, and no report is written, so that a run of a few seconds takes
 half a second.
 """
 

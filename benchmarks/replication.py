@@ -7,7 +7,7 @@ and 64 senders. Each sender has a connection of its own and waits for its answer
 again; all of them are tasks of this process and send frames made beforehand.
 
 Machines differ and are shared, so rates are also given as ratios to a calibration of the same run:
-the loopback calls a second of `benchmarks.simulation`. What bounds a rate is told by the CPU time
+the loopback calls a second of `benchmarks.simulation`. What bounds a rate is shown by the CPU time
 that each role spent for one send. ``--profile FOLDER`` runs the brokers under cProfile and keeps
 what it found there, one file a node; the figures of such a run mean nothing. Linux only.
 """

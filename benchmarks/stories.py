@@ -1,7 +1,7 @@
-"""What the checkers tell an operator: one anomaly of each name, from the seeded bugs.
+"""What the checkers say to an operator: one anomaly of each name, from the seeded bugs.
 
 Run as ``python -m benchmarks.stories > docs/stories.md``. Each mutant runs for a minute of virtual
-time under the faults of the first command; of each anomaly's name the first is told. A mutant with
+time under the faults of the first command; of each anomaly's name the first is shown. A mutant with
 which no cluster comes up has none.
 """
 

@@ -2,7 +2,7 @@
 
 Run as ``python -m benchmarks.verdicts``. Each run is short: what counts is not whether a mutant is
 caught but whether the verdict agrees with itself. Of each verdict is asked that no claim that is
-kept, or had no occasion, has an anomaly: neither one that is told, nor one that is counted.
+kept, or had no occasion, has an anomaly: neither one that is reported, nor one that is counted.
 
 Prints how often each profile came to which verdict, what became of claims in which something was
 found, and what is not so, with the command that repeats it. Exit code: 1 if anything is not so, 2
@@ -86,7 +86,7 @@ def contradictions(results: Results) -> Iterator[str]:
                 yield f"{ruling.claim} is {ruling.status}, and has {ruling.found}"
         for anomaly in verdict.anomalies:
             if anomaly.claim in spared:
-                yield f"{anomaly.claim} is spared, and this is told: {anomaly.story}"
+                yield f"{anomaly.claim} is spared, and this is reported: {anomaly.story}"
         if verdict.checker == "durability":
             for name, claim in OF_LOG.items():
                 if verdict.counts.get(name) and claim in spared:

@@ -16,7 +16,7 @@ import msgspec
 
 from histories.fault_facts import Kinds
 from histories.grounds import RUN, kinds_of
-from histories.op import Op, OpType
+from histories.op import Op
 from histories.text import TYPES
 
 
@@ -97,12 +97,6 @@ class History:
         return Counter((op.f, op.type) for op in self.clients)
 
     @cached_property
-    def open_invocations(self) -> tuple[Op, ...]:
-        """Client operations that never completed: nobody knows, for ever."""
-        pairs = self._pairs
-        return tuple(op for op in self.clients if op.type == "invoke" and op.index not in pairs)
-
-    @cached_property
     def open_faults(self) -> tuple[Op, ...]:
         """Nemesis operations that began and never ended."""
         pairs = self._pairs
@@ -110,9 +104,6 @@ class History:
 
     def of_f(self, *names: str) -> tuple[Op, ...]:
         return tuple(op for op in self.ops if op.f in names)
-
-    def of_type(self, *types: OpType) -> tuple[Op, ...]:
-        return tuple(op for op in self.ops if op.type in types)
 
     def filter(self, keep: Callable[[Op], bool]) -> "History":
         """A sparse history of some operations, indices unchanged."""

@@ -74,7 +74,7 @@ def read_edn_history(path: Path) -> tuple[Op, ...]:
         raise HistoryError(f"{path.name}: {error}") from None
     if len(forms) == 1 and isinstance(forms[0], list):
         forms = forms[0]
-    # As upstream reads them: the first tells whether indices are there.
+    # As upstream reads them: the first shows whether indices are there.
     indexed = bool(forms) and isinstance(forms[0], dict) and type(forms[0].get("index")) is int
     ops = []
     for at, form in enumerate(forms):

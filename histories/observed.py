@@ -6,7 +6,7 @@ of `ok` completion; the invocation's value is ``{"node": name}``.
 
     observe-controller   ControllerView   what a controller holds of every broker set
     observe-replica      ReplicaView      what a broker says of itself
-    observe-route        RouteView        what a name server tells clients
+    observe-route        RouteView        what a name server answers to clients
     await-recovery       of the nemesis: whether all was back; ext ``late-ms``: how late the harness
                          itself was woken, by quantile (``p50``, ``p99``, ``max``), and how often
                          it was (``wakes``)
@@ -94,8 +94,8 @@ class AddressedSet(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ControllerView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A controller's answer; only one that leads gives it. `by_address` are sets of which it tells
-    no ids; histories of older versions left them out."""
+    """A controller's answer; only one that leads gives it. `by_address` are sets of which it
+    reports no ids; histories of older versions left them out."""
 
     node: str
     sets: dict[str, SetView]
@@ -122,16 +122,16 @@ class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
     leads: bool  # it calls itself master, in the last of its epochs
     epochs: tuple[EpochView, ...]
     end: int
-    confirmed: int | None  # confirmOffset, where it is told
+    confirmed: int | None  # confirmOffset, where it is published
 
 
 class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A name server's answer: broker set -> role id, in decimal (0: master) -> ip:port.
 
-    `perms` is what it answers right after that to whoever asks for the route of one of the run's
+    `perms` is what it answers right after that to a question for the route of one of the run's
     topics: topic -> broker set -> permission of the topic's queues there (2: write, 4: read, both
     6, as RocketMQ has them). Of a topic without a route it is empty; a topic that got no answer is
-    left out. None: nobody asked, as in histories of older versions.
+    left out. None: not asked, as in histories of older versions.
     """
 
     node: str

@@ -45,7 +45,7 @@ def read_parquet(path: Path) -> tuple[Op, ...]:
 
 
 def run_id_of(path: Path) -> str:
-    """The run that a file is of, as told by its first row; empty if it has none.
+    """The run that a file is of, by its first row; empty if it has none.
 
     Reads no more than the footer and one cell, so that a damaged file is named before a job of many
     files begins.

@@ -60,7 +60,7 @@ async def run_until_signal(node: Node, host: Host) -> None:
     broken: list[BaseException] = []
 
     def on_failure(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        # A callback failed: nobody awaits it, so the node would limp on with a broken state.
+        # A callback failed: no task awaits it, so the node would limp on with a broken state.
         # Not so where the world failed, such as an accept without descriptors: the loop goes on.
         error = context.get("exception")
         if isinstance(error, OSError):

@@ -22,7 +22,6 @@ from reference.wire.files import decode_properties
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-ConfigRole = Literal["namesrv", "controller", "broker"]
 
 DELAY_LEVELS_MAX = 100
 _DELAY = re.compile(r"(\d{1,6})([smhd])")

@@ -1,8 +1,8 @@
 """Calls, one-way messages and servers over remoting frames: the only user of connections.
 
 Nodes and the harness's client share this module. A connection carries requests in both directions
-at once: each side numbers its own requests (`opaque`), and only the response flag tells an answer
-from a request. Nothing here retries.
+at once: each side numbers its own requests (`opaque`), and only the response flag distinguishes an
+answer from a request. Nothing here retries.
 
 What a caller can learn from a failure decides between `fail` and `info`, so it is kept apart:
 
@@ -124,7 +124,7 @@ class Connection(asyncio.Protocol):
 
     def _write(self, request: Frame, future: asyncio.Future[Frame] | None) -> int:
         if self._transport is None or self._transport.is_closing():
-            raise NotSent(f"connection to {self.remote or 'nobody'} is closed")
+            raise NotSent(f"connection to {self.remote or 'no peer'} is closed")
         opaque = self._last_opaque = self._last_opaque % INT32_MAX + 1
         # Encoding comes first: what cannot be written must not be waited for.
         data = encode(msgspec.structs.replace(request, opaque=opaque))
@@ -343,7 +343,7 @@ class Pool:
             # Whoever waited on this attempt shares its failure, never its cancellation.
             shared = error if isinstance(error, NotSent) else NotSent(f"dial given up: {address}")
             waiters.set_exception(shared)
-            waiters.exception()  # there may be nobody waiting
+            waiters.exception()  # there may be no waiter
             raise
         finally:
             del self._dialling[address]

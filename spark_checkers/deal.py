@@ -2,7 +2,7 @@
 
 One pass over the events feeds every check of every run: an Arrow batch becomes, for each key that
 it touches, one piece of pickled rows; a shuffle brings the pieces of a key together; and there its
-rows, sorted by the index of their events, are judged. Rows never come in an order that anybody
+rows, sorted by the index of their events, are judged. Rows never come in an order that any code
 could rely on, and indices of a history are all different, so partitions do not matter.
 
 A key's rows are held at once by one task; keys follow one another. Pickles are written and read by

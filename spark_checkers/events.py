@@ -1,7 +1,7 @@
 """The events of runs as Spark sees them: from Parquet, each completion joined with its invocation.
 
 What does not grow with the load of a run (the nemesis, observers, assignments) is collected; of a
-`replica-log` only its set and one message of each queue, which is all that anybody may ask of it
+`replica-log` only its set and one message of each queue, which is all that a check may ask of it
 before its rows are dealt out.
 """
 
@@ -126,6 +126,6 @@ def _slim(op: Op) -> Op:
     try:
         _, keys = keys_of(op)
     except HistoryError:
-        return op  # whoever reads it will say so
+        return op  # the check that reads it says so
     records = [[key, 0, None] for key in sorted(keys)]
     return msgspec.structs.replace(op, value={**op.value, "digests": [], "records": records})

@@ -52,7 +52,7 @@ Key = tuple[str, str, int]  # topic, broker set, queue id
 
 
 class Rounds(msgspec.Struct, frozen=True):
-    """Questions in turn, for ever; each to whoever of the observers is free."""
+    """Questions in turn, for ever; each to the next free observer."""
 
     questions: tuple[tuple[str, str], ...]  # f, node
     at: int = 0
@@ -244,7 +244,7 @@ def observe_workload(
     Args:
         cluster: what they observe.
         group: the run's tasks.
-        keys: the queues whose messages are told of each replica's log; a key is an index.
+        keys: the queues whose messages are reported of each replica's log; a key is an index.
         topics: of whose permissions name servers are asked.
         decode: the value of a message's body of a key.
         level_s: how long replicas may take, after everything else, to have the same.

@@ -1,8 +1,8 @@
 """Workload offsets: consumer groups that move on, and ask from time to time how far they are.
 
 A key is a consumer group of one process, on one queue: a process commits one place after the other
-to its master, each one further, and a process that nobody knows about any more (`info`) leaves its
-key to nobody, so that no late commit can undo a later one. Any process of a thread asks for the
+to its master, each one further, and a process with an unknown outcome (`info`) leaves its
+key to no other, so that no late commit can undo a later one. Any process of a thread asks for the
 place of any key of the thread. Operations (`histories.observed`):
 
     commit-place   [key, place]   ok: the master has taken note
@@ -63,7 +63,7 @@ class Moves(msgspec.Struct, frozen=True):
 
 class Last(msgspec.Struct, frozen=True):
     """One thread at the end: its present process commits a last place, or asks for it, until that
-    has succeeded. `key` is the process that began to ask; -1: nobody yet."""
+    has succeeded. `key` is the process that began to ask; -1: none yet."""
 
     thread: int
     asks: bool

@@ -3,7 +3,7 @@
 ``maxq1 KEY PROCESS VALUE CRC``: the key it was sent to, the process that sent it, the value that is
 unique in the run, and a CRC-32 over the rest in hex; where it shall be larger, that sum again and
 again. A payload read back that is not exactly this, or that belongs to another key, becomes a value
-that nobody ever sent.
+that no client ever sent.
 """
 
 import re

@@ -2,7 +2,7 @@
 
 Every run has it, beside its other workloads; it is idle until the last heal. Then one thread for
 each queue sends a message and reads it back, until that has worked a few times in a row or the
-recovery bound is well over. Nobody gives up on a refusal: it is sent again, with another
+recovery bound is well over. A refused probe is not given up: it is sent again, with another
 number. Operations:
 
     send    [["send", k, v]]             as those of the workload queue, with "probe": true

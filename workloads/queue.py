@@ -141,7 +141,7 @@ class Reader:
         if found.next_offset < offset:
             # A broker whose log ends before what was read; often a master that is none any more.
             # If messages are lost, the last read will show it: to go back now would only read the
-            # same again from whoever is the real one.
+            # same again from the real one.
             return Fail(["offset-moved", [offset, found.next_offset]])
         ext: dict[str, Any] = {"node": self._keys[key].broker_set, "broker": found.broker}
         self._positions[key] = found.next_offset
@@ -176,7 +176,7 @@ def share_of(thread: int, readers: int, keys: int) -> tuple[int, ...]:
 
 def pinned_threads(concurrency: int, readers: int, count: int) -> frozenset[int]:
     """So many threads: the last that writes, the last that reads, the last but one that writes.
-    What is read of a replica that nobody should have asked is as telling as what it takes."""
+    A replica that no client should have asked is judged by its answers as by what it takes."""
     write, read = range(readers, concurrency)[::-1], range(readers)[::-1]
     in_turn = [t for pair in zip_longest(write, read) for t in pair if t is not None]
     return frozenset(in_turn[:count])

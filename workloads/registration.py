@@ -1,9 +1,10 @@
 """Workload registration: brokers that come, go and come back, and applicants for ids.
 
-It owns spare brokers, each a set of its own that nobody else touches. A thread for each lets it
-join, and takes it away cleanly or by a kill; while it is away its machine may get another address,
-and its store may be wiped, so that it comes back as somebody new. Other threads apply for ids of
-made-up sets as brokers do, a few applicants racing for each. Operations: `histories.observed`.
+It owns spare brokers, each a set of its own that no other workload touches. A thread for each lets
+it join, and takes it away cleanly or by a kill; while it is away its machine may get another
+address, and its store may be wiped, so that it comes back as a new broker. Other threads apply for
+ids of made-up sets as brokers do, a few applicants racing for each. Operations:
+`histories.observed`.
 
 A store is wiped on purpose and says so: the claim that an id survives ends there. That no id is
 given to two owners holds on. Claims: S1, S2.
@@ -175,7 +176,7 @@ def registration_workload(
         group: the run's tasks.
         cluster_name: RocketMQ's name of the cluster.
         applicants: threads that apply for ids.
-        capabilities: of the environment; without `READDRESS` nobody moves.
+        capabilities: of the environment; without `READDRESS` no address changes.
     """
     spares = tuple(n.name for n in cluster.nodes if n.spare)
 

@@ -2,16 +2,16 @@
 
 Liveness has bounds, of the context: `recovery_ns` from the last disturbance on, `shrink_ns` for a
 silent member. A bound is broken only by an answer that was asked for after it. Whatever cannot be
-told for sure (a heal without proof, nobody asked late enough) leaves a claim not judged, never
+known for sure (a heal without proof, no answer late enough) leaves a claim not judged, never
 broken: the harness itself may have been slow.
 
 - S13d: see `during`. Without a lull that was long enough there was no occasion.
 - S14: by what controllers said after the last disturbance. An answer after the bound that names
   every broker proves it; none of them doing so breaks it. A broker that ended by itself is S15's.
-- S13b, S14b: see `silence`. Where nobody was silent for long enough there was no occasion.
+- S13b, S14b: see `silence`. Where no node was silent for long enough there was no occasion.
 
-Of releases without ids all four go by addresses (`known_by`); what is judged where controllers tell
-nothing of members: see `during`.
+Of releases without ids all four go by addresses (`known_by`); what is judged where controllers
+report nothing of members: see `during`.
 
 Whether writes are served once everything is healed is probed: S13, see `service`.
 
@@ -116,7 +116,7 @@ def _rejoined(
     for name, nodes in sorted(context.broker_sets.items()):
         after = [s for s in known.answers.get(name, ()) if s.begun > rest.at and s.at < rest.until]
         if not after:
-            case.doubt("S14", f"no controller told of {name} after the last disturbance")
+            case.doubt("S14", f"no controller reported {name} after the last disturbance")
             continue
         late = [s for s in after if s.begun_ns > rest.at_ns + context.recovery_ns]
         for node in nodes:
@@ -147,7 +147,7 @@ def _is_member(
     if not asked:
         case.doubt(
             "S14",
-            f"{who.node} was not in the SyncStateSet, and nobody asked again "
+            f"{who.node} was not in the SyncStateSet, and no later answer came "
             f"{_s(context.recovery_ns)} after the last disturbance",
         )
         return

@@ -10,10 +10,10 @@ answer counts only if
    may part master and controllers;
 3. by an answer of the bound before, the master led in this very epoch;
 4. the master said so itself in between;
-5. its log was seen to grow, the bound before, while the member was silent, and whoever else of the
-   set has not answered since. Where nothing is written nothing lags: then silence is noticed only
-   when the connection is given up (haHousekeepingInterval), so much later. The others count, since
-   controllers refuse a set with somebody of whom they do not hear: a silent member that has
+5. its log was seen to grow, the bound before, while the member was silent, and every other member
+   of the set has not answered since. Where nothing is written nothing lags: then silence is noticed
+   only when the connection is given up (haHousekeepingInterval), so much later. The others count,
+   since controllers refuse a set with a member that they do not hear: a silent member that has
    everything keeps one in the set that has not.
 
 A master that went silent is replaced within a bound, if another member of its set runs and was not
@@ -106,7 +106,7 @@ class Watch:
         self, answers: Sequence[SetSighting], replicas: Sequence[Sighting[ReplicaView]]
     ) -> None:
         self._answers = sorted(answers, key=_begin)
-        self._led: dict[tuple[int | None, int], int] = {}  # master and epoch -> first told at (ns)
+        self._led: dict[tuple[int | None, int], int] = {}  # master, epoch -> first seen at (ns)
         for s in sorted(answers, key=lambda s: s.at):
             if s.at_ns >= 0:
                 self._led.setdefault((s.view.master, s.view.master_epoch), s.at_ns)

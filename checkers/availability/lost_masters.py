@@ -1,6 +1,6 @@
-"""A master that is gone and must be replaced, by what clients are told alone.
+"""A master that is gone and must be replaced, by what clients see alone.
 
-Where no controller tells of a set's members (releases before 5.1.1, in histories that did not ask
+Where no controller reports a set's members (releases before 5.1.1, in histories that did not ask
 in their terms), routes and sends show an outage all the same. A master is lost in a lull if
 
 1. the name servers listed it under id 0 until it was silenced, and it is gone all the while;
@@ -29,7 +29,7 @@ OTHERS_MIN = 2  # copies that an acknowledged message has: the master's and anot
 
 class Lost(NamedTuple):
     """A master that is gone. `at` is the last answer of a name server beyond the bound, and
-    `listed` whom it calls master; empty: nobody."""
+    `listed` whom it calls master; empty: none."""
 
     node: str
     fault: Fault

@@ -55,7 +55,7 @@ def _judge(history: History) -> Case:
     case = Case(counts={"starts": starts})
     looks = list(looks_of(history))
     if not looks:
-        case.doubt("S15", "nobody looked at the processes after the last heal")
+        case.doubt("S15", "the processes were not looked at after the last heal")
         return case
     case.judged["S15"] = starts + max(1, *(found.nodes for _, found in looks))
     reported: set[str] = set()

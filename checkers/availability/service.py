@@ -160,12 +160,12 @@ class Service(Alone):
         case = Case(judged={"S13": 0})
         done = awaited_op(history)
         if done is None:
-            case.doubt("S13", "nobody waited for the recovery, or not to the end")
+            case.doubt("S13", "the run did not wait for the recovery, or not to its end")
         else:
             begun = history.invocation(done)
             until = done.index if begun is None else begun.index
             rest = after_last_heal(history.filter(lambda op: op.index < until))
-            if begun is not None:  # nobody asked before
+            if begun is not None:  # not asked before
                 rest = rest._replace(at_ns=max(rest.at_ns, begun.time))
             found = shaped(done.value, _OfCluster, done.index).cluster
             case.counts["recovery-ms"] = round(found.after_ms)

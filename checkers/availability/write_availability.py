@@ -1,4 +1,4 @@
-"""Are writes served while faults last that leave enough of a cluster in peace?
+"""Are writes served during faults that leave enough of a cluster undisturbed?
 
 A lull between two actions of the nemesis is judged for a broker set if, all the while,
 
@@ -9,7 +9,7 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
    disk is full still says that it is well) may stop everything, and RocketMQ promises nothing then;
 2. no cut concerns clients;
 3. by every answer of a controller, from the last one before the lull on, a member of the
-   SyncStateSet is one of these replicas; where controllers of a release without ids tell nothing
+   SyncStateSet is one of these replicas; where controllers of a release without ids report nothing
    of members, these are all replicas, and each answered in the lull;
 4. it lasts longer than the recovery bound, and clients who follow routes went on sending.
 
@@ -17,7 +17,7 @@ The promise is broken if no send succeeded that was begun later than the bound a
 the lull was. A single success keeps it. Sends of clients that stay with one broker do not count as
 attempts. Claim: S13d.
 
-Where nothing is told of members and a master was lost, S13b is judged in such a lull by routes and
+Where no members are reported and a master was lost, S13b is judged in such a lull by routes and
 by the same sends: see `lost_masters`.
 """
 
@@ -158,7 +158,7 @@ class Attempts(Alone):
     def judge(
         self, key: int, rows: Sequence[Attempt], known: tuple[Window, ...], more: object = None
     ) -> dict[int, Tried]:
-        """By number of the window; nothing where nobody knows whose queue it is."""
+        """By number of the window; nothing where the owner of its queue is unknown."""
         sets = {row.set for row in rows if row.set is not None}
         found = {}
         for number, w in enumerate(known):
@@ -269,7 +269,7 @@ class _Windows:
         return window._replace(reported=Reported(seen[-1].node, seen[-1].at, members))
 
     def _without_answer(self, window: Window, sound: frozenset[str]) -> Window | None:
-        """The same where controllers tell nothing: whoever is a member, it is among all replicas,
+        """The same where controllers report nothing: a member is in any case among all replicas,
         or among all but the master that was lost."""
         lull, nodes = window.lull, frozenset(self._context.broker_sets[window.set])
         replicas = self._known.replicas
@@ -314,7 +314,7 @@ def finding_of(s: Served, context: Context) -> tuple[str, dict[str, object], tup
     known = (
         f"its SyncStateSet was {listed(members)} ({w.reported.node}, op {w.reported.at})"
         if w.reported is not None
-        else "all its replicas were among them, so that whoever was in its SyncStateSet was"
+        else "all its replicas were among them, so that every member of its SyncStateSet was"
     )
     said = (
         f"Broker set {w.set}: from {_s(w.time.at_ns)} (op {w.time.at}) to {_s(w.time.until_ns)} "
@@ -330,7 +330,7 @@ def finding_of(s: Served, context: Context) -> tuple[str, dict[str, object], tup
         "for-ms": (w.time.until_ns - w.time.at_ns) // 1_000_000,
     }
     reported = () if w.reported is None else (w.reported.at,)
-    # All of them within the lull, so that the faults in force are told as such.
+    # All of them within the lull, so that the faults in force are named as such.
     return said, detail, tuple(op for op in (*reported, t.first, t.last) if op > w.time.at)
 
 
@@ -339,7 +339,7 @@ def lost_of(
 ) -> tuple[str, dict[str, object], tuple[int, ...]]:
     """The same of a master that was lost."""
     w, t = s.window, s.tried
-    listed_as = f"{lost.listed} still" if lost.listed else "nobody"
+    listed_as = f"{lost.listed} still" if lost.listed else "no broker"
     said = (
         f"Broker set {w.set}: {lost.node} led by the name servers' routes, and was silent since "
         f"the {lost.fault.f} of op {lost.fault.begun}. From {_s(w.time.at_ns)} (op {w.time.at}) to "

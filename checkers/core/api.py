@@ -5,7 +5,6 @@ each claim that it decides it says one of five things (`Status`), and *kept* onl
 crash of a checker leaves its claims not judged, with its traceback.
 """
 
-from collections.abc import Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -63,11 +62,11 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind` is ``loss``, or the name of its anomalies. A loss says how many acknowledged messages are
     `lost`, which `node` of which `set` had acknowledged them in which `epoch`, and in which epoch
-    whoever was `elected` lacked them; `acts` are the indices at which the blamed faults began, the
-    one that made the loss certain last. `ops` are operations that prove it, a loss's sends, and
-    `values` the messages that these sent.
+    the broker that was `elected` lacked them; `acts` are the indices at which the blamed faults
+    began, the one that made the loss certain last. `ops` are operations that prove it, a loss's
+    sends, and `values` the messages that these sent.
     `symptoms` counts its anomalies by claim and name, `at_least` names those of which more may be
-    its, as not all were told; `claims` are those that it breaks, or, where
+    its, as not all were reported; `claims` are those that it breaks, or, where
     it is not `broken`, that are not promised. Times are ns of the history, of the first and last
     message.
     """
@@ -101,7 +100,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker found. `counts` are plain numbers. `gate`: why the run proves nothing whatever
-    its claims came to; empty where it does. `harms` are the losses that it tells as one each."""
+    its claims came to; empty where it does. `harms` are the losses that it reports as one each."""
 
     checker: str
     rulings: tuple[Ruling, ...] = ()
@@ -144,17 +143,17 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker may know beside the history: how the run was set up.
 
     `settings` are the run's effective ones, by the keys of ``checkers.core.promises``; None where
-    nobody knows, and then every claim counts as promised. `profile` is what the settings are
+    unknown, and then every claim counts as promised. `profile` is what the settings are
     called, for people; `by_hand` are the keys that were set one by one. `ok_ops_min` is how many
     `ok` operations a kind (`send`) needs before its silence means anything; it follows from the
     load that the run's own schedule asked for. `broker_sets` maps each broker set that the run's
     faults struck to the names of its replicas. `lock_lease_ns` is how long a broker keeps a lock
     for a client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns`
     bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
-    replica may stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are told apart by
-    their addresses; `absent` are the claims that the target cannot show. `purpose` are the claims
-    that the run is there for. `grounds` are those of a history that declares none itself, and
-    `ended` whether it is whole: None where nobody knows.
+    replica may stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are distinguished
+    by their addresses; `absent` are the claims that the target cannot show. `purpose` are the
+    claims that the run is there for. `grounds` are those of a history that declares none itself,
+    and `ended` whether it is whole: None where that is unknown.
     """
 
     settings: dict[str, str] | None = None
@@ -195,11 +194,3 @@ def unjudged(checker: Checker, why: str) -> Verdict:
         return Verdict(checker=checker.name, gate=why)
     rulings = (Ruling(claim=c, status="not judged", why=why) for c in checker.claims)
     return Verdict(checker=checker.name, rulings=tuple(rulings))
-
-
-RANK: dict[Valid, int] = {True: 0, "unknown": 1, False: 2}
-
-
-def worst(valids: Sequence[Valid]) -> Valid:
-    """Compose: invalid beats unknown beats valid; no verdict at all is unknown."""
-    return max(valids, key=RANK.__getitem__, default="unknown")

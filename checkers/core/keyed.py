@@ -60,7 +60,7 @@ class Dealt(Protocol[KnownT, RowT, ResultT]):
         ...
 
     def rows(self, event: Event, known: KnownT) -> Iterable[tuple[Key, RowT]]:
-        """What an event tells about which keys."""
+        """What an event says about which keys."""
         ...
 
     def judge(self, key: Any, rows: Sequence[RowT], known: KnownT, more: Any = None) -> ResultT:
@@ -68,7 +68,7 @@ class Dealt(Protocol[KnownT, RowT, ResultT]):
         ...
 
     def again(self, results: Mapping[Any, ResultT]) -> Mapping[Any, Any]:
-        """The keys to be judged again, and what to tell them."""
+        """The keys to be judged again, each with what it needs of the others."""
         ...
 
     def evidence(self, results: Mapping[Any, ResultT]) -> Iterable[int]:
@@ -92,7 +92,7 @@ class Keyed(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
 
 
 class Alone:
-    """For checks whose keys have nothing to tell one another, and that look nothing up."""
+    """For checks whose keys are independent of each other, and that look nothing up."""
 
     def again(self, results: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """No key."""

@@ -7,7 +7,7 @@ proof) until that is surely over. Cuts are pairs: who takes no packets from whom
 is wrong is no fault here, since nothing of a cluster goes by it.
 
 What is left is sound. `connected` are the sound nodes around a majority of controllers, if no cut
-parts any two of them; whoever else is sound is then cut off from all of them, both ways.
+parts any two of them; every other sound node is then cut off from all of them, both ways.
 
 Which times are undisturbed: see `checkers.evidence.quiescence`.
 """
@@ -101,7 +101,7 @@ class InForce:
         elif facts.effect in DOUBTFUL and not facts.passes and not fault.args.get(STAYS):
             doubts.add(Doubt(fault.f, facts.effect, proven=True))
             if any(fault.args.get(kind) for kind in facts.may_end_by):
-                doubts.add(Doubt(ENDED, None, proven=True))  # until somebody starts it
+                doubts.add(Doubt(ENDED, None, proven=True))  # until it is started
 
     def _ended(self, fault: Fault, gone: set[Effect], doubts: set[Doubt]) -> None:
         """What a heal ended on a node."""

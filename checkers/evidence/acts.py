@@ -2,7 +2,7 @@
 
 An act begins with the fault's action and lasts on each of its nodes until a heal of its kind that
 names the node, or names none, is complete; where a schedule says whose heal it is, that one's.
-What undoes itself, as a restart, ends with its own completion. An act that nobody healed lasts to
+What undoes itself, as a restart, ends with its own completion. An act that was not healed lasts to
 the end of the run; so does what cannot be paired.
 Indices are of the history, times in ns of its clock.
 """

@@ -2,7 +2,7 @@
 
 Each kind of damage has its own cause. Logs that part at the begin of an epoch were parted when the
 master before was deposed; those that part within one, when its master forgot its end and went on,
-with nobody there to be elected instead. A message that consumers were shown and that gave way to
+with no other candidate. A message that consumers were shown and that gave way to
 another one went with the reign in which it was shown; one that came back after that came back with
 a restart. An epoch that begins elsewhere was read by a broker that had lost its list. What is left
 is blamed on the most direct act on whom its claim is about, between its first operation and its
@@ -51,7 +51,7 @@ class Blamer:
         self._taking = [act for act in self._acts if act.effect in TAKES]
         try:
             self._known: Chronicle | None = Chronicle(history)
-        except HistoryError:  # whoever judges these answers says so
+        except HistoryError:  # the checker of these answers says so
             self._known = None
 
     def of(self, claim: str, ops: Sequence[int], detail: Mapping[str, Any]) -> tuple[int, ...]:

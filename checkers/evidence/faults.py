@@ -27,7 +27,7 @@ HOLDS = "holds"
 NAMED_MAX = 5  # faults without proof that the reason names
 
 
-# Keys of a proof that tell the exit code of a node that had ended by itself; the second is of
+# Keys of a proof that hold the exit code of a node that had ended by itself; the second is of
 # histories of older versions, and so is the reason.
 ENDED = ("ended_by_itself", "had_ended_by_itself")
 BY_ITSELF = "it had ended by itself"

@@ -1,8 +1,8 @@
-"""By what a broker is known in what observers were told: its id, or its address.
+"""How observers' answers name a broker: by its id, or by its address.
 
 Controllers know a broker by an id that it keeps; up to 5.1.0 by the address where it is, so that
 one that moves is another. What is judged of masters and members is the same: here addresses are
-given numbers that stand for ids, and everything that is told of such a broker names its address.
+given numbers that stand for ids, and every finding about such a broker names its address.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,7 +75,7 @@ class KnownBy:
 
     def listed(self, name: str, ids: Iterable[int]) -> str:
         """Members of a set, in words."""
-        return listed(self.each(name, ids)) or "nobody"
+        return listed(self.each(name, ids)) or "none"
 
 
 def _numbered(history: History, numbers: dict[tuple[str, str], int]) -> Answers:

@@ -7,9 +7,9 @@ machine. Assignments are few, touch every key (those that they do not list are f
 known to all.
 
 A **reading run** is a stretch in which one process reads one key forward. It begins at the start of
-the log after an explicit seek (or always, in a plain history of sends and polls where nobody ever
-assigns), and somewhere in the middle otherwise. Only a run that began at or before a message can
-have passed it.
+the log after an explicit seek (or always, in a plain history of sends and polls where no process
+ever assigns), and somewhere in the middle otherwise. Only a run that began at or before a message
+can have passed it.
 
 Sources: docs/spec/history-format.md 12.1, docs/spec/checkers.md 2.1.
 """
@@ -26,7 +26,7 @@ from histories.history import History
 from histories.op import HistoryError, Op
 from histories.tables import Element, elements_of
 
-Value = int | str  # ours is an integer; anything else is a payload that nobody sent
+Value = int | str  # ours is an integer; anything else is a payload that no client sent
 
 MESSAGES = frozenset(("send", "poll", "txn"))
 ASSIGNMENTS = frozenset(("assign", "subscribe"))
@@ -122,7 +122,7 @@ class KeyLog:
 class LogFacts(NamedTuple):
     """What every key must know: the last operation of the nemesis, and all assignments.
 
-    In a `plain` history nobody ever assigns. `elected`: when replicas were made master in turn
+    In a `plain` history no process ever assigns. `elected`: when replicas were made master in turn
     after that, as indices of completions. `unrest`: when another master may have been elected.
     """
 
@@ -146,7 +146,7 @@ def log_facts(history: History) -> LogFacts:
     """
     # An isolated old master also confirms "the end" of its own log. Only what was confirmed once
     # the last fault was over speaks of the log that is left.
-    # Who is made master or leader after that disturbs nobody.
+    # An election after that disturbs no node.
     healed = after_faults(history).at
     asked = [op for op in history.of_f(*ASSIGNMENTS) if op.is_client]
     done = (op for op in asked if op.type in ("ok", "info"))
@@ -165,7 +165,7 @@ def _assignment(history: History, done: Op) -> Assignment:
 
 
 def _assigned_keys(done: Op) -> frozenset[int]:
-    """The keys of an assignment; none where nobody knows, so that everything is forgotten."""
+    """The keys of an assignment; none where they are unknown, so that everything is forgotten."""
     keys = done.value
     if keys is None and done.type == "info":
         return frozenset()

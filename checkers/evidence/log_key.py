@@ -13,7 +13,7 @@ Two things are ours. A message is `lost-write` only if a run of reading *began* 
 and went on past it: a consumer that starts in the middle has passed nothing before. And `lost-tail`
 also looks at the last complete re-read of the log (after the last fault, from an explicit seek to
 an end that the broker confirmed), and where replicas are made master in turn at the last one of
-each: what was acknowledged before it and is not in it is lost, even if somebody had read it
+each: what was acknowledged before it and is not in it is lost, even if a consumer had read it
 earlier, or elsewhere.
 
 Source: docs/spec/checkers.md 2.1 to 2.3.
@@ -30,7 +30,7 @@ LISTED_MAX = 32  # values listed inside one anomaly
 
 
 class Finding(NamedTuple):
-    """An anomaly before anybody has told its story. `inexcusable`: no setting excuses it."""
+    """An anomaly without its story. `inexcusable`: no setting excuses it."""
 
     name: str
     key: int
@@ -202,8 +202,8 @@ def _truncations(log: KeyLog) -> Iterator[Finding]:
 
 
 class Reread(NamedTuple):
-    """A complete re-read: where it ended, when it began, what anybody was shown from then on until
-    the next replica was made master."""
+    """A complete re-read: where it ended, when it began, what any consumer was shown from then on
+    until the next replica was made master."""
 
     end: End
     seek: int

@@ -1,6 +1,6 @@
 """What observers saw, taken out of a history: who answered what, and between which two events.
 
-An answer is true at one instant between its invocation and its completion, and nobody knows which.
+An answer is true at one instant between its invocation and its completion, and which is unknown.
 So one sighting is *before* another only if it had ended when the other began, by index: times order
 nothing here. Leases and bounds are in ns of the harness's clock; -1 is an unknown time.
 """

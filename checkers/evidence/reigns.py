@@ -1,10 +1,10 @@
-"""When one and the same master led a broker set, as far as controllers told.
+"""When one and the same master led a broker set, as far as controllers reported.
 
 What is lost, or given another message, while one master leads and no power is lost is lost by no
-fail-over, so no setting excuses it (S16). Between two answers that tell of different master epochs
-there was an election, at a moment that nobody knows; so it may have been before the first answer
-and after the last one. A set of which no controller told anything is never known to be at rest.
-Who answers as a deposed master, isolated or late, is not the one that leads: addresses tell.
+fail-over, so no setting excuses it (S16). Between two answers with different master epochs
+there was an election, at an unknown moment; so it may have been before the first answer
+and after the last one. A set that no controller reported is never known to be at rest.
+Who answers as a deposed master, isolated or late, is not the one that leads: addresses show it.
 """
 
 from bisect import bisect_right
@@ -23,7 +23,7 @@ Window = tuple[int, int]  # indices, both ends included
 
 class Unrest(msgspec.Struct, frozen=True):
     """By broker set: the windows in which it may have got another master, or lost power; and where
-    its masters were, each with the indices between which controllers told of it."""
+    its masters were, each with the indices between which controllers reported it."""
 
     windows: dict[str, tuple[Window, ...]] = {}
     masters: dict[str, tuple[tuple[int, int, str], ...]] = {}
@@ -43,8 +43,8 @@ NO_UNREST = Unrest()
 
 
 def unrest_of(history: History) -> Unrest:
-    """The windows of a history; of no set where an observer's value cannot be read, which whoever
-    judges it will say."""
+    """The windows of a history; of no set where an observer's value cannot be read, which the
+    checker that judges it will say."""
     try:
         reported = set_sightings(history)
     except HistoryError:
@@ -65,7 +65,7 @@ def _elections(seen: Sequence[SetSighting]) -> Iterator[Window]:
 
 
 def _addresses(seen: Sequence[SetSighting]) -> Iterator[tuple[int, int, str]]:
-    """Each master's addresses: from the answer that told of one to the last that did, in a row."""
+    """Each master's addresses: from the first answer that named one to the last, in a row."""
     reigns: dict[tuple[int, str], list[int]] = defaultdict(list)
     for s in seen:
         if s.view.master is not None:

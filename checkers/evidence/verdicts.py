@@ -23,12 +23,12 @@ from histories.history import History
 from histories.observed import LATE_MS
 
 LATE_MS_MAX = 250
-LISTED_MAX = 100  # anomalies of one name that are told; all are counted
+LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 EVERY = ""  # as a claim: all of a checker
 
 
 class Found(NamedTuple):
-    """An anomaly, told but for the faults around it."""
+    """An anomaly, complete but for the faults around it."""
 
     claim: str
     name: str
@@ -50,7 +50,7 @@ class Case(msgspec.Struct, kw_only=True):
     `judged` counts, by claim, how often the claim could have been broken and was looked at; 0 or
     none is no occasion. A claim with `doubts` had an occasion, and there is a reason why silence
     would prove nothing. `names` counts anomalies by claim and name where `found` holds only those
-    that are told.
+    that are reported.
     """
 
     found: list[Found] = []

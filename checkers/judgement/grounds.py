@@ -64,7 +64,7 @@ _LACKS: dict[str, str] = {
     CONTROLLER: "not every controller answered a last time",
     NAMESRV: "not every name server answered a last time",
     BROKER: "not every broker answered a last time",
-    RECOVERY: "nobody waited for the recovery, or not to the end",
+    RECOVERY: "the run did not wait for the recovery, or not to its end",
     PROBE: "not every queue was probed after the last heal",
     LOCK: "not every lock was handed from one client to another at the end",
     PLACE: "not every client asked for its offsets after the last fail-over",
@@ -290,7 +290,7 @@ def _gone(history: History, grounds: Collection[Ground], context: Context) -> se
     """Grounds that nodes which ended by themselves cannot answer for."""
     try:
         gone = {node for _, found in looks_of(history) for node in found.crashed}
-    except HistoryError:  # whoever judges it will say so
+    except HistoryError:  # the checker that judges it says so
         gone = set()
     dead = {s for s, nodes in context.broker_sets.items() if gone.issuperset(nodes)}
     return {g for g in grounds if gone.intersection(map(str, g[1:])) or dead.intersection(g[2:3])}
@@ -333,4 +333,4 @@ def _log_ticks(op: Op, begun: Op) -> Iterator[tuple[str, Tick]]:
     if op.type == "ok":
         yield name, Tick(position, not (op.ext or {}).get("more"))
     elif op.type == "fail" and op.error == NO_LOG and not position:
-        yield name, Tick(0, True)  # a replica to which nobody ever wrote
+        yield name, Tick(0, True)  # a replica that holds nothing

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
 
 ANOMALIES: Mapping[str, str] = {
-    # What clients were told.
+    # What clients saw.
     "lost-write": "S6",
     "lost-tail": "S6",
     "truncation": "S10",

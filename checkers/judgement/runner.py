@@ -1,6 +1,6 @@
 """Runs checkers over a history and composes what they say.
 
-The history must be well-formed before anybody judges it: with repeated indices some checkers answer
+The history must be well-formed before it is judged: with repeated indices some checkers answer
 *kept* on a broken history. A checker that raises found nothing out: its claims are not judged, with
 its traceback. A claim whose grounds are not whole is not judged either, unless it is broken; nor
 is one that needs undisturbed time, in a history with an unknown act.
@@ -108,7 +108,7 @@ def judged_by(
     Args:
         checkers: who judges.
         context: how the run was set up.
-        breaches: of the rules of well-formedness; where one is broken nobody judges.
+        breaches: of the rules of well-formedness; where one is broken nothing is judged.
         standing: which grounds are whole.
         judge: asks one of them.
     """

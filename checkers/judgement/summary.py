@@ -95,7 +95,7 @@ def _measured(results: Results, context: Context) -> str:
     others = {name: n for name, n in found.items() if name not in seen_as}
     text = listed(f"{n:,} {name}" for name, n in others.items())
     if lost and not {"lost-write", "lost-tail"} & found.keys():
-        lost = ""  # told as broken already
+        lost = ""  # reported as broken already
     parts = []
     if lost:
         parts.append(f"{lost}, which it does not promise against.")
@@ -124,13 +124,13 @@ def fails_on(results: Results, which: str) -> dict[str, int]:
 
 
 def notes(results: Results, context: Context) -> Sequence[str]:
-    """What else a reader must know: keys of which nobody knows what they promise."""
+    """What else a reader must know: keys with unknown promises."""
     strange = unknown_keys(_by_role(context.by_hand))
     if not strange:
         return ()
     return (
         f"set by hand, and not in the table of promises: {listed(strange)}; what they promise or "
-        "take away nobody has said",
+        "take away is unknown",
     )
 
 

@@ -4,7 +4,7 @@ A pure function of one key's operations, so keys can be judged anywhere and in a
 ns of the one clock of the harness, on which all clients are, so no margin is taken from a lease.
 
 **L2.** A client relies on the lock from an answer that granted it until its lease runs out, counted
-from the *sending* of that request; or until it asks to give the lock back, or is told that it does
+from the *sending* of that request; or until it asks to give the lock back, or learns that it does
 not have it. Holds of two clients that have an instant in common are a violation. A renewal that was
 not answered extends nothing. Touching is not overlapping.
 
@@ -33,7 +33,7 @@ from checkers.evidence.observations import NEVER
 
 class Grant(NamedTuple):
     """An acquire or renew that was granted; `released_ns` is when its holder next asked to give
-    the lock back, `lost_ns` when it was next told that it does not have it (NEVER if not)."""
+    the lock back, `lost_ns` when it next learnt that it does not have it (NEVER if not)."""
 
     process: int
     inv_ns: int

@@ -2,7 +2,7 @@
 
 Each key is a queue and judged alone (`lease_key`). A process is one client; after an `info` another
 number, and so another client, goes on in its place. An `info` release may have given the lock back,
-so it excuses; an `info` acquire may have been granted, and nobody relies on it.
+so it excuses; an `info` acquire may have been granted, and no client relies on it.
 
 Claims: L1, L2 (docs/spec/acting-master.md 8.2), in strict mode. No fault excuses: a broker that
 loses its table in a restart must not vote until every lease that it may have given has run out.

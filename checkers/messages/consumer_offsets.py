@@ -2,14 +2,14 @@
 
 A place is copied from the master by every other replica, every ten seconds or so, beside the log;
 how much of it a fail-over takes away is therefore bounded by time. A place *counts* once it was
-committed and then, for `COPIED_NS`, nothing was done to any node, no cut was in force and nobody
+committed and then, for `COPIED_NS`, nothing was done to any node, no cut was in force and no broker
 was elected; nor since it was committed, since who was elected before it was copied never had it.
 Whoever is asked for the place of its group later, and says less, has forgotten it.
 
 To be asked by the master that took the note shows nothing of a fail-over. An occasion is a question
-between which and that quiet time controllers told of another master of the group's broker set. So
-elections must be seen: before controllers first told of a set, and after they last did, there may
-have been any. Where brokers have no ids nobody tells, and nothing is judged.
+between which and that quiet time controllers reported another master of the group's broker set. So
+elections must be seen: before controllers first reported a set, and after they last did, there may
+have been any. Where brokers have no ids no answer shows it, and nothing is judged.
 
 A key is a group of one process, whose commits grow and are each over before the next, so that none
 can undo a later one. A store that is removed, on purpose, takes its copies with it: nothing is
@@ -42,7 +42,7 @@ class FailOver(NamedTuple):
 
 
 class Calmness(NamedTuple):
-    """When nothing happened; when somebody may have been elected; which sets got another master;
+    """When nothing happened; when an election may have taken place; which sets got another master;
     who has which address; and until which operation anything is judged."""
 
     spans: tuple[Interval, ...]
@@ -52,7 +52,7 @@ class Calmness(NamedTuple):
     until: int
 
     def copied(self, commit: "Moved") -> "Copied | None":
-        """When a place was copied everywhere; None: nobody can say that it was."""
+        """When a place was copied everywhere; None: that is unknown."""
         for span in self.spans:
             at_ns = max(span.at_ns, commit.op.time) + COPIED_NS
             if at_ns < span.until_ns and not self._elected(commit.begun, span.at):
@@ -60,7 +60,7 @@ class Calmness(NamedTuple):
         return None
 
     def _elected(self, since: int, until: int) -> bool:
-        """Whether anybody may have been elected between two indices."""
+        """Whether an election may have taken place between two indices."""
         return any(e.at < until and e.until > since for e in self.elections)
 
     def failed_over(self, commit: "Moved", since: int, until: int) -> bool:
@@ -98,7 +98,7 @@ class Copied(NamedTuple):
 
 class Kept(NamedTuple):
     """What was found of one key: broken, how many answers could have been, and how many may have
-    come from another master than the one that was told, whenever that was."""
+    come from another master than the one that it was committed to, whenever that was."""
 
     found: list[Found]
     judged: int
@@ -185,7 +185,7 @@ def _value(op: Op) -> tuple[int, int]:
 
 
 def _quiet(history: History, context: Context, elections: Sequence[Interval]) -> Iterator[Interval]:
-    """The times in which nothing was done to anybody and nobody was elected."""
+    """The times without an act of the nemesis and without an election."""
     acts = faults(history)
     nodes = {n for names in context.broker_sets.values() for n in names}
     nodes |= {n for act in acts if not act.harmless for n in act.nodes}
@@ -215,7 +215,7 @@ Sightings = Mapping[str, Sequence[SetSighting]]
 
 
 def _elections(sightings: Sightings) -> Iterator[Interval]:
-    """When somebody may have been elected: between two answers of controllers that tell of
+    """When an election may have taken place: between two answers of controllers with
     different master epochs, and where none is before or after."""
     if not sightings:
         yield Interval(-1, -1, NEVER, NEVER)
@@ -230,7 +230,7 @@ def _elections(sightings: Sightings) -> Iterator[Interval]:
 
 def _fail_overs(sightings: Sightings) -> Iterator[FailOver]:
     """Between which two answers another broker became master. An answer from old state, which
-    tells of a lower epoch than one before it, says nothing."""
+    has a lower epoch than one before it, says nothing."""
     for name, answers in sightings.items():
         led: SetSighting | None = None  # the last answer that names a master
         older = newest = answers[0]  # the last one of an earlier epoch, and of the highest one
@@ -248,7 +248,7 @@ def _fail_overs(sightings: Sightings) -> Iterator[FailOver]:
 
 
 def _sets(sightings: Sightings) -> dict[str, str]:
-    """The broker set of each address that a controller ever told of."""
+    """The broker set of each address that a controller ever reported."""
     return {
         address: name
         for name, answers in sightings.items()
@@ -265,7 +265,7 @@ def _forgotten(key: int, last: Moved, row: Moved) -> Found:
         "O1",
         "place-forgotten",
         (last.op.index, row.op.index),
-        f"Group {key} committed place {was} ({when(last.op)}), and was told {place} "
+        f"Group {key} committed place {was} ({when(last.op)}), and later got {place} "
         f"({when(row.op)}) by {broker}, although nothing was wrong for long enough in between for "
         "every replica to copy it.",
         {"key": key, "place": was, "told": place, "broker": broker},

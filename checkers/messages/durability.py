@@ -2,8 +2,8 @@
 
 Judges the `queue` workload: a log of offsets per key, with sends and polls
 (docs/spec/history-format.md 12.1). The history is sorted by key (`log`), each key is judged alone
-(`log_key`), and each process's order on it by a fold (`log_order`); here findings are counted, told
-(`story`) and turned into a verdict.
+(`log_key`), and each process's order on it by a fold (`log_order`); here findings are counted,
+reported (`story`) and turned into a verdict.
 
 Claims: S6 acknowledged is never lost, S10 what a consumer saw stays, S11 an offset never changes
 its message, S12 one producer's messages keep their order (docs/spec/controller-ha.md 6.3). Settings
@@ -41,7 +41,7 @@ from checkers.messages.log_order import OrderFold, Placed
 from histories.history import History
 from histories.op import HistoryError
 
-LISTED_MAX = 100  # anomalies of one name that are told; all are counted
+LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 
 CLAIMS: dict[str, str] = {
     "lost-write": "S6",
@@ -59,13 +59,13 @@ CLAIMS: dict[str, str] = {
     "nonmonotonic-send": "S12",
     "int-nonmonotonic-send": "S12",
 }
-ALLOWED = frozenset(("int-send-skip",))  # counted, never told
+ALLOWED = frozenset(("int-send-skip",))  # counted, never reported
 LOST = frozenset(("lost-write", "lost-tail"))
 NO_PROOF = frozenset(("unseen", "hidden-loss"))  # these leave S6 not judged
 
 
 class KeyVerdict(NamedTuple):
-    """What one key's rows prove, small enough to travel: of each name only what can be told.
+    """What one key's rows prove, small enough to travel: of each name only what can be reported.
 
     `unproven` are `info` operations with messages for several keys that no reader of this key has
     seen; should another key's reader have, this key is judged again.
@@ -177,7 +177,7 @@ FoundT = TypeVar("FoundT")
 
 
 def _tellable(found: Iterable[FoundT], finding: Callable[[FoundT], Finding]) -> list[FoundT]:
-    """The first of each name: more are never told. Of those that no setting excuses as many."""
+    """The first of each name: more are never reported. Of those that no setting excuses as many."""
     reported: Counter[Hashable] = Counter()
     kept = []
     for f in found:
@@ -189,7 +189,7 @@ def _tellable(found: Iterable[FoundT], finding: Callable[[FoundT], Finding]) -> 
 
 
 def _reported(results: Mapping[int, KeyVerdict]) -> list[Finding]:
-    """Everything that is told: keys first, then each process's order along the history."""
+    """Everything that is reported: keys first, then each process's order along the history."""
     findings = [f for v in results.values() for f in v.findings]
     placed = sorted((p for v in results.values() for p in v.order), key=lambda p: p.place)
     return _tellable([*findings, *(p.finding for p in placed)], lambda f: f)

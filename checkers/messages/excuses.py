@@ -2,7 +2,7 @@
 
 Without all-ack an election may take the end of a log away, and then an offset gets another message,
 readers skip, and producers' messages change their order. It cannot while one master leads, and it
-cannot put a message into a log twice, nor one that nobody sent. Claim: S16.
+cannot put a message into a log twice, nor one that no client sent. Claim: S16.
 
 A reader that went on past a message proves its loss. Where it had gone past that place under an
 earlier master, it read what stood there before, and the message came when it was gone already:

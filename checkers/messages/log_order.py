@@ -74,7 +74,7 @@ class OrderFold:
             found = _external("send", op, key, order, before, values[0])
             yield from (f for f in found if f.name == "nonmonotonic-send")
         for a, b in pairwise(values):
-            # A gap between two sends of a transaction is somebody else's message: allowed.
+            # A gap between two sends of a transaction is another process's message: allowed.
             yield from _internal("send", op, key, order, (a, b), skip=True)
         self._sent[op.process] = (values[-1], op.at)
 

@@ -1,17 +1,17 @@
-"""Broker ids: nobody else holds mine, mine stays, and the controllers know no id of nobody.
+"""Broker ids: one owner each, kept as long as its store, and none known that no broker ever held.
 
 Owners of an id are **incarnations** (a node between two removals of its store) and applicants (a
 register code of its own). A node says its id itself (`observe-replica`, `join`); an applicant is
-told one (`apply-id`). An id that was given out stays given out, also after its owner's store is
+given one (`apply-id`). An id that was given out stays given out, also after its owner's store is
 gone, so two owners of one id break S1 whenever they held it. A sighting that overlaps a removal
-could be of either incarnation, and one after a removal whose outcome nobody knows too: those break
+could be of either incarnation, and one after a removal with an unknown outcome too: those break
 S1 only against other nodes, and S2 never.
 
-An id that controllers know and nobody ever held is a ghost, where there are more of them than
+An id that controllers know and no broker ever held is a ghost, where there are more of them than
 owners who were never asked.
 
 Not judged: two ids at one address. A wiped broker comes back under a new id at its old address, and
-its old id stays registered there; the same is seen while a broker that moved has not yet told its
+its old id stays registered there; the same is seen while a broker has not yet registered its
 new address. Counted as ``addresses-shared``. That an id survives a change of address is S2.
 
 Each set is judged alone (`judge_set`), from rows that say who held which id.
@@ -54,16 +54,16 @@ from histories.observed import (
 )
 from histories.op import HistoryError, Op
 
-ANYBODY = ""  # a removal whose victim is not known
+ANY_NODE = ""  # a removal whose victim is not known
 
 
 class Held(NamedTuple):
-    """An owner said, or was told, that it holds an id.
+    """An owner said, or learnt, that it holds an id.
 
     `low` and `high` bound how often the owner's store had been removed at that moment.
     """
 
-    owner: str  # as people are told: "node b0-1", "applicant x"
+    owner: str  # as shown to people: "node b0-1", "applicant x"
     low: int
     high: int
     id: int
@@ -194,7 +194,7 @@ def _changed(name: str, held: Sequence[Held]) -> Iterator[Found]:
             first = next(iter(before.values()))
             said = (
                 f"Broker set {name}: {h.owner} held id {first.id} in op {first.at} and id {h.id} "
-                f"in op {h.at}, and its store was not removed between. It is now somebody else to "
+                f"in op {h.at}, and its store was not removed between. It is now another broker to "
                 "the controllers, and the SyncStateSet may keep counting on a replica that is gone."
             )
             detail = {"set": name, "owner": h.owner, "ids": [first.id, h.id]}
@@ -225,8 +225,8 @@ def _duplicate(name: str, a: Held, b: Held) -> Found:
     again = ", whose store had been removed in between," if a.owner == b.owner else ""
     said = (
         f"Broker set {name}: id {a.id} belongs to {a.owner} (op {a.at}) and to {b.owner} "
-        f"(op {b.at}){again} although an id is given out once. Controllers cannot tell the two "
-        "apart: what one acknowledges counts for the other."
+        f"(op {b.at}){again} although an id is given out once. Controllers cannot distinguish the "
+        "two: what one acknowledges counts for the other."
     )
     detail = {"set": name, "id": a.id, "owners": [a.owner, b.owner]}
     return Found("S1", "duplicate-id", (a.at, b.at), said, detail)
@@ -262,7 +262,7 @@ def _case(history: History, context: Context, known: Known, results: Mapping[str
     if ok < least:
         case.doubt("S1", f"only {ok} ok {APPLY_ID}, {least} needed", "--time-limit: a longer run")
     if not owners:
-        case.doubt("S1", "nobody was seen with an id")
+        case.doubt("S1", "no broker was seen with an id")
     if not again:
         case.doubt("S2", "no owner of an id was seen twice", "--time-limit: a longer run")
     return case
@@ -299,7 +299,7 @@ class Wipes:
     def between(self, node: str, begun: int, at: int) -> tuple[int, int]:
         """How often a node's store had been removed at an instant between two indices."""
         low = bisect_left(self._ends.get(node, []), begun)
-        high = sum(bisect_right(self._begins.get(n, []), at) for n in {node, ANYBODY})
+        high = sum(bisect_right(self._begins.get(n, []), at) for n in {node, ANY_NODE})
         return low, high
 
     def held(self, node: str, broker_id: int | None, begun: int, at: int) -> Held | None:
@@ -309,8 +309,8 @@ class Wipes:
         return Held(f"node {node}", *self.between(node, begun, at), broker_id, at)
 
     def most(self, node: str) -> int | None:
-        """How often its store was removed in the whole history, at most; None: nobody knows."""
-        return None if ANYBODY in self._unsure else len(self._begins.get(node, []))
+        """How often its store was removed in the whole history, at most; None: unknown."""
+        return None if ANY_NODE in self._unsure else len(self._begins.get(node, []))
 
 
 def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
@@ -318,13 +318,13 @@ def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:
     if begun.is_client:
         yield shaped(begun.value, _OfNode, begun.index).node, done is not None and done.type == "ok"
     elif done is None or not isinstance(done.value, dict):
-        yield ANYBODY, False
+        yield ANY_NODE, False
     else:
         for node, proof in done.value.items():
             yield str(node), isinstance(proof, dict) and proof.get("holds") is True
 
 
-# Ids of nobody.
+# Ghosts.
 
 
 class _Ghosts:
@@ -343,8 +343,8 @@ class _Ghosts:
         self._applying = Counter(_applying(history))
 
     def excused(self, name: str, of_set: SetIds) -> int | None:
-        """How many ids of a set somebody may own whose id nobody was told of: an incarnation of a
-        node, or an applicant. None: nobody can say."""
+        """How many ids of a set may have an owner that no answer showed: an incarnation of a
+        node, or an applicant. None: unknown."""
         if self._powerless:
             return None
         seen = {(owner, low) for owner, low, high in of_set.owners if low == high}
@@ -365,7 +365,7 @@ def _joining(history: History) -> Iterator[str]:
 
 
 def _applying(history: History) -> Iterator[str]:
-    """Sets in which an applicant may have an id that nobody was told of."""
+    """Sets in which an applicant may have an id that no answer showed."""
     for op in history.of_f(APPLY_ID):
         if op.is_client and op.type == "invoke":
             done = history.completion(op)
@@ -378,7 +378,7 @@ def _last(seen: Sequence[SetSighting], healed: int) -> SetSighting | None:
 
 
 def _strangers(name: str, last: SetSighting, ids: frozenset[int], excused: int) -> Iterator[Found]:
-    """Ids that nobody held, if they are more than those may have who were never asked."""
+    """Ids that no broker held, if they are more than those may have who were never asked."""
     table = registered(last.view, last.at)
     strange = sorted(set(table) - ids)
     if len(strange) <= excused:
@@ -387,8 +387,8 @@ def _strangers(name: str, last: SetSighting, ids: frozenset[int], excused: int) 
     for broker_id in strange:
         said = (
             f"Broker set {name}: {last.node} has id {broker_id} registered at "
-            f"{table[broker_id]} (op {last.at}), and nobody of the whole history ever held it; "
-            f"held were {listed(sorted(ids))}{others}. Somebody was given an id and forgot it."
+            f"{table[broker_id]} (op {last.at}), and no broker of the history ever held it; "
+            f"held were {listed(sorted(ids))}{others}. A broker was given an id and forgot it."
         )
         detail = {"set": name, "id": broker_id, "held": sorted(ids), "excused": excused}
         yield Found("S2", "ghost-replica", (last.at,), said, detail)

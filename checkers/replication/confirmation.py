@@ -1,11 +1,12 @@
 """Who is a member of a SyncStateSet holds what its master has confirmed, at every moment.
 
 A confirmed message is one that any member could be elected with. So a member that has less than the
-master had confirmed before it was asked is a loss that waits for an election; nobody needs to
-wait with it. Judged for each SyncStateSet that was told twice under one number: between the
-end of the first of these answers and the begin of the last one nobody came, went or was elected.
-In between the master leads and says what it has confirmed, and after that a member says where its
-log ends. Offsets are bytes of the commit log, ends exclusive. Sets judged one by one.
+master had confirmed before it was asked is a loss that waits for an election; there is no need to
+wait with it. Judged for each SyncStateSet that was reported twice under one number: between the
+end of the first of these answers and the begin of the last one no member joined or left, and no
+election took place. In between the master leads and says what it has confirmed, and after that a
+member says where its log ends. Offsets are bytes of the commit log, ends exclusive. Sets judged one
+by one.
 
 Claim: S9b (docs/spec/controller-ha.md 6.3).
 """
@@ -22,13 +23,13 @@ Said = Sighting[ReplicaView]
 
 
 class Era(NamedTuple):
-    """A state of a SyncStateSet, by the first answer that told it and the last one."""
+    """A state of a SyncStateSet, by the first answer that reported it and the last one."""
 
     first: SetSighting
     last: SetSighting
 
     def holds(self, s: Said) -> bool:
-        """Whether it was the state all the while that somebody was asked."""
+        """Whether it was the state during the whole answer."""
         return self.first.at < s.begun and s.at < self.last.begun
 
 

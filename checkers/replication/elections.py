@@ -77,7 +77,7 @@ def outsiders(name: str, seen: Seen, grants: Seen) -> tuple[list[Found], int]:
 
 
 def _outside(name: str, a: SetSighting, b: SetSighting) -> Found:
-    members = listed(a.view.sync_state_set) or "nobody"
+    members = listed(a.view.sync_state_set) or "no member"
     said = (
         f"Broker set {name}: broker {b.view.master} became master of epoch {b.view.master_epoch} "
         f"({b.node}, op {b.at}), and the SyncStateSet that it was elected from was {members} "

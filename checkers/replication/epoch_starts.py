@@ -1,4 +1,4 @@
-"""An epoch of a set begins at one byte, on whoever holds it, whenever that is asked.
+"""An epoch of a set begins at the same byte on every replica that holds it, at all times.
 
 The master that is elected for it writes its begin, and the others copy it. Who has another one has
 lost its list, or followed on behind bytes of which it knew no epoch; where to truncate is found by

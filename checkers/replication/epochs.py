@@ -73,7 +73,7 @@ class SetJudgement(NamedTuple):
     ordered: int  # answers that some other answer is surely before
     masters: int  # master epochs of which a master was seen
     elections: int  # of which the SyncStateSet before was seen too
-    changes: int  # of the master epoch, after the first one that was told
+    changes: int  # of the master epoch, after the first one that was reported
     answers: int
     leads: int  # answers of brokers that lead
     members: int  # answers of members, after one of their master
@@ -202,7 +202,7 @@ _ORDERED: tuple[tuple[str, str, Epoch], ...] = (
 
 
 def _went_back(name: str, group: Seen, claim: str, anomaly: str, epoch: Epoch) -> Iterator[Found]:
-    """Compare each answer with the highest epoch told by any that had ended before it began."""
+    """Compare each answer with the highest epoch of any that had ended before it began."""
     ends = [s.at for s in group]
     highest = list(accumulate(group, partial(_higher, epoch)))
     word = "master epoch" if claim == "S3" else "SyncStateSet epoch"
@@ -212,9 +212,10 @@ def _went_back(name: str, group: Seen, claim: str, anomaly: str, epoch: Epoch) -
             continue
         a = highest[before - 1]
         said = (
-            f"Broker set {name}: the {word} went back from {epoch(a)} to {epoch(b)}: {a.node} told "
-            f"{_state(a)} in op {a.at}, and after that {b.node} told {_state(b)} in op {b.at}. "
-            "What was decided in between is forgotten, and its number will be used again."
+            f"Broker set {name}: the {word} went back from {epoch(a)} to {epoch(b)}: {a.node} "
+            f"reported {_state(a)} in op {a.at}, and after that {b.node} reported {_state(b)} in "
+            f"op {b.at}. What was decided in between is forgotten, and its number will be used "
+            "again."
         )
         detail = {"set": name, "epochs": [epoch(a), epoch(b)], "nodes": [a.node, b.node]}
         yield Found(claim, anomaly, (a.at, b.at), said, detail)
@@ -230,8 +231,8 @@ def _forgotten(
             continue
         a = max(before, key=_master_epoch)
         said = (
-            f"Broker set {name}: {a.node} told {_state(a)} in op {a.at}, and after that {b.node} "
-            f"leads and knows of no such set (op {b.at}). Its epochs and ids begin anew."
+            f"Broker set {name}: {a.node} reported {_state(a)} in op {a.at}, and after that "
+            f"{b.node} leads and knows of no such set (op {b.at}). Its epochs and ids begin anew."
         )
         detail = {"set": name, "epochs": [_master_epoch(a), None], "nodes": [a.node, b.node]}
         yield Found("S3", "set-forgotten", (a.at, b.at), said, detail)
@@ -245,7 +246,7 @@ def _higher(epoch: Epoch, a: SetSighting, b: SetSighting) -> SetSighting:
 def _state(s: SetSighting) -> str:
     v = s.view
     master = "no master" if v.master is None else f"master {v.master}"
-    members = listed(v.sync_state_set) or "nobody"
+    members = listed(v.sync_state_set) or "no member"
     return (
         f"{master} of epoch {v.master_epoch} with the SyncStateSet {members} "
         f"(epoch {v.sync_state_set_epoch})"
@@ -275,9 +276,9 @@ def _forks(name: str, seen: Seen) -> Iterator[Found]:
 def _fork(name: str, a: SetSighting, b: SetSighting) -> Found:
     number = a.view.sync_state_set_epoch
     said = (
-        f"Broker set {name}: two states under one SyncStateSet epoch {number}: {a.node} told "
-        f"{_state(a)} in op {a.at}, and {b.node} told {_state(b)} in op {b.at}. Each change has a "
-        "number of its own, so two histories were decided."
+        f"Broker set {name}: two states under one SyncStateSet epoch {number}: {a.node} reported "
+        f"{_state(a)} in op {a.at}, and {b.node} reported {_state(b)} in op {b.at}. Each change "
+        "has a number of its own, so two histories were decided."
     )
     detail = {
         "set": name,
@@ -323,7 +324,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
         for claim in ("S3", "S4"):
             case.doubt(claim, "no two answers of controllers about one set, one after the other")
     if not masters:
-        case.doubt("S5", "nobody was seen leading")
+        case.doubt("S5", "no broker was seen leading")
     changes = sum(j.changes for j in judged.values())
     if changes and not elections:
         why = f"of {changes} elections, none was seen together with the SyncStateSet before it"

@@ -1,9 +1,9 @@
-"""Where nobody sends nothing is written.
+"""Logs do not grow while no client sends.
 
 A new master begins its epoch with a record of its own (RocketMQ writes none, ours one), and from
-then on a log grows by what clients send. So while nobody sends, no epoch gets longer, in any
+then on a log grows by what clients send. So while no client sends, no epoch gets longer, in any
 replica, than its master first said. Two times are judged: before the first send was asked for, and
-after the last one was over; a send of which nobody knows the outcome may be written at any time
+after the last one was over; a send with an unknown outcome may be written at any time
 after it. Ends are bytes of the commit log. Claim: S11b.
 """
 
@@ -77,7 +77,7 @@ def grown(replicas: Sequence[Sighting[ReplicaView]]) -> tuple[list[Found], int]:
     """Epochs that grew, and how many could have been seen to.
 
     Args:
-        replicas: what brokers said while nobody sent.
+        replicas: what brokers said while no client sent.
     """
     first: dict[Epoch, tuple[int, int]] = {}  # how long its master said first, and where
     seen_again: set[Epoch] = set()
@@ -99,7 +99,7 @@ def _found(key: Epoch, node: str, length: int, at: int, first: tuple[int, int]) 
     name, epoch, start = key
     before, seen = first
     said = (
-        f"Broker set {name}: nobody sent a message, but epoch {epoch} from {start} on, of "
+        f"Broker set {name}: no client sent a message, but epoch {epoch} from {start} on, of "
         f"which its master first said that it has {before} bytes (op {seen}), has {length} in "
         f"{node} (op {at})."
     )

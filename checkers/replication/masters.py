@@ -2,9 +2,9 @@
 
 A controller names the master of an epoch. A broker that leads names the last epoch of its own list;
 slaves and deposed masters may lag and say nothing about who leads. RocketMQ notes no epoch that
-begins where the one before it began, so where nobody wrote in between, a master goes by the number
-of the one before: its word counts only if what controllers said tells that no later election was
-its own (`Elections`).
+begins where the one before it began, so where no client wrote in between, a master goes by the
+number of the one before: its word counts only if what controllers said shows that no later election
+was its own (`Elections`).
 
 Claim: S5 (docs/spec/controller-ha.md 6.3). Each set is judged alone.
 """
@@ -23,7 +23,7 @@ Seen = Sequence[SetSighting]
 
 
 class Claimant(NamedTuple):
-    """Somebody who leads in an epoch, by its own word or by a controller's."""
+    """A broker that leads in an epoch, by its own word or by a controller's."""
 
     id: int | None
     node: str | None  # None: a controller said it
@@ -32,12 +32,12 @@ class Claimant(NamedTuple):
 
 
 class Elections:
-    """Who was elected when, as far as controllers told.
+    """Who was elected when, as far as controllers reported.
 
     Args:
         seen: what they said of one set.
-        linearizable: an answer tells of everything that was decided before it was asked for,
-            whoever gives it.
+        linearizable: an answer holds everything that was decided before it was asked for,
+            whichever controller gives it.
     """
 
     def __init__(self, seen: Seen, *, linearizable: bool) -> None:
@@ -55,7 +55,7 @@ class Elections:
         """Whether a broker may have been elected in an epoch later than `after` before `until`, the
         index at which something was known of it. The next answer says how many epochs there can
         have been by then, where answers are not linearizable each controller's; where none
-        answers, nobody knows."""
+        answers, it is unknown."""
         places = [(reports, bisect_left(reports, (until, 0))) for reports in self._reports.values()]
         last = max((reports[i][1] for reports, i in places if i < len(reports)), default=None)
         if last is None:
@@ -75,7 +75,7 @@ def claimants_of(
     for s in seen:
         m = s.view.master
         if m is not None:
-            said = f"broker {m}, as {s.node} told in op {s.at}"
+            said = f"broker {m}, as {s.node} reported in op {s.at}"
             claims[s.view.master_epoch].setdefault((m, None), Claimant(m, None, s.at, said))
     for r in replicas:
         v = r.view
@@ -101,7 +101,7 @@ def two_masters(name: str, epoch: int, claimants: list[Claimant]) -> Iterator[Fo
         a = next(c for p in parties for c in p if _differ(c, b))
         said = (
             f"Broker set {name} has two masters in epoch {epoch}: {a.said}; and {b.said}. Both may "
-            "write under one epoch, and no replica can tell their logs apart."
+            "write under one epoch, and no replica can distinguish their logs."
         )
         detail = {
             "set": name,

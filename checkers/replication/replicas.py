@@ -4,7 +4,7 @@ Judges what was read from the stores at rest (`replica-log`) against one another
 acknowledged sends; `replica_logs` compares the stores of one set.
 
 - S8 binds any two replicas, whatever became of them.
-- S8b and S9 bind the members of the last SyncStateSet, as a controller told it after the last
+- S8b and S9 bind the members of the last SyncStateSet, as a controller reported it after the last
   disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
 
 Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
@@ -182,7 +182,7 @@ def _unread(results: Mapping[str, SetStores], context: Context) -> Iterator[tupl
 
 
 def _members(history: History) -> dict[str, tuple[int, ...]]:
-    """The SyncStateSets that were told after the last disturbance."""
+    """The SyncStateSets that were reported after the last disturbance."""
     rest = after_last_heal(history)
     if rest.doubt:
         return {}

@@ -1,10 +1,10 @@
 """What a slave lets consumers read its master has confirmed: else it may be read and then be gone.
 
-A slave is told by its master how far readers may go, so it is never ahead of it: what a slave calls
-confirmed its master, asked after that, has confirmed. Judged where both have the same newest epoch,
-the master leads in it and has confirmed what was there when it began (before that it does not know
-what was confirmed, and slaves may), and a controller that was asked after both still tells of no
-newer one: then nobody had another master in between. Offsets are bytes of the commit log, ends
+A slave learns from its master how far readers may go, so it is never ahead of it: what a slave
+calls confirmed its master, asked after that, has confirmed. Judged where both have the same newest
+epoch, the master leads in it and has confirmed what was there when it began (before that it does
+not know what was confirmed, and slaves may), and a controller that was asked after both still knows
+no newer one: then there was no other master in between. Offsets are bytes of the commit log, ends
 exclusive. Sets judged one by one.
 
 Claim: S10b (docs/spec/controller-ha.md 5.3).
@@ -36,7 +36,7 @@ def read_ahead(
     """
     found: dict[tuple[str, int], Found] = {}
     judged = 0
-    last: dict[int, int] = {}  # by epoch: where the last answer begins that tells of it
+    last: dict[int, int] = {}  # by epoch: where the last answer with it begins
     for s in seen:
         last[s.view.master_epoch] = max(last.get(s.view.master_epoch, -1), s.begun)
     for slave, master in _pairs(replicas, last):

@@ -1,4 +1,4 @@
-"""Controllers know where a broker is: who asks them for a master is sent to somebody who is there.
+"""Controllers know each broker's address, so that whoever asks for a master finds it there.
 
 Judged of a broker that answered before and after a controller did, at one address and under one id
 that the controller knows, or joined at it and was not touched by its owner since. It must be known
@@ -29,13 +29,13 @@ from histories.history import History
 from histories.observed import JOIN, ReplicaView
 from histories.op import Op
 
-SILENT_NS = 5_000_000_000  # without an answer: nobody may have led
+SILENT_NS = 5_000_000_000  # without an answer: there may have been no leader
 
 Replicas = Sequence[Sighting[ReplicaView]]
 
 
 class Placed(NamedTuple):
-    """Where a broker is, from one operation to another; by index. -1: nobody knows of an end."""
+    """Where a broker is, from one operation to another; by index. -1: no end is known."""
 
     node: str
     set: str
@@ -86,7 +86,7 @@ def known(
     bound_ns: int,
     joined: Sequence[Stay] = (),
 ) -> list[Known]:
-    """The answers of controllers that must tell where a broker is.
+    """The answers of controllers that must have a broker's address.
 
     Args:
         acts: everything that the nemesis did, in order.
@@ -125,7 +125,7 @@ def stays(history: History) -> list[Stay]:
         if op.f != JOIN or op.type != "ok":
             continue
         said = shaped(op.value, Joined, op.index)
-        if said.address is None:  # of histories that do not tell
+        if said.address is None:  # of histories that do not say
             continue
         later = (o.index for o in touches if o.index > op.index and _of(o) in (said.node, ""))
         placed = Placed(said.node, said.set, said.id, said.address, op.index, -1)
@@ -205,8 +205,8 @@ def elsewhere(answers: Sequence[Known]) -> Iterator[Found]:
         said = (
             f"Broker set {broker.set}: {broker.node} (broker {broker.id}) "
             f"{joined if broker.then < 0 else answered}, and controller "
-            f"{s.node} has it at {one.address} (op {s.at}), although it could have been told for "
-            f"{one.for_ns / 1e9:.1f} s. Who asks for it is sent where nobody is."
+            f"{s.node} has it at {one.address} (op {s.at}), although it could have learnt the new "
+            f"one for {one.for_ns / 1e9:.1f} s. Who asks for it is sent to a wrong address."
         )
         detail = {
             "set": broker.set,

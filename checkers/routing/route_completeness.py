@@ -172,7 +172,7 @@ def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
 
 def following(living: Sequence[Living], acts: Sequence[Fault], bound_ns: int) -> Iterator[Living]:
     """Those whose broker must be listed and has been no master for long. One that is made master in
-    its turn at the end may have led between two answers, and nobody saw it."""
+    its turn at the end may have led between two answers, unseen."""
     led: dict[tuple[str, str], int] = {}
     turns = [act for act in acts if act.f == ELECT_MASTER]
     for one in living:
@@ -253,7 +253,7 @@ def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:
         said = (
             f"Broker set {broker.set}: {broker.node} leads in epoch {epoch} (ops {one.broker.at} "
             f"and {one.after.at}, and controllers know no newer one), and {s.view.node} lists "
-            f"{listed or 'nobody'} as master (op {s.at}). Clients write to whom it names."
+            f"{listed or 'no broker'} as master (op {s.at}). Clients write to whom it names."
         )
         detail = {
             "set": broker.set,

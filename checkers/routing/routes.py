@@ -1,20 +1,20 @@
-"""Routes: what name servers tell clients of a broker set is possible, the dead leave it, and the
+"""Routes: what name servers answer about a broker set is possible, dead brokers leave it, and the
 living stay.
 
 Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
 done to the name server and no cut parts it from the broker
 (`checkers.evidence.quiescence.undisturbed`; a cut holds the end of a connection back):
 
-- N5: a broker whose process was killed or stopped, so that its connections ended, is in nobody's
-  routes once the bound for a silent member is over, until it is started again. Not who had not
-  registered since it was started: it may be listed from before, by a connection that ended unseen
-  when it lost its power.
+- N5: a broker whose process was killed or stopped, so that its connections ended, is in no name
+  server's routes once the bound for a silent member is over, until it is started again. Not who had
+  not registered since it was started: it may be listed from before, by a connection that ended
+  unseen when it lost its power.
 - N6: a broker to which nothing is done either, and that answers before and after, is listed once
   the recovery bound is over, whatever happens to others. Who was listed before anything was
   done stays so. Not who leads, or did so within the bound, or was made master in its turn at the
   end: a master that does not know of its successor yet is listed no more. Nor who was started and
-  has not been listed since: it registers once controllers have told it its id and its role, so they
-  must have been undisturbed as well.
+  has not been listed since: it registers once it has its id and its role from the controllers, so
+  they must have been undisturbed as well.
 - N10: if it leads before and after, in an epoch that controllers later still call the newest, it is
   listed as master, once it has led for the recovery bound, or was so listed in this epoch.
 
@@ -114,7 +114,7 @@ def _judge(history: History, context: Context) -> Case:
         "answers-on-addresses": len(found),
     }
     if not answers:
-        case.doubt("N1", "no name server told of routes")
+        case.doubt("N1", "no name server answered with routes")
     return case
 
 
@@ -128,7 +128,7 @@ def _controllers(history: History) -> list[str]:
 
 
 def _twice(answers: Answers) -> Iterator[Found]:
-    """One finding for each state of a set that a name server told."""
+    """One finding for each state of a set that a name server reported."""
     reported: set[tuple[str, str, str]] = set()
     for s in answers:
         for name, listed in sorted(s.view.sets.items()):

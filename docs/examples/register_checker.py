@@ -31,7 +31,7 @@ class LastWrite:
                     found.append(_stale(op, possible[op.process][-1]))
         case = Case(found=found, judged={"X1": reads}, counts={"reads": reads})
         if not reads:  # a claim is never kept without evidence
-            case.doubt("X1", "nobody read what it had written", "--time-limit: a longer run")
+            case.doubt("X1", "no process read what it had written", "--time-limit: a longer run")
         return rule(self, history, context, case)
 
 

@@ -182,7 +182,13 @@ LOAD = (
         show_default=True,
         help="client threads of the workload queue that stay with one broker, whatever routes say",
     ),
-    click.option("--calm", is_flag=True, help="simulated: every packet takes the same time"),
+    click.option(
+        "--constant-latency",
+        "--calm",
+        "calm",
+        is_flag=True,
+        help="simulated: every packet takes the same time",
+    ),
     click.option(
         "--set",
         "keys",
@@ -371,7 +377,7 @@ def run_cli(argv: list[str]) -> int:
     except (HistoryError, MissingCapability, ScheduleError, NotRepeated) as error:
         report(error)
         return EXIT_USAGE
-    except BrokenPipeError:  # nobody reads what we say
+    except BrokenPipeError:  # the reader of our output has gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_CRASH
     except (EnvironmentUnavailable, EnvironmentLost, SetupFailed, OSError) as error:

@@ -173,7 +173,7 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
     """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
 
     Each seed takes a row of the covering array in turn. Every run is stored with its report; at
-    the end it is told which pairs of values were met.
+    the end comes the list of the pairs of values that were met.
     """
     wanted = wanted_seeds(seeds)
     context, rows, verdicts = RunContext(base_image=base_image), [], []

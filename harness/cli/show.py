@@ -18,7 +18,7 @@ from checkers.judgement.runner import Results
 from harness.run.explained import Explained
 from histories.store import StoredRun
 
-SHOWN_MAX = 12  # findings that are told on the terminal
+SHOWN_MAX = 12  # findings that are shown on the terminal
 WIDTH = 100
 
 
@@ -145,7 +145,7 @@ def document(judged: Shown) -> dict[str, Any]:
 
 
 def show_recoveries(judged: Shown) -> None:
-    """Tell how long it took after each fault until messages were taken again, and what it cost."""
+    """Show how long it took after each fault until a send succeeded again, and what it cost."""
     found = judged.recoveries
     if not found:
         return
@@ -165,7 +165,7 @@ def show_recoveries(judged: Shown) -> None:
 
 
 def show_findings(results: Results) -> None:
-    """Tell each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
+    """Show each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
     found = results.findings
     if not found:
         return

@@ -40,7 +40,7 @@ class PlaceSession:
         self._pool.close()
 
     async def commit(self, queue: QueueName, consumer_group: str, place: int) -> Outcome:
-        """Tell the master how far a group has read; ok: it has taken note."""
+        """Commit how far a group has read to the master; ok: it has taken note."""
         master = self._routes.master(queue.topic, queue.broker_set)
         if master is None:
             self._routes.nudge()

@@ -87,7 +87,7 @@ class Applicant:
             self._leader = leader
             return Ok(broker_id)
         why = error_of(answer.code, answer.remark)
-        # A controller that has lost its lead cannot tell what became of the claim.
+        # A controller that has lost its lead does not know what became of the claim.
         return Fail(why) if answer.code in REFUSED else Info(why)
 
     async def _ask(self, code: RequestCode, header: Header) -> Frame:

@@ -1,7 +1,7 @@
 """Single calls about the locks of ordered queues (41, 42), to one broker, without a retry.
 
 An answer that does not name the queue is a refusal: the broker decides before it answers. Whatever
-else happens after the request has left, nobody knows, since the broker may have granted.
+else happens after the request has left, is `info`, since the broker may have granted.
 Units: seconds. Source: RocketMQ ``RebalanceImpl.lock``, whose time-out is one second.
 """
 

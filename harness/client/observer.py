@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Body)
 
 
 class _Replica(ReplicaIdentity):
-    """One replica, which 5.1.0 tells the address of under this name."""
+    """One replica, whose address 5.1.0 reports under this name."""
 
     address: str | None = None
 
@@ -104,7 +104,7 @@ class Observer:
         )
         if isinstance(reported, Fail):
             return reported
-        # An answer of its own, and so of another instant than the rest; RocketMQ tells none.
+        # An answer of its own, and so of another instant than the rest; RocketMQ has none.
         info = await self._ask(
             KVTable, address, Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
         )
@@ -126,7 +126,7 @@ class Observer:
         )
 
     async def route(self, node: str, address: str, topics: Sequence[str] = ()) -> RouteView | Fail:
-        """Which brokers a name server tells clients of, and what they may do with these topics."""
+        """Which brokers a name server lists to clients, and what they may do with these topics."""
         reported = await self._ask(
             ClusterInfo, address, Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
         )

@@ -81,7 +81,7 @@ async def ask_all(
 
 
 async def runtime_info(pool: Pool, address: str) -> dict[str, str]:
-    """What a broker tells of itself. Raises OSError, RemoteProtocolError."""
+    """What a broker reports of itself. Raises OSError, RemoteProtocolError."""
     request = Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO, ext={})
     answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
     return KVTable.from_json(answer.body).table

@@ -258,7 +258,7 @@ class Session:
 
 
 def _place(msg_id: str) -> dict[str, Any]:
-    """Where in its commit log a broker put a message, in bytes, if its id tells."""
+    """Where in its commit log a broker put a message, in bytes, if its id says so."""
     try:
         return {"byte": parse_offset_msg_id(msg_id)[1]}
     except RemoteProtocolError:

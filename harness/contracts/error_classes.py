@@ -1,6 +1,6 @@
 """The outcome table: which answers to a send prove that nothing was stored.
 
-A response code alone does not tell: code 1 covers refusals before the append and failures after
+A response code alone does not decide: code 1 covers refusals before the append and failures after
 it, and only the remark separates them. What is not listed here is `info`. A weak status (stored on
 the master, but not flushed or not replicated in time) is `info`, never `ok`.
 

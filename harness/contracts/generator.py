@@ -14,7 +14,7 @@ later. The interpreter does so whenever something happens before a future operat
 generator that comes with `PENDING` may be kept or thrown away as well.
 
 Besides operations a generator may ask for a `Special`: a thread sleeps, or a message is logged.
-These are not operations: no client sees them, no history holds them, no `update` tells of them.
+These are not operations: no client sees them, no history holds them, no `update` names them.
 
 Semantics and names follow jepsen-io/generator. Times are nanoseconds since the start of the run.
 """
@@ -107,10 +107,6 @@ class Context(msgspec.Struct, frozen=True):
         roster = self.roster
         return {roster.threads[i]: roster.processes[i] for i in positions(self.all_bits)}
 
-    @property
-    def thread_count(self) -> int:
-        return self.all_bits.bit_count()
-
     def knows(self, process: Process) -> bool:
         """Whether one of this context's threads runs `process` now."""
         position = self.roster.positions.get(process)
@@ -130,11 +126,6 @@ class Context(msgspec.Struct, frozen=True):
         elif not bits:
             return None
         return self.roster.processes[(bits & -bits).bit_length() - 1]
-
-    def thread_of(self, process: Process) -> Thread | None:
-        """The thread that runs `process` now; None once it is retired."""
-        position = self.roster.positions.get(process)
-        return None if position is None else self.roster.threads[position]
 
     def only(self, bits: int) -> "Context":
         """This context as seen by a generator that may use just these threads."""

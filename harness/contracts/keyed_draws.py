@@ -1,6 +1,6 @@
 """Draws that depend on nothing but a seed and a key: what is left out leaves the rest as it was.
 
-A stream of random numbers gives whoever draws next what somebody else would have got. Here every
+A stream of random numbers gives the next caller what another caller would have got. Here every
 draw is a hash of the seed and of what it is for. Draws are integers.
 """
 

@@ -1,4 +1,4 @@
-"""What a client may say of an operation: it happened, it certainly did not, or nobody knows.
+"""What a client may say of an operation: it happened, it certainly did not, or that is unknown.
 
 The table that turns answers into these words is in `harness.contracts.error_classes`.
 """

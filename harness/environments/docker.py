@@ -52,7 +52,7 @@ from reference.records import some
 from reference.rpc import Dial
 
 POOL = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: never a real host
-PREFIX_SMALL, PREFIX_LARGE = 24, 20  # of a run's network: 15 to 255 machines
+PREFIX_SMALL = 24  # of the smallest network of a run: 15 machines
 MACHINES_MAX = 255
 CLIENT_INDEX, OBSERVER_INDEX = 2, 3  # of the addresses of block 0; the engine keeps 1
 CALL_TIMEOUT_S = 30.0  # from the start of a container to its call
@@ -98,7 +98,7 @@ class DockerEnvironment:
         layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
         shown: folders that machines may read, at the same paths.
         disks: machines have disks of their own, so that they can lose their power.
-        say: told what `up` does that takes long.
+        say: called with what `up` does that takes long.
     """
 
     name = "docker"

@@ -107,7 +107,7 @@ class SimulatedMachine:
         return process.code
 
     def _failed(self, process: _Process, failure: BaseException) -> None:
-        """A callback of a node failed, and nobody awaits it: the node ends, as a real one does
+        """A callback of a node failed, and no task awaits it: the node ends, as a real one does
         (`reference.__main__`), unless it was the world that failed."""
         trouble = isinstance(failure, OSError)
         trace = "node.trouble" if trouble else "node.failed"
@@ -139,8 +139,8 @@ class SimulatedMachine:
             process.loop.resume()
 
     async def power_loss(self) -> dict[str, int]:
-        """Lose the power: every process ends at once, the disk loses what was not synced, nobody
-        is told. Returns, once the machine is up again, how many bytes and changes of names were
+        """Lose the power: every process ends at once, the disk loses what was not synced, no peer
+        is informed. Returns, once the machine is up again, how many bytes and changes of names were
         lost."""
         for process in self._processes:
             if process.code is None:
@@ -272,7 +272,7 @@ class SimulatedEnvironment:
         await asyncio.get_running_loop().create_future()
 
     def entrance(self, name: str) -> str:
-        return "nobody can enter a simulated machine"
+        return "a simulated machine cannot be entered"
 
     def machine(self, name: str) -> SimulatedMachine:
         return self._machines[name]

@@ -2,8 +2,8 @@
 
 Each mutant runs the seeds of three disjoint ranges, each until a history checker catches it or the
 limit is reached; the correct reference runs the same seeds, and must never be blamed. How a seed
-was caught is told apart: by history checkers, of claims of safety (the one that the mutant says it
-breaks, or another one) or of liveness; by the oracle; by an invariant of the nodes themselves. A
+was caught is distinguished: by history checkers, of claims of safety (the one that the mutant says
+it breaks, or another one) or of liveness; by the oracle; by an invariant of the nodes themselves. A
 claim of liveness catches only a mutant whose own claim is one: whoever loses messages must be
 caught losing them. Short limits come first, and of equal ones mutants that nothing has caught yet,
 so that a budget that ends early has seen every mutant. A range ends, too, where two others say what

@@ -5,7 +5,7 @@ in a journal, so that a command that was cut off goes on. A scenario is *shown* 
 the bad target in at least three of at most ten trials, in none of as many on the good one, and in
 none on the bad one without its faults. A trial says nothing whose cluster did not come up, whose
 harness was too late itself to see it, or in which none of the claims in question could be judged;
-one that somebody interrupts is none.
+one that is interrupted does not count.
 
 A bisection looks for the first release that is bad, by halving. One bad trial makes a release bad;
 how many clean ones make it good follows from how often the bad end is bad.
@@ -44,7 +44,7 @@ Way = Literal["bad", "good", "control"]
 
 
 def _prepares(act: Act) -> bool:
-    """Whether an act strikes nobody."""
+    """Whether an act strikes no node."""
     return BUILT_IN.effect(act.f) == "none"
 
 
@@ -172,7 +172,7 @@ def _unjudged(judged: Judged, known: Known) -> str:
     claims = {one.partition("/")[0] for one in known.shows}
     said = judged.results.claims
     unknown = all(c not in said or said[c].status == "not judged" for c in claims)
-    return f"nobody could judge {', '.join(sorted(claims))}" if claims and unknown else ""
+    return f"{', '.join(sorted(claims))} not judged" if claims and unknown else ""
 
 
 class Trials:
@@ -182,7 +182,7 @@ class Trials:
         scenario: which.
         folder: of the journal and of the runs.
         environment: where.
-        say: told of each trial.
+        say: called with a line for each trial.
         base_image: of the docker engine.
     """
 
@@ -384,7 +384,7 @@ def bisect(trials: Trials, targets: Sequence[str], say: Callable[[str], None]) -
     Args:
         trials: of the scenario.
         targets: from a good one to a bad one, in order.
-        say: told of each step.
+        say: called with a line for each step.
     """
     end = trials.more(targets[-1], lambda t: t.bad >= SHOWN_MIN or t.trials >= TRIALS_MAX)
     if not end.bad:

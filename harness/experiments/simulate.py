@@ -2,7 +2,7 @@
 
 Workers are long-lived processes that take one seed after another. What is kept of a run is one
 line; the folder of a run that breaks a promise, or fails, is kept whole. Findings are grouped by
-their signatures, so that one bug is told once with the seeds that show it.
+their signatures, so that one bug is listed once, with the seeds that show it.
 """
 
 import shutil
@@ -275,7 +275,7 @@ class Campaign:
                 yield ended[waiting.pop(0)]
 
     def _is_done(self, result: SeedResult) -> bool:
-        """Whether what was told is what would be told now."""
+        """Whether a line of the journal is of this source, and as was asked for."""
         compared = result.verified or UNEQUAL in result.found
         same = (result.source, result.length_ms) == (self._source, self._length_ms)
         return same and (compared or not self._verifies(result.seed))

@@ -86,8 +86,8 @@ class UntilOk(msgspec.Struct, frozen=True):
         if step is None:
             return None
         op, after = step
-        # Nobody is told how a sleep ends; remembering its process would take the credit for the
-        # next operation of somebody else.
+        # The end of a sleep is no update; remembering its process would take the credit for the
+        # next operation of another.
         active = self.active | {op.process} if isinstance(op, Op) else self.active
         return op, UntilOk(after, active)
 

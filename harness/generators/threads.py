@@ -27,7 +27,7 @@ class OnThreads(msgspec.Struct, frozen=True):
         bits = self._bits(ctx.roster)
         inside = ctx.only(bits)
         if not inside.all_bits:
-            return None  # nobody here will ever perform it
+            return None  # no thread here will ever perform it
         step = self.gen.op(inside)
         if step is None:
             return None

@@ -82,7 +82,7 @@ class OnUpdate(msgspec.Struct, frozen=True):
 
 
 class Traced(msgspec.Struct, frozen=True):
-    """`gen`, telling `say` of every question and answer."""
+    """`gen`, with `say` called for every question and answer."""
 
     gen: Generator
     name: str

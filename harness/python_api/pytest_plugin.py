@@ -66,7 +66,7 @@ def maxq(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell of a failed test's runs; an assertion alone cannot, as pytest cuts what it prints."""
+    """Report a failed test's runs; an assertion alone cannot, as pytest cuts what it prints."""
     report = yield
     if report.when == "call" and report.failed:
         runs = item.stash.get(RUNS, None) or []
@@ -130,7 +130,7 @@ class Outcome:
         self.promised: tuple[str, ...] = tuple(
             claim for claim, status in self.claims.items() if status != "not promised"
         )
-        # Of one name only so many are told; the checker counted them all.
+        # Of one name only so many are shown; the checker counted them all.
         self.found: dict[str, int] = {
             f"{claim} {name}": count
             for claim, ruling in results.claims.items()
@@ -224,7 +224,7 @@ class MaxQ:
         Raises:
             ValueError, TypeError: an argument is wrong; names the nearest right ones.
             EnvironmentUnavailable, MissingCapability, SetupFailed: there was no run to judge.
-            KeyboardInterrupt: somebody interrupted it; the run was judged first if it could be.
+            KeyboardInterrupt: it was interrupted; the run was judged first if it could be.
         """
         __tracebackhide__ = True
         embedding = _embedding()

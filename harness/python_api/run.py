@@ -80,7 +80,7 @@ def _words(name: str, value: object) -> list[str]:
 def perform(
     given: Mapping[str, object], store: Path, *, quiet: bool, fail_on: str = ""
 ) -> tuple[Judged, bool]:
-    """Perform a run; its verdict, and whether somebody interrupted it.
+    """Perform a run; its verdict, and whether it was interrupted.
 
     Raises:
         ValueError: an argument is wrong.

@@ -41,7 +41,7 @@ class Numbered(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Anomalies of one claim and name: those that the report tells, of so many found."""
+    """Anomalies of one claim and name: those that the report shows, of so many found."""
 
     claim: str
     name: str

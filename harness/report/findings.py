@@ -132,7 +132,7 @@ def checkers_table(evidence: Evidence) -> Html:
     for v in evidence.results.verdicts:
         counts = v.counts
         if v.checker == "stats":
-            counts = {}  # the table of operations tells them better
+            counts = {}  # the table of operations shows them better
         numbered = [
             el("span", f"{k} ", el("b", f"{n:,}"), class_="count") for k, n in counts.items()
         ]
@@ -208,7 +208,7 @@ def marks(evidence: Evidence) -> list[tuple[int, int, str]]:
 
 
 def anomalies(evidence: Evidence, groups: Sequence[Group], time: TimeScale) -> Html:
-    """Every told anomaly: its story, its operations, its place in time."""
+    """Every anomaly that is shown: its story, its operations, its place in time."""
     if not groups:
         return el("p", "None was found.", class_="note")
     return join(_group(evidence.history, group, time) for group in groups)
@@ -219,7 +219,7 @@ def _group(history: History, group: Group, time: TimeScale) -> Html:
         _card(history, numbered, time, is_open=n == 0) for n, numbered in enumerate(group.numbered)
     ]
     more = group.found - len(group.numbered)
-    rest = f"{len(group.numbered)} of {group.found} are told here; results.json may hold more."
+    rest = f"{len(group.numbered)} of {group.found} are shown here; results.json may hold more."
     return el(
         "section",
         el("h3", el("span", group.claim, class_="claim"), f" {group.name} ",

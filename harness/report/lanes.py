@@ -67,7 +67,7 @@ def lanes(history: History, end_ns: int, first: Sequence[str], struck: Iterable[
     Args:
         end_ns: where the last states end.
         first: broker sets that come first: the ones that the run is about.
-        struck: nodes that faults hit, which have a lane even if nobody ever asked them.
+        struck: nodes that faults hit, which have a lane even if they were never asked.
     """
     names = _node_names(history)
     sets = _set_lanes(history, end_ns, names)

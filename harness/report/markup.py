@@ -36,7 +36,7 @@ Attribute = str | int | float | bool | None
 
 
 def clean(text: object) -> str:
-    """Text without what cannot be shown, which is told as an escape instead."""
+    """Text without what cannot be shown, which is written as an escape instead."""
     return _ODD.sub(lambda m: f"\\u{ord(m[0]):04x}", str(text))
 
 

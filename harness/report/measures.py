@@ -2,7 +2,7 @@
 
 Times are ns. A completion's latency counts from its invocation. Of the points that fall into one
 cell of a fine grid one is drawn, so an outlier is never lost and a page stays small; how many were
-drawn of how many is told. Quantiles and rates count every operation.
+drawn of how many is said. Quantiles and rates count every operation.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""The page: all parts of a report in one file that asks nobody for anything.
+"""The page: all parts of a report in one file that loads nothing.
 
 Style and script are inside, and the page's policy allows these two by their digests and nothing
 else: no request leaves, and markup that slipped through could neither run nor load anything.
@@ -105,7 +105,7 @@ def guarded(part: Callable[[], Child]) -> Html:
     """A part of the page; one that cannot be drawn says so, and the others stay."""
     try:
         return join(part())
-    except Exception:  # of a history that nobody foresaw: the rest of the page is evidence still
+    except Exception:  # of an unforeseen history: the rest of the page is evidence still
         why = clean(traceback.format_exc())
         return join(el("p", "This part could not be drawn; the verdict does not depend on it.",
                        class_="note"), el("pre", why))  # fmt: skip

@@ -253,8 +253,8 @@ def _area(
 
 
 def marks_row(time: TimeScale, marks: Sequence[tuple[int, int, str]]) -> Html:
-    """Findings on the time axis: (time, number, told) of each of their operations. What falls close
-    together is one mark, which names every finding that is in it."""
+    """Findings on the time axis: (time, number, label) of each of their operations. What falls
+    close together is one mark, which names every finding that is in it."""
     taken: dict[float, dict[int, str]] = {}
     for at_ns, number, label in marks:
         taken.setdefault(time.at(at_ns) // 40 * 40, {}).setdefault(number, label)

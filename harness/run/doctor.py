@@ -61,7 +61,7 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
     Args:
         options: as of a real environment.
         place: what else its trial needs.
-        say: told of what takes long, and a line for each environment down to the chosen one.
+        say: called with what takes long, and a line for each environment down to the chosen one.
         lasting: the cluster is to stay up without a run.
 
     Raises:

@@ -120,7 +120,7 @@ def make_environment(
         options: what is run.
         folder: where machines' folders go.
         base_image: of the docker engine, to build on; empty: the default.
-        say: told what takes long.
+        say: called with what takes long.
         target: what runs on the machines.
     """
     if options.environment == "docker":
@@ -253,7 +253,7 @@ def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
         KeyboardInterrupt: it was an order, and the task has ended.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield  # nobody interrupts this one
+        yield  # this one is not interrupted
         return
     loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
 

@@ -41,10 +41,10 @@ REPLICATED: Sequence[Checker] = (
     Routes(),
 )
 ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
-# What no answer of a target without ids tells, by checker (of offsets: who was elected when); and
-# what only our reference tells.
+# What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
+# what only our reference reports.
 BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes(), Offsets()))
-CONFIRMED = ("S9b", "S10b")  # RocketMQ does not tell its confirmOffset
+CONFIRMED = ("S9b", "S10b")  # RocketMQ does not publish its confirmOffset
 
 
 def every_checker() -> list[Checker]:
@@ -54,7 +54,7 @@ def every_checker() -> list[Checker]:
 
 
 def checkers_of(options: Options) -> list[Checker]:
-    """The checkers of a run. A broker that is alone in its set has nobody to disagree with."""
+    """The checkers of a run. A broker that is alone in its set has no replica to disagree with."""
     chosen = [c for name in options.workload if options.busy(name) for c in BY_WORKLOAD[name]]
     chosen += REPLICATED if options.replicas > 1 else ()
     if lacks_ids(options.target):
@@ -63,14 +63,14 @@ def checkers_of(options: Options) -> list[Checker]:
 
 
 def absent(options: Options) -> list[str]:
-    """The claims that nobody can judge on a run's target: n/a, never kept."""
+    """The claims that cannot be judged on a run's target: n/a, never kept."""
     if lacks_ids(options.target):
         return [c.id for c in CLAIMS if c.checker in BY_IDS]
     return [] if options.target == REFERENCE else list(CONFIRMED)
 
 
 def context_of(options: Options, *, ended: bool | None = None) -> Context:
-    """What the checkers of a run are told.
+    """What the checkers know of a run beside its history.
 
     Args:
         options: how it was set up.

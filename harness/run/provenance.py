@@ -1,6 +1,6 @@
 """Which Max-Q this is: the commit of a checkout, or the version and digest of an installed wheel.
 
-An installed package may lie inside somebody else's repository (a virtual environment in a project),
+An installed package may lie inside another repository (a virtual environment in a project),
 so git is asked only where this source is the top of its own checkout.
 """
 

@@ -1,6 +1,6 @@
 """Histories that are single files: read by their suffix, judged without a run's folder.
 
-Nobody says how such a run was set up, so `CONTEXT` is assumed, and said aloud: a target of which
+How such a run was set up is unknown, so `CONTEXT` is assumed, and shown: a target of which
 nothing is known, a profile that promises that nothing is lost.
 """
 

@@ -1,7 +1,8 @@
 """Runs as commands make them: options, folder, environment, progress, results.
 
 Everything here is about this machine and this process; what happens in a run is `lifecycle`. While
-a run goes on its process holds a lock on the run's folder, so that nobody else writes its results.
+a run goes on its process holds a lock on the run's folder, so that no other process writes its
+results.
 """
 
 import fcntl
@@ -75,7 +76,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def context(self) -> Context:
-        """What the checkers were told."""
+        """What the checkers knew beside the history."""
         return judging.context_of(self.options, ended=self.stored.report.complete)
 
     @property
@@ -85,7 +86,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def absent(self) -> Sequence[str]:
-        """The claims that nobody can judge on the run's target."""
+        """The claims that cannot be judged on the run's target."""
         return absent(self.options)
 
     @property
@@ -95,7 +96,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exit_code(self) -> int:
-        """A violation is told before a failure of ours, and that before any other verdict."""
+        """A violation comes before a failure of ours, and that before any other verdict."""
         valid = False if self.failed_on else self.results.valid
         return runner.exit_code([valid], crashed=self.trouble is not None)
 
@@ -291,7 +292,7 @@ def options_of(stored: StoredRun) -> Options:
     """How a stored run was set up.
 
     Raises:
-        HistoryError: nobody knows.
+        HistoryError: that is unknown.
     """
     if not stored.config:
         raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")

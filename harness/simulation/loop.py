@@ -163,8 +163,8 @@ class Scheduler:
         heapq.heappush(self._later, (max(when_ns, self.now_ns), self._sequence, handle))
 
     def run_until(self, done: Callable[[], bool]) -> None:
-        """Run until `done`. No garbage is collected meanwhile: a finalizer is a step that nobody
-        has scheduled.
+        """Run until `done`. No garbage is collected meanwhile: a finalizer is a step that no
+        schedule has scheduled.
 
         Raises:
             Deadlock: nothing is left to run.
@@ -228,7 +228,7 @@ class SimLoop:
         self.held: deque[SimHandle] | None = None  # while it is paused: what came due
         self.failures: list[BaseException] = []
         self.watch: Callable[[], None] | None = None  # called after every step of the process
-        # Told of what failed where nobody awaits it, as by asyncio's handler.
+        # Called with what failed where no task awaits it, as by asyncio's handler.
         self.on_failure: Callable[[BaseException], None] | None = None
         self._tasks: list[SimTask[Any]] = []
         self._prune_at = PRUNED_MIN
@@ -333,7 +333,7 @@ class SimLoop:
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         if self.scheduler.closed:
-            return  # a future of an ended run is collected: nobody asks for its exception any more
+            return  # a future of an ended run is collected: its exception is asked for no more
         error = context.get("exception")
         failure = error if isinstance(error, BaseException) else RuntimeError(str(context))
         self.failures.append(failure)
@@ -416,7 +416,7 @@ class SimLoop:
             self.stack.process_died(self)
 
     def end(self) -> None:
-        """Run nothing of the process again; nobody is told."""
+        """Run nothing of the process again; no peer is informed."""
         self.alive = False
         self._never_run.extend(self.held or ())
         self.held = None
@@ -431,7 +431,8 @@ class SimLoop:
 
 
 class Kernel(SimLoop):
-    """What runs for no process: the part of the network that is nobody's. It has no stack."""
+    """What runs for no process: the part of the network that belongs to no machine. It has no
+    stack."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(scheduler, "kernel", cast(Sockets, None))

@@ -1,10 +1,10 @@
 """The simulated network: machines with addresses, who listens where, what is cut, how dials go.
 
 Each machine has a `Stack`, its kernel's part: addresses, names, cuts, ports. A dial to a machine
-where nobody listens is refused, one that is not taken is tried again as a kernel does, one to an
-address that nobody has fails after three seconds. The death of a process resets its connections
-and frees its ports. A machine without power answers nobody, and has forgotten its connections when
-it is back: until a peer says something, the peer's half stays open.
+where no process listens is refused, one that is not taken is tried again as a kernel does, one to
+an address that no machine has fails after three seconds. The death of a process resets its
+connections and frees its ports. A machine without power does not answer, and has forgotten its
+connections when it is back: until a peer says something, the peer's half stays open.
 
 How long a packet takes is drawn for its link (from which machine to which, for which port of a
 listener), the millisecond in which it is sent, and its length: removing an operation leaves the
@@ -70,7 +70,7 @@ class Stack:
 
     @property
     def powered(self) -> bool:
-        """Whether the machine has power; without it nobody is there."""
+        """Whether the machine has power; without it it does not answer."""
         return self._powered
 
     @powered.setter
@@ -137,7 +137,7 @@ class Stack:
                 end.flow.send(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
 
     def lose_power(self) -> None:
-        """Forget everything and answer nobody until `powered` again. All processes are dead."""
+        """Forget everything and do not answer until `powered` again. All processes are dead."""
         self.powered = False
         self.listeners.clear()
         for end in self._ends:
@@ -222,7 +222,7 @@ class Network:
         return stack
 
     def verdict(self, source: str, target: str, *, reset: bool = False) -> Verdict:
-        """What becomes of a packet that is sent now; `reset`: one that nobody answers."""
+        """What becomes of a packet that is sent now; `reset`: one that is not answered."""
         sender, receiver = self.owners.get(source), self.owners.get(target)
         if sender is None or receiver is None or not (sender.powered and receiver.powered):
             return "nobody"
@@ -300,7 +300,7 @@ class Dialling:
         return network.now_ns + took
 
     def _arrive(self) -> None:
-        """A request to connect reaches the machine, or nobody."""
+        """A request to connect reaches the machine, or none."""
         if self.future.done() or not self._loop.alive or not self._stack.powered:
             return
         network, here, there = self._network, self._local[0], self._remote[0]

@@ -1,8 +1,8 @@
 """What a run did, step by step: a digest of all of it, and the first step in which two runs differ.
 
 A step is a callback that ran: the time (ns), the number of its process's loop, and what ran. That
-is told by qualified names and by numbers in the run alone, never by an address or a `repr`, so that
-equal runs have equal steps, byte for byte.
+is named by qualified names and by numbers in the run alone, never by an address or a `repr`, so
+that equal runs have equal steps, byte for byte.
 
 A mismatch of two histories says that something differed long before; the first differing step says
 where. Record both runs with a `file`, then ``python -m harness.simulation.steps ONE OTHER``.

@@ -81,7 +81,7 @@ class SimMachine:
         self.clock = Clock(offset_ms, drift_ppm, self.world.scheduler.now_ns)
 
     def lose_power(self) -> Lost:
-        """End every process, lose what is not synced, and answer nobody until the stack is
+        """End every process, lose what is not synced, and do not answer until the stack is
         `powered` again, or a process starts."""
         for loop in self.loops:
             loop.end()
@@ -96,7 +96,7 @@ class World:
     Args:
         seed: of all draws.
         steps: records every step; None: nothing is recorded.
-        calm: every packet takes the same time.
+        constant_latency: every packet takes the same time.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """Target reference: our own nodes, ``python -m reference ROLE``, configured by RocketMQ's keys.
 
-Nodes listen on all addresses of their machine, and brokers are told none of their own (neither
-brokerIP1 nor brokerIP2), so that a machine's address can change under a running process. Name
-servers and controllers are named to others by address or, `by_name`, by the name of their machine.
+Nodes listen on all addresses of their machine, and brokers are configured with none of their own
+(neither brokerIP1 nor brokerIP2), so that a machine's address can change under a running process.
+Name servers and controllers are named to others by address or, `by_name`, by the name of their
+machine.
 """
 
 import sys
@@ -40,7 +41,7 @@ TIMINGS: dict[str, dict[Role, dict[str, int]]] = {
             "syncControllerMetadataPeriod": 1000,
             "checkSyncStateSetPeriod": 1000,
             "haMaxTimeSlaveNotCatchup": 3000,
-            "slaveTimeout": 1500,  # a send that nobody takes keeps its client for no longer
+            "slaveTimeout": 1500,  # a send that no broker takes keeps its client for no longer
             "registerNameServerPeriod": 10_000,
             "registerBrokerTimeoutMills": 3000,  # of 24 s, where a name server's machine is gone
         },

@@ -175,7 +175,7 @@ class Broker:
             replication.written()
 
     async def _flush(self) -> None:
-        """Sync the log. A failed sync ends the broker, since nobody knows what is on disk then;
+        """Sync the log. A failed sync ends the broker, since what is on disk is unknown then;
         a full disk does not: consume queues can be rebuilt, and are written later."""
         await self._store.mark()
         try:

@@ -6,7 +6,7 @@ The old master is kept if it can be. Otherwise the one with the highest epoch, t
 log, then the lowest priority number, then the lowest id wins. Claims: S7.
 
 Source: RocketMQ ``DefaultElectPolicy``; unlike it, a preferred replica outside the SyncStateSet
-never wins over a living member, and equal candidates are told apart by id.
+never wins over a living member, and equal candidates are ordered by id.
 """
 
 from reference.records import BrokerId, Record
@@ -40,11 +40,11 @@ def choose(
         alive: who answered lately; ids outside `registered` do not count.
         old_master: the recorded master, alive or not.
         preferred: who asked; wins among equals only before the first election or if `designate`.
-        designate: an operator's order: `preferred` or nobody.
+        designate: an operator's order: `preferred` or none.
         unclean: whether a replica outside the SyncStateSet may win when no member lives.
 
     Returns:
-        The new master's id, the old master's if it stays, or None if nobody may be master.
+        The new master's id, the old master's if it stays, or None if no broker may be master.
     """
     living = [c for c in alive if c.broker_id in registered]
     safe = registered if sync_state_set is None else sync_state_set

@@ -176,7 +176,7 @@ class Registry:
                 remark=f"unknown broker set {c.broker_set}",
             )
         # A master that asks for itself was restarted, and needs an epoch of its own: its log may
-        # lack what it had sent. It is chosen like anybody else then.
+        # lack what it had sent. It is chosen like any other then.
         again = known.master is not None and c.preferred == known.master and not c.designate
         chosen = election.choose(
             registered=tuple(sorted(known.replicas)),

@@ -199,7 +199,7 @@ class Controller:
             self._scan_wanted = rpc.spawn(self._tasks, self._scan())
 
     async def _scan(self) -> None:
-        """Replace every recorded master that is dead, if somebody can take its place."""
+        """Replace every recorded master that is dead, if another broker can take its place."""
         self._scan_wanted = False
         raft = self._group
         if not raft.ready:
@@ -223,7 +223,7 @@ class Controller:
         return self._liveness.is_dead(now_ns(), name, broker_id, HEARTBEAT_TIMEOUT_MS)
 
     async def _choose(self, name: str, *, preferred: BrokerId | None, designate: bool) -> Result:
-        """Elect a master for a set, and tell everybody who is alive if there is a new one."""
+        """Elect a master for a set, and notify every living broker if there is a new one."""
         alive = self._liveness.candidates(now_ns(), name)
         heard = any(c.broker_id == preferred for c in alive)
         if preferred is not None and not designate and not heard:
@@ -243,7 +243,8 @@ class Controller:
         return result
 
     def _notify(self, known: BrokerSet) -> None:
-        """Tell every living broker of a set who is master; who misses it finds out by polling."""
+        """Notify every living broker of a set of its master; one that misses it finds out by
+        polling."""
         header = headers.RoleChanged(
             master_address=known.master_address,
             master_epoch=known.master_epoch,
@@ -279,7 +280,7 @@ class Controller:
         )
         known = self._registry.sets.get(beat.broker_set)
         if known is None or beat.broker_id not in known.replicas:
-            # Nobody's life is remembered who cannot be elected: this bounds the memory.
+            # Only brokers that can be elected are remembered as alive: this bounds the memory.
             why = f"broker {beat.broker_set}:{beat.broker_id} must apply for an id first"
             return request.answer(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, why)
         self._liveness.on_heartbeat(now_ns(), beat, connection, connection.serial)
@@ -477,7 +478,7 @@ class Controller:
         return self._settings.answer_get(request)
 
     def _update_config(self, request: Frame, connection: Connection) -> Reply:
-        """Of this controller alone: the others keep theirs until they are told as well."""
+        """Of this controller alone: the others keep theirs until they are asked as well."""
         return self._settings.answer_update(request)
 
 

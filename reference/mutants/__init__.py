@@ -1,15 +1,15 @@
 """Wrong on purpose: seeded bugs that every checker must catch, loaded by name.
 
 A mutant is a module with a context manager `mutant` that replaces one or few existing attributes of
-a core class or policy for its length, and draws nothing. Its docstring tells the bug's story; three
+a core class or policy for its length, and draws nothing. Its docstring is the bug's story; three
 constants say where it belongs: `FAMILY`, `CLAIM` (the one that it breaks first) and `SOURCE` (where
 the bug was real, or the hazard that it is, docs/spec/controller-ha.md 6.4). Nothing imports a
 mutant. A node that runs one says so in its runtime info.
 
-A run in which the wrong code did nothing proves nothing about a checker, so a mutant tells `ran`
+A run in which the wrong code did nothing proves nothing about a checker, so a mutant reports `ran`
 when its code is executed and `diverged` when that came to something else than the right code would
 have; whoever wants to know listens by `heard`. Where only one of the two can be known at the place,
-a mutant tells `diverged` alone.
+a mutant reports `diverged` alone.
 """
 
 import importlib
@@ -97,7 +97,7 @@ def replaced(owner: type | ModuleType, attribute: str, value: object) -> Iterato
 
 
 class _Ear:
-    """Who listens, and what was told already: each thing is told once."""
+    """Who listens, and what was reported already: each thing is reported once."""
 
     def __init__(self) -> None:
         self.listener: Listener | None = None

@@ -20,7 +20,7 @@ SOURCE = "RocketMQ's ASYNC_MASTER semantics under a profile that promises more"
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Wait for nobody."""
+    """Wait for no replica."""
 
     def when_acknowledged(
         self: HaServer, end: PhyOffset, master_epoch: MasterEpoch, then: Callable[[str], None]

@@ -1,7 +1,7 @@
 """A master that takes the number of a grown SyncStateSet from the controller, and not its members.
 
 It acknowledges by the set that it has in its head, while the controller has a bigger one already
-and may elect the member for whom nobody waits. Breaks S6, S9.
+and may elect the member that no send waits for. Breaks S6, S9.
 """
 
 from collections.abc import Iterator, Set
@@ -23,7 +23,7 @@ SOURCE = (
 def mutant() -> Iterator[None]:
     """Overlook who came back."""
     honest = SyncStateSet.adopt
-    dropped: list[SyncStateSet] = []  # of whom somebody has been dropped
+    dropped: list[SyncStateSet] = []  # of which a member has been dropped
 
     def adopt(
         self: SyncStateSet, master_epoch: MasterEpoch, members: Set[BrokerId], epoch: int

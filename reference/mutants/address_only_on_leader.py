@@ -1,8 +1,8 @@
 """A controller that keeps a broker's new address in the leader's memory, out of the log.
 
-A broker that moved has told everybody, as it believes. When another controller leads, the set's
-master has its old address again: slaves look for it where nobody is, and name servers and
-controllers do not agree any more. Breaks S14, and S2b.
+A broker with a new address has registered it everywhere, as it believes. When another controller
+leads, the set's master has its old address again: slaves look for it where it is not, and name
+servers and controllers do not agree any more. Breaks S14, and S2b.
 """
 
 from collections.abc import Iterator

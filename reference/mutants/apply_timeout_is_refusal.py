@@ -1,6 +1,6 @@
 """A broker that takes a claim without an answer for a refused one, and claims another id.
 
-The claim may have been applied: then an id belongs to nobody for ever, and stands in the
+The claim may have been applied: then an id belongs to no broker for ever, and stands in the
 controllers' tables. RocketMQ drops the temporary file, which knows of the claim, on any failure of
 the call. Breaks S2.
 """

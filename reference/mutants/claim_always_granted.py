@@ -1,7 +1,7 @@
 """A controller that answers every claim of an id with success, whoever owns the id.
 
 RocketMQ's leader judges a claim on its own state before it goes into the log, and what is found out
-when it is applied (the id went to somebody else meanwhile) is ignored: the answer is success all
+when it is applied (the id went to another broker meanwhile) is ignored: the answer is success all
 the same. Two brokers that ask for the next id at one moment then hold it both. (Not the first id:
 with two masters of one id no cluster would come up.) Breaks S1.
 """

@@ -20,7 +20,7 @@ SOURCE = (
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Designate anybody who lives."""
+    """Designate any living broker."""
     honest = election.choose
 
     def choose(**asked: Any) -> int | None:

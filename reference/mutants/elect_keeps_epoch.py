@@ -1,7 +1,7 @@
 """A controller that elects another master and does not count the master epoch up.
 
 Stands for every fencing token that is not renewed (Kafka's KAFKA-9144 is of this kind): two masters
-write under one epoch, and nobody can tell their bytes apart. Breaks S5.
+write under one epoch, and nothing distinguishes their bytes. Breaks S5.
 """
 
 from collections.abc import Iterator

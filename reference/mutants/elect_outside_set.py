@@ -1,4 +1,4 @@
-"""A controller that elects whoever lives, where nobody of the SyncStateSet does.
+"""A controller that elects any living broker, where no member of the SyncStateSet lives.
 
 The new master lacks what the members alone had acknowledged, and they truncate it when they come
 back. Breaks S7, then S6.

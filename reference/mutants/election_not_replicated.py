@@ -1,7 +1,7 @@
 """A controller that elects in its own memory, without a majority of the others.
 
 Its answers are fast and right, until another one leads, who has never heard of the election: the
-master epoch goes back, and its number is given to somebody else. Breaks S3, S5.
+master epoch goes back, and its number is given to another broker. Breaks S3, S5.
 """
 
 from collections.abc import Iterator

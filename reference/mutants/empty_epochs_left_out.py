@@ -1,8 +1,8 @@
 """A slave that leaves out epochs in which nothing was written when it looks where logs part.
 
-The next master's bytes then count as the one's before, and nobody marks an epoch by a record of its
-own. Had that one written something that nobody got, two masters have written under one entry: the
-point up to which lists agree lies behind where logs part, and nothing is cut. Breaks S8.
+The next master's bytes then count as the one's before, and no master marks an epoch by a record of
+its own. Had that one written something that no replica got, two masters have written under one
+entry: the point up to which lists agree lies behind where logs part, and nothing is cut. Breaks S8.
 """
 
 from collections.abc import Iterator

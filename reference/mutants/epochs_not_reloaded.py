@@ -1,7 +1,7 @@
 """A broker that has no epochs after a restart, and then follows on behind whatever it has.
 
 With an empty list there is nothing to compare, so nothing is truncated: a master that was killed
-with messages that nobody else had keeps them, below those of its successor. Breaks S8, S9.
+with messages that no other replica had keeps them, below those of its successor. Breaks S8, S9.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """A name server that forgets a whole group when one of its members goes.
 
 Its tables are keyed by the broker's name, and the one that is removed belongs to all of them. The
-others are not told, and come back one by one, each at its next turn. Breaks N6, S13.
+others are not informed, and come back one by one, each at its next turn. Breaks N6, S13.
 """
 
 from collections.abc import Iterator

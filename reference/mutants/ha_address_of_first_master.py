@@ -1,4 +1,4 @@
-"""A name server that tells slaves the HA address of the first master that it knew.
+"""A name server that gives slaves the HA address of the first master that it knew.
 
 Slaves follow the new master by name and dial the old one, who does not lead, or leads in an older
 epoch: they never copy anything. Breaks S14.

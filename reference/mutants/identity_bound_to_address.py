@@ -1,4 +1,4 @@
-"""A broker that is somebody else wherever it has another address.
+"""A broker that takes another identity with every new address.
 
 It keeps its address beside its identity, and takes an identity that was won at another address for
 a copied store: it removes it and applies anew. In RocketMQ 5.0 and 5.1.0 the address was the

@@ -1,7 +1,7 @@
 """A broker whose identity files are never synced, and that takes a torn one for none.
 
 After a loss of power the name may be there without the content, or neither, and the broker comes
-back as somebody new, while the SyncStateSet still counts on its old id. Breaks S2.
+back as a new broker, while the SyncStateSet still counts on its old id. Breaks S2.
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """A broker that was killed does not start again.
 
 It marks its store as in use while it runs, and takes the mark of a process that was killed for
-damage. Once all of them were killed nobody serves, and everything that was acknowledged is on disks
-that nobody reads. Breaks S15, and with it S13.
+damage. Once all of them were killed none serves, and everything that was acknowledged is on disks
+that no broker reads. Breaks S15, and with it S13.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ MARK = "abort"  # RocketMQ's name of such a file, which it only logs
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Refuse a store that nobody closed."""
+    """Refuse a store that was not closed."""
     honest, honest_close = Store.recover, Store.close
 
     def recover(self: Store) -> None:

@@ -23,7 +23,7 @@ SOURCE = "RocketMQ without lockInStrictMode"
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Ask nobody."""
+    """Ask no peer."""
 
     async def _win(
         self: Locks, request: Frame, group: str, client_id: str, queues: Iterable[MessageQueue]

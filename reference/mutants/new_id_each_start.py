@@ -1,8 +1,8 @@
 """A broker that does not read its identity file, and applies for a new id at each start.
 
 Stands for RocketMQ before 5.1.1, where a controller knew brokers by their address: whoever came
-back under another one was somebody else, and the old id stayed in the controller's tables for ever.
-Breaks S2.
+back under another one was another broker, and the old id stayed in the controller's tables for
+ever. Breaks S2.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """A slave that takes the point up to which both lists of epochs agree for the end of its own log.
 
-Its log may be shorter. It tells its master that it has what it has not, is taken into the
+Its log may be shorter. It reports to its master that it has what it has not, is taken into the
 SyncStateSet, and what it never got counts as replicated. When the master sends on from there it
 sees the gap, and connects anew, and says so again. Breaks S6, S9b.
 """

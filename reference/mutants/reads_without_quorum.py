@@ -1,4 +1,4 @@
-"""A controller that leads until somebody tells it otherwise, and reads from its own state.
+"""A controller that leads until it hears of a newer term, and reads from its own state.
 
 Cut off from the others it goes on answering, from before the elections that they hold without it.
 Breaks S3, S4.
@@ -17,7 +17,7 @@ SOURCE = "RocketMQ with isProcessReadEvent=false; etcd 0.4 and Consul read so (J
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Ask nobody before an answer, and never step down for want of answers."""
+    """Ask no peer before an answer, and never step down for want of answers."""
     honest, honest_timeout = Core._on_read, Core._on_timeout
 
     def _on_read(self: Core, event: Read) -> list[Effect]:

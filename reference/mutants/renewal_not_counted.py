@@ -1,6 +1,6 @@
 """A broker whose leases run from the first grant, however often they are renewed.
 
-A client that has renewed in time is told so, and loses the queue all the same. Breaks L1.
+A client that has renewed in time gets that answer, and loses the queue all the same. Breaks L1.
 """
 
 from collections.abc import Iterator

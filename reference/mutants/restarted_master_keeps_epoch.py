@@ -1,7 +1,7 @@
 """A master that restarts within its epoch and goes on in it.
 
 A loss of power has taken the end of its log, and a slave has that end. The master writes other
-bytes there, under the same epoch: nobody can tell the two apart any more, and no truncation finds
+bytes there, under the same epoch: nothing distinguishes the two any more, and no truncation finds
 the difference. Breaks S8.
 """
 
@@ -15,7 +15,7 @@ from reference.records import MasterEpoch, PhyOffset
 
 FAMILY = "election"
 CLAIM = "S8"
-SOURCE = "RocketMQ: a master that restarts is told its old masterEpoch (1003) and leads in it"
+SOURCE = "RocketMQ: a master that restarts gets its old masterEpoch (1003) and leads in it"
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """A master that drops a silent member from its own set, before the controller has agreed.
 
 Cut off from everybody, it ends up as the only one whom it waits for, and acknowledges alone, while
-the controllers have long elected somebody else. Breaks S6.
+the controllers have long elected another broker. Breaks S6.
 """
 
 from collections.abc import Iterator, Set
@@ -21,7 +21,7 @@ SOURCE = (
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Wait for nobody who is gone."""
+    """Wait for no member that is gone."""
     honest = SyncStateSet.propose
 
     def propose(

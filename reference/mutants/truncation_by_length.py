@@ -1,6 +1,6 @@
 """A slave that copies on from the end of its log, whatever epochs are before it.
 
-A deposed master keeps what nobody else ever had, and calls it the new master's. Breaks S8, S9.
+A deposed master keeps what no other replica ever had, and calls it the new master's. Breaks S8, S9.
 """
 
 from collections.abc import Iterator

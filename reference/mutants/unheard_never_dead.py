@@ -20,7 +20,7 @@ SOURCE = (
 
 @contextmanager
 def mutant() -> Iterator[None]:
-    """Take whom nobody has heard for alive."""
+    """Take a broker that was never heard for alive."""
     honest = Liveness.is_dead
 
     def is_dead(

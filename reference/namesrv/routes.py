@@ -57,7 +57,7 @@ class Master(Record):
 
 
 class MinIdChanged(Record):
-    """The smallest id of a group is another one: what to tell whom (905)."""
+    """The smallest id of a group is another one: what to send to whom (905)."""
 
     to: tuple[str, ...]
     broker_id: int
@@ -180,7 +180,7 @@ class Routes:
         self.live.pop(address, None)
 
     def register_topic(self, topic: str, queues: tuple[QueueData, ...]) -> None:
-        """Set a topic's queues as told (217); nothing where any broker name is unknown."""
+        """Set a topic's queues as asked (217); nothing where any broker name is unknown."""
         if all(q.broker_name in self.groups for q in queues):
             self.queues.put(topic, queues)
 
@@ -192,7 +192,7 @@ class Routes:
         self, group: Group, *, offline_address: str | None = None, ha_address: str | None = None
     ) -> None:
         smallest = min(group.addresses)
-        # Who has just come as the smallest knows it, unless nobody else is there to be told.
+        # Who has just come as the smallest knows it, unless no other is there to be notified.
         knows = offline_address is None and len(group.addresses) > 1
         recipients = tuple(
             group.addresses[i] for i in sorted(group.addresses) if not (knows and i == smallest)

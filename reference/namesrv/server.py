@@ -25,7 +25,7 @@ from reference.wire.headers import from_ext, to_ext
 from reference.wire.registration import decode_compressed
 from reference.wire.route import DataVersion, KVTable, RegisterBrokerBody, body_crc32
 
-NOTICES_MAX = 1000  # waiting to be told; older ones are overtaken by the next poll of the brokers
+NOTICES_MAX = 1000  # waiting to be sent; older ones are overtaken by the next poll of the brokers
 NOTICE_TIMEOUT_S = 0.3
 
 
@@ -39,8 +39,8 @@ class Namesrv:
         self._kv = Kv(host, config.kv_config_path)
         self._owner: dict[str, Connection] = {}  # address -> who registered it last
         self._watched: dict[Connection, None] = {}
-        self._notices: list[MinIdChanged] = []  # not yet told
-        self._telling = False
+        self._notices: list[MinIdChanged] = []  # not yet sent
+        self._sending = False
 
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled. Raises `CorruptKv`."""
@@ -65,7 +65,7 @@ class Namesrv:
             try:
                 await every(config.scan_not_active_broker_interval / 1000, self._expire)
             finally:
-                self._telling = True  # nobody is told of the end: it is ours, not theirs
+                self._sending = True  # no group hears of the end: it is ours, not theirs
                 server.close()
                 self._pool.close()
 
@@ -185,22 +185,22 @@ class Namesrv:
             self._host.log("namesrv.broker.expired", address=address)
             connection = self._owner.pop(address, None)
             if connection is not None and not self._owned(connection):
-                connection.close()  # nobody else speaks through it
+                connection.close()  # no other broker speaks through it
         self._tell_min_ids()
 
-    # Who must be told.
+    # Who must be notified.
 
     def _tell_min_ids(self) -> None:
-        """Tell groups of their new smallest id; nobody asks whether it was heard."""
+        """Notify groups of their new smallest id; delivery is not checked."""
         notices = self._routes.take_notices()
         if self._settings.now.notify_min_broker_id_changed:
             self._notices = [*self._notices, *notices][-NOTICES_MAX:]
-            if self._notices and not self._telling:
-                self._telling = True
+            if self._notices and not self._sending:
+                self._sending = True
                 self._group.create_task(self._notify())
 
     async def _notify(self) -> None:
-        """Send what there is to tell, one after the other, so that each group hears it in order."""
+        """Send the notices, one after the other, so that each group hears it in order."""
         while self._notices:
             notice = self._notices.pop(0)
             header = headers.MinBrokerIdChange(
@@ -217,4 +217,4 @@ class Namesrv:
                 except (OSError, TimeoutError, ValueError) as error:  # an address is any text
                     why = f"{type(error).__name__}: {error}"
                     self._host.log("namesrv.notify.failed", to=address, why=why)
-        self._telling = False
+        self._sending = False

@@ -57,7 +57,7 @@ class Propose(Record):
 
 
 class Read(Record):
-    """Somebody wants to read linearizably; `ticket` comes back in `ReadReady`."""
+    """A linearizable read; `ticket` comes back in `ReadReady`."""
 
     ticket: int
 
@@ -269,7 +269,7 @@ class Core:
         )
         sends = tuple(Send(to=p, message=ask) for p in self.peers if p != self.me)
         trace = Trace(name="raft.campaign", why=f"{self.role} for term {ask.term}")
-        # A pre-vote binds nobody, so it need not wait for the disk.
+        # A pre-vote binds no node, so it need not wait for the disk.
         return [*sends, trace] if pre else [self._persist(then=sends), trace]
 
     def _on_vote(self, now_ns: int, m: Vote) -> list[Effect]:
@@ -326,7 +326,7 @@ class Core:
 
     def _on_message(self, now_ns: int, m: Message) -> list[Effect]:
         effects: list[Effect] = []
-        # A pre-vote, and a granted answer to one, speak of a term that nobody has begun.
+        # A pre-vote, and a granted answer to one, speak of a term that no node has begun.
         speculative = isinstance(m, Vote | VoteReply) and m.pre
         if m.term > self.term and not (speculative and not _refused(m)):
             effects += self._step_down(now_ns, leader=None)

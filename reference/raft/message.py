@@ -10,8 +10,6 @@ import msgspec
 
 from reference.records import Record, RemoteProtocolError
 
-PEER_BYTES_MAX = 16 << 20
-
 
 class Entry(Record):
     """One entry of the log. Empty data is the no-op with which a leader begins its term."""

@@ -278,7 +278,7 @@ class Raft:
         """Ask for an answer, so that a connection without one ends and the next message dials anew.
 
         No other message is answered on its own connection, and nothing ends one whose peer, or
-        this node, has another address by now: its bytes reach nobody, for as long as a kernel has
+        this node, has another address by now: its bytes reach no node, for as long as a kernel has
         patience, a quarter of an hour.
         """
         with contextlib.suppress(OSError):

@@ -2,8 +2,8 @@
 
 One number may have had another meaning in another release: 2010 to 2012 changed at 5.1.1, and the
 names here are those of 5.1.1 and later. 209 to 211 mean the polling results of POP. A peer may
-send a code that is not listed, so look numbers up with `request_name` and `response_name`, never
-with the enums' constructors.
+send a code that is not listed, so look numbers up with `response_name`, never with the enums'
+constructors.
 
 Source: RocketMQ ``RequestCode``, ``ResponseCode``, ``ControllerRequestCode`` 5.0.0 to 5.5.0.
 """
@@ -210,13 +210,7 @@ class ResponseCode(IntEnum):
     CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
 
 
-_REQUEST_NAMES = {int(code): code.name for code in RequestCode}
 _RESPONSE_NAMES = {int(code): code.name for code in ResponseCode}
-
-
-def request_name(code: int) -> str:
-    """Name a request code, also one that is not listed."""
-    return _REQUEST_NAMES.get(code) or f"REQUEST_{code}"
 
 
 def response_name(code: int) -> str:

@@ -40,7 +40,7 @@ class Frame(Record):
 
     `code` is a request code, or a response code where the response flag is set. `ext` is the
     typed header as text; None where the sender made no header at all. An empty body is None, and so
-    is a language that nobody knows; it is left out in JSON, where Java then reads ``JAVA``.
+    is an unknown language; it is left out in JSON, where Java then reads ``JAVA``.
     """
 
     code: int

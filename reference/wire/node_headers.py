@@ -241,7 +241,7 @@ class AlterSyncStateSetResponse(Header):
 
 
 class ElectMasterRequest(Header):
-    """1002. `broker_id` -1 asks for anybody."""
+    """1002. `broker_id` -1 asks for any broker."""
 
     cluster_name: str = ""
     broker_name: str = ""

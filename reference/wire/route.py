@@ -1,4 +1,4 @@
-"""What brokers tell the name server and what it tells everybody: topics, addresses, routes.
+"""What brokers register with the name server and what it answers: topics, addresses, routes.
 
 Key 0 of `broker_addrs` is the master, in controller mode too; other keys are controller-assigned
 broker ids. Times are milliseconds of the writer's clock. Source: docs/spec/remoting.md 3.1 and 4.1;

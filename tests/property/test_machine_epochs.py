@@ -142,9 +142,6 @@ class EpochMachine(RuleBasedStateMachine):
     @rule(who=WHO, at=st.integers(0, 12), epoch=st.integers(0, 12))
     def cuts_equal_their_definition(self, who: int, at: int, epoch: int) -> None:
         saved = self.replicas[who].saved
-        assert policy.cut_from_offset(saved, PhyOffset(at)) == tuple(
-            e for e in saved if e.start not in range(at, 10**6)
-        )
         assert policy.cut_from_epoch(saved, MasterEpoch(epoch)) == tuple(
             e for e in saved if e.epoch not in range(epoch, 10**6)
         )

@@ -87,7 +87,8 @@ def acked(effects: list[slave.Effect]) -> list[int]:
 def before(capture: Capture) -> tuple[bytes, Epochs]:
     """The slave's log and epochs when it connected, as far as the captures tell."""
     log = capture.log[: capture.request]
-    known = policy.cut_from_offset(capture.reply.epochs, capture.request) if log else ()
+    epochs = capture.reply.epochs if log else ()
+    known = tuple(e for e in epochs if e.start < capture.request)
     return (log + b"of a dead master" if capture.truncated else log), known
 
 

@@ -4,7 +4,7 @@ The door to calls that Python has no names for. A disk is a file without a name 
 that the kernel detaches at its last use (AUTOCLEAR); it is mounted nowhere in the host's own
 namespace, but by a descriptor (`mounted`) and in the namespace of a machine (`attached`). So
 nothing of it outlives the processes that use it, however they end, and no mount has to be removed
-by anybody. Needs root, and Linux 5.8. Calls block, for ms; a wait has a bound.
+by any process. Needs root, and Linux 5.8. Calls block, for ms; a wait has a bound.
 
 Sources: fsmount(2), move_mount(2), ioctl_ns(2), loop(4); fs/ext4/ioctl.c (EXT4_IOC_SHUTDOWN).
 """
@@ -112,7 +112,7 @@ def loops() -> dict[int, str]:
 
 
 def loop_off(number: int) -> None:
-    """Free a loop device, now or when nobody uses it any more."""
+    """Free a loop device, now or when it is in use no more."""
     device = _opened(number)
     try:
         fcntl.ioctl(device, LOOP_CLR_FD)
@@ -199,11 +199,11 @@ def sync_file_system(mount: int) -> None:
 
 
 def released(device: int) -> None:
-    """Wait until nobody has a device mounted any more: processes that were killed, and their
+    """Wait until a device is mounted nowhere any more: processes that were killed, and their
     namespaces, go after their parent has heard of it.
 
     Raises:
-        TimeoutError: after 10 s somebody has.
+        TimeoutError: after 10 s it still is.
     """
     deadline = time.monotonic() + RELEASE_TIMEOUT_S
     while True:

@@ -1,6 +1,6 @@
 """Disks of machines that are in use: whose they are, and whether that process is dead.
 
-Nobody has to remove them: the kernel detaches a disk when the last process, mount or namespace that
+They need no removal: the kernel detaches a disk when the last process, mount or namespace that
 uses it has gone, and its image has no name. This module looks whether that is so, and `clean` frees
 what should be left all the same.
 """

@@ -119,7 +119,7 @@ class OwnDisk:
         """Give it up. The machine is gone already, or going.
 
         Raises:
-            TimeoutError: somebody uses it still.
+            TimeoutError: it is still in use.
         """
         self._end()
         try:

@@ -1,8 +1,8 @@
 """The Docker engine as the harness uses it: the one border to the SDK, which has no types.
 
 Everything made here carries labels that say which run, which harness process and which boot of
-this machine it belongs to, so that what a dead harness left behind can be told from what is in use
-(`harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
+this machine it belongs to, so that what a dead harness left behind can be distinguished from what
+is in use (`harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
 """
 
 import importlib
@@ -162,24 +162,6 @@ class Engine:
                 networking_config=self._api.create_networking_config({spec.network: end}),
             )  # fmt: skip
             self._api.start(made["Id"])
-
-    def try_command(self, image: str, command: tuple[str, ...], labels: Mapping[str, str]) -> str:
-        """Run a program in a container without a network; why it failed, or nothing."""
-        with _named_failures(f"try {command[0]}"):
-            host_config = self._api.create_host_config(
-                network_mode="none", cap_drop=["ALL"], cap_add=list(RIGHTS)
-            )
-            made = self._api.create_container(
-                image, entrypoint=[command[0]], command=list(command[1:]),
-                labels=dict(labels), host_config=host_config, user="0:0",
-            )  # fmt: skip
-            try:
-                self._api.start(made["Id"])
-                code = self._api.wait(made["Id"], timeout=CALL_TIMEOUT_S)["StatusCode"]
-                text = self._api.logs(made["Id"]).decode(errors="replace").strip()
-            finally:
-                self._api.remove_container(made["Id"], force=True)
-        return "" if code == 0 else text or f"exit {code}"
 
     def remains(self, run: str = "") -> list[Remain]:
         """What the engine holds of one run, or of all; containers first."""

@@ -54,7 +54,7 @@ def ensure_image(
     Args:
         base: an image of the engine or one that it can pull; None: the home-made one if the
             engine has it, else the public one.
-        say: told what is going on.
+        say: called with what is going on.
         layer: what is built upon it: the folder of a Dockerfile; empty: nothing.
 
     Raises:
@@ -89,14 +89,8 @@ def _proxies() -> dict[str, str]:
     return {name: os.environ[name] for name in PROXIES if name in os.environ}
 
 
-def present(engine: Engine, base: str | None = None) -> str | None:
-    """The name of the image if the engine has it."""
-    tag = tag_of(inputs(), base or default_base(engine))
-    return tag if engine.has_image(tag) else None
-
-
 def default_base(engine: Engine) -> str:
-    """What to build from where nobody says: what somebody made on this machine on purpose."""
+    """What to build from by default: what was made on this machine for that purpose."""
     return HOME_MADE_BASE if engine.has_image(HOME_MADE_BASE) else PUBLIC_BASE
 
 

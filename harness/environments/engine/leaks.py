@@ -1,10 +1,10 @@
 """What runs leave in the engine, and who removes it.
 
-Three times somebody looks. `down` removes what `up` made. A watchdog, a process of its own that
-holds the end of a pipe, removes it when the harness is killed. And `clean`, which every `up` and
-``maxq clean`` call, removes what belongs to processes that are dead, should the watchdog have died
-as well. A run is alive while the process that its labels name is: same boot, same process id, same
-start time. Where that cannot be known, in another namespace of processes, nothing is removed.
+Leaks are looked for three times. `down` removes what `up` made. A watchdog, a process of its own
+that holds the end of a pipe, removes it when the harness is killed. And `clean`, which every `up`
+and ``maxq clean`` call, removes what belongs to processes that are dead, should the watchdog have
+died as well. A run is alive while the process that its labels name is: same boot, same process id,
+same start time. Where that cannot be known, in another namespace of processes, nothing is removed.
 
 Run as ``python -m harness.environments.engine.leaks RUN``, the watchdog of a run.
 """
@@ -30,7 +30,7 @@ FINISHED = b"f"  # to the watchdog: nothing is left, it can go
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """A process, told apart from all that had or will have its number."""
+    """A process, distinguished from all that had or will have its number."""
 
     pid: int
     start: int  # clock ticks from boot

@@ -2,8 +2,8 @@
 
 It calls the harness at a Unix socket in a folder that both see, says which machine it is, and
 serves what is asked (`harness.environments.machines.machine_agent`). The harness listens before it
-makes the first container, so a container that nobody waits for meets a refusal and ends at once;
-and when the harness ends, however it ends, this program reads end of file and exits. As it is
+makes the first container, so a container without a waiting harness meets a refusal and ends at
+once; and when the harness ends, however it ends, this program reads end of file and exits. As it is
 process 1 the kernel then ends every process of the container, and the engine removes it.
 
 Run as ``python -m harness.environments.machines.container_agent MACHINE SOCKET`` inside a
@@ -28,7 +28,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     name, path = sys.argv[1:]
     # Some engines add a way out even to a network that has none; a packet for elsewhere must fail
-    # at once here as in local, not wait for a gateway that nobody is.
+    # at once here as in local, not wait for a gateway that does not exist.
     run("ip", "route", "flush", "exact", "default", inside=Here())
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     peer.connect(path)

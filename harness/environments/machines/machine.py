@@ -2,7 +2,7 @@
 disk of its own.
 
 Serves local and docker alike. Files are read and written on the host, at the paths that they have
-inside; what is on the machine's own disk is seen there by nobody else. Units: seconds, bytes.
+inside; what is on the machine's own disk is seen there only. Units: seconds, bytes.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from reference.rpc import Dial, Wired
 
 ANY_ADDRESS = "0.0.0.0"
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")
-# What a dial meets that nobody answers: no host has the address, or no way leads there.
+# What a dial without an answer meets: no host has the address, or no way leads there.
 NO_ROUTE = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, errno.ETIMEDOUT})
 FREEZE_TIMEOUT_S, DEATH_TIMEOUT_S = 5.0, 10.0
 AWAY_S = 1.0  # least time without power: peers meet silence, as of a machine that starts
@@ -133,7 +133,7 @@ class LinkedMachine:
         return ProcessStatus(pid=pid, code=answer["code"], stopped=answer["stopped"])
 
     async def power_loss(self) -> dict[str, int]:
-        """As the contract says. The order matters: a kill first would tell peers by resets and
+        """As the contract says. The order matters: a kill first would inform peers by resets and
         leave the kernel time to write back. Held processes see nothing of the end of their disk,
         and their connections end while no packet can leave, so that the kernel of a machine that is
         back has none to say goodbye to."""

@@ -5,7 +5,7 @@ the victim does is a point. After the crash the victim is restarted, whatever el
 mended, and the cluster must become whole: a master, all replicas in its SyncStateSet and level, a
 message taken. Nothing that was acknowledged may be missing, every store keeps its id and none is
 lost, and the oracle must have seen nothing. A node that refuses to start, naming a damaged file, is
-replaced as an operator would: its store is removed; that is told apart, and must have a reason.
+replaced as an operator would: its store is removed; that is counted apart, and must have a reason.
 
 Times are seconds of virtual time.
 """
@@ -94,7 +94,7 @@ def slaves(arena: Arena) -> list[str]:
 
 
 def tail_of_its_own(arena: Arena) -> str:
-    """An old master, down, has messages that nobody else has; another one leads the rest."""
+    """An old master, down, has messages that no other broker has; another one leads the rest."""
     old = all_brokers(arena)
     end = arena.brokers()[old]._store.end
     others = slaves(arena)

@@ -29,7 +29,7 @@ from harness.experiments.hunt.marks import (
 )
 from harness.experiments.hunt.run_artifacts import CONTROLLER, Event, Remains
 
-SLACK_NS = 50_000_000  # lines are written a bit later than what they tell of
+SLACK_NS = 50_000_000  # lines are written a bit later than what they report
 WAITS_NS = 3_000_000_000  # a send, for its acknowledgements
 SLAVE = "Begin to change to slave"
 APPEND_FAILED, REFUSED, DIALS = "append failed", "current leader is:", "connect to master"
@@ -95,7 +95,7 @@ class Traces:
 
 
 def _timed(clock: Clock, log: Sequence[Event]) -> Iterator[tuple[int, str]]:
-    """What of a log known causes are looked for in; nothing where nobody knows when it was."""
+    """What of a log known causes are looked for in; nothing where its time is unknown."""
     for event in log:
         if any(mark in event.text for mark in MARKS):
             at_ns = clock.ns(event.at)
@@ -231,7 +231,7 @@ def _stays(run: Traces, anomaly: Anomaly, harm: Harm) -> bool:
 
 
 def _stayed(run: Traces, log: Timed) -> Iterator[tuple[int, int]]:
-    """When a slave did not connect to the master of which it had been told."""
+    """When a slave did not connect to the master that it had learnt."""
     wanted, since_ns = "", 0
     for at_ns, text in [*log, (END, STARTED)]:
         if wanted and any(t in text for t in (*LEAVES, f"{DIALS} {wanted}")):

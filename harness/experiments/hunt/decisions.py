@@ -4,7 +4,7 @@ The tables are those of docs/spec/controller-ha.md 2.4 (what controllers check),
 does with an answer to its poll), 4.6 (truncation at the handshake), 4.8 (the list of epochs), 5.2
 (what an acknowledgement waits for), 5.3 (confirmOffset), 5.4 and 5.5 (the SyncStateSet of a master,
 and how it is reported). A row without a detector is one that nothing
-visible tells of; it is told as such and is never called reached. A row with one that was never
+visible shows; it is marked as such and is never called reached. A row with one that was never
 reached is a hole of the hunt.
 """
 
@@ -26,12 +26,12 @@ class Decision(NamedTuple):
 REPORT = "Error happen when change SyncStateSet"
 POLL = "Error happen when get broker"
 UNLOGGED = "not logged, and no answer shows it"
-NOT_ASKED = "nobody sends 1011 here"
+NOT_ASKED = "no node sends 1011 here"
 
 APPLY = (
-    Decision("2.4 apply/1", "id 1 of a set that nobody knows: given", d.applied(d.FIRST)),
+    Decision("2.4 apply/1", "id 1 of an unknown set: given", d.applied(d.FIRST)),
     Decision("2.4 apply/2", "another id of such a set: 2014", d.applied(d.SET_UNKNOWN)),
-    Decision("2.4 apply/3", "an id that nobody has: given", d.applied(d.NEW)),
+    Decision("2.4 apply/3", "an id that no broker has: given", d.applied(d.NEW)),
     Decision("2.4 apply/4", "an id that this applicant has: given again", d.applied(d.AGAIN)),
     Decision("2.4 apply/5", "an id that another one has: 2014", d.applied(d.TAKEN)),
 )
@@ -73,11 +73,11 @@ ELECT = (
              decision("electMaster", 1002, rf"{ELECTED}(?!1\b)\d")),
     Decision("2.4 elect/4", "the old master: 2011, nothing changes",
              controller("is still alive, not need to elect new master")),
-    Decision("2.4 elect/5", "somebody: master, alone in the set, under new epochs",
+    Decision("2.4 elect/5", "a candidate: master, alone in the set, under new epochs",
              decision("electMaster", 1002, ELECTED)),
-    Decision("2.4 elect/6", "nobody, and a controller asked: no master, a new epoch",
+    Decision("2.4 elect/6", "no candidate, and a controller asked: no master, a new epoch",
              decision("electMaster", 1002, "newMasterElected=false")),
-    Decision("2.4 elect/7", "nobody, and a broker or an operator asked: 2012",
+    Decision("2.4 elect/7", "no candidate, and a broker or an operator asked: 2012",
              d.per_controller(d.no_candidate)),
 )  # fmt: skip
 CLEAN = (
@@ -90,7 +90,7 @@ CLEAN = (
 POLLED = (
     Decision("3.5/1", "newer epoch, I am master: change", d.by_poll("master")),
     Decision("3.5/2", "newer epoch, another is: follow", d.by_poll("slave")),
-    Decision("3.5/3", "newer epoch, nobody is: ask for my own election",
+    Decision("3.5/3", "newer epoch, no master: ask for my own election",
              decision("getReplicaInfo", 1004, "masterBrokerId=null")),
     Decision("3.5/4", "my epoch, I am master: take over a newer set",
              why="looks like the answer to a report"),
@@ -146,7 +146,7 @@ CONFIRM = (
     Decision("5.3/2", "master that does not wait for all: the end",
              lambda r: d.acknowledged("P-NUM")(r) + d.acknowledged("P-DEFAULT")(r)),
     Decision("5.3/3", "another master: what was computed", d.adopted("more")),
-    Decision("5.3/4", "slave, or fenced: what is stored", why="907 does not tell it"),
+    Decision("5.3/4", "slave, or fenced: what is stored", why="907 does not report it"),
     Decision("5.3/5", "5.0 and 5.1.0: always the end", why="not of this release"),
     Decision("5.3 compute/1", "a member without a connection: as before",
              broker("is still in syncStateSet, but has lost its connection")),

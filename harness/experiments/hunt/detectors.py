@@ -1,7 +1,7 @@
 """How often something happened in a run, as far as it shows from outside.
 
 A detector counts over `Remains`. Most look for one line of a log; the others follow a node's log in
-order, where only what came before tells what a line means, or look at what observers were told.
+order, where only what came before shows what a line means, or look at what observers recorded.
 Wordings are those of 5.5.0, read in its source and in logs of runs.
 """
 
@@ -119,8 +119,8 @@ def _applications(remains: Remains) -> Counter[str]:
 
 
 def no_candidate(log: Sequence[Event]) -> int:
-    """Elections at the request of a broker or an operator that found nobody. Of a set that they do
-    not know controllers answer the same, and do not write that it failed."""
+    """Elections at the request of a broker or an operator that found no candidate. Of a set that
+    they do not know controllers answer the same, and do not write that it failed."""
     failed = controller("Failed to elect a new master for broker").count(log)
     no_event = r"events=\[\], response=ElectMasterResponseHeader\{masterBrokerId=null"
     return min(failed, decision("electMaster", 1002, no_event).count(log))
@@ -202,7 +202,7 @@ def append_refused(*, by_epoch: bool) -> Detector:
 
 
 def _lists(remains: Remains) -> Iterator[tuple[tuple[EpochView, ...], tuple[EpochView, ...]]]:
-    """Each broker's list, and the one that it told next."""
+    """Each broker's list, and the one that it reported next."""
     by_node: dict[str, list[tuple[EpochView, ...]]] = {}
     for op in remains.history.of_f(OBSERVE_REPLICA):
         if op.type == "ok":
@@ -250,7 +250,7 @@ def acknowledged(profile: str) -> Detector:
 
 def acknowledged_by(*, alone: bool) -> Detector:
     """Acknowledged sends under a profile that waits for all, while controllers knew the master to
-    be alone in its set, or not: one and the same set, told before and after."""
+    be alone in its set, or not: one and the same set, reported before and after."""
 
     def count(remains: Remains) -> int:
         if remains.profile not in ("P-SAFE", "P-ALL", "P-UNCLEAN"):
@@ -275,7 +275,7 @@ class _Sizes:
                     self._reported.setdefault(name, []).append(reported)
 
     def of(self, invoked: Op, completed: Op) -> int:
-        """Its size during a send; 0: it changed, or nobody said."""
+        """Its size during a send; 0: it changed, or is unknown."""
         reported = self._reported.get(str((completed.ext or {}).get("node", "")), [])
         before = bisect_right(reported, (invoked.time,)) - 1
         after = bisect_right(reported, (completed.time,))
@@ -323,7 +323,7 @@ def shrunk_by_disconnect(log: Sequence[Event]) -> int:
 
 
 def shrunk_by_time(log: Sequence[Event]) -> int:
-    """Sets that became smaller without anybody's going: somebody had been behind for too long."""
+    """Sets that became smaller while all members ran: one had been behind for too long."""
     count, asked, before = 0, list[set[str]](), ""
     for kind, sets, _ in _sets(log):
         if kind == ASKED:

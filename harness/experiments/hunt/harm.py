@@ -23,11 +23,11 @@ from histories.op import Op
 ZONE_STEP_S = 900  # time zones differ by quarters of an hour
 LISTED = ("values", "messages")
 REPLACED = frozenset(("inconsistent-offsets", "duplicate"))
-END = 1 << 62  # of a log, where nobody was told it
+END = 1 << 62  # of a log, where it is unknown
 
 
 class Harm(NamedTuple):
-    """What was harmed. `by` acknowledged what is gone, empty: nobody did, or nobody knows which;
+    """What was harmed. `by` acknowledged what is gone, empty: none, or unknown;
     `nodes` are those that the anomaly names; `low` and `high` bound the bytes."""
 
     set: str
@@ -47,7 +47,7 @@ class Clock:
     """From times of day, as logs have them, to ns of a run.
 
     Args:
-        zero_wall_ms: the wall clock at time 0 of the history, in ms since 1970; None: nobody knows,
+        zero_wall_ms: the wall clock at time 0 of the history, in ms since 1970; None: unknown,
             as of runs of older versions.
         logs: of all nodes, which begin soon after.
     """
@@ -62,7 +62,7 @@ class Clock:
             self._zero_s = zero_s + later // ZONE_STEP_S * ZONE_STEP_S
 
     def ns(self, at: str) -> int | None:
-        """The time of an event; None where nobody knows."""
+        """The time of an event; None where it is unknown."""
         return None if self._zero_s is None else round((seconds(at) - self._zero_s) % DAY_S * 1e9)
 
 
@@ -76,7 +76,7 @@ class Sent(NamedTuple):
 
 
 class Scene:
-    """What a history tells of brokers and of acknowledged messages.
+    """What a history shows of brokers and of acknowledged messages.
 
     Args:
         history: of the run.

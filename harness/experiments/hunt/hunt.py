@@ -6,7 +6,7 @@ covering array come first, and then drawn ones, which depend on what was met bef
 
 A run is judged by what its own profile promises. What another profile promises and this one does
 not is measured: what would be broken, and is not accused. No anomaly ends the hunt, and each of a
-run's is told, the known ones beside the others.
+run's is reported, the known ones beside the others.
 """
 
 import time
@@ -116,7 +116,7 @@ def measure(job: Job, folder: Path) -> Entry:
         options = options_for(script, job.environment, target=job.target, profile=job.profile)
         judged = run_test(options, folder / "runs", quiet=True, context=context)
         entry = judged_entry(entry, judged, folder)
-    except Exception as error:  # whatever befell one run of hundreds is told, and the others go on
+    except Exception as error:  # one failed run of hundreds is reported, and the others go on
         entry = msgspec.structs.replace(entry, error=f"{type(error).__name__}: {error}"[:300])
     return msgspec.structs.replace(entry, seconds=round(time.monotonic() - begun, 1))
 
@@ -181,7 +181,7 @@ def again(folder: Path, entry: Entry) -> Entry:
 
 
 def signatures(anomalies: Sequence[Anomaly]) -> dict[str, int]:
-    """How often each anomaly is told."""
+    """How often each anomaly was found."""
     return dict(sorted(Counter(a.signature for a in anomalies).items()))
 
 

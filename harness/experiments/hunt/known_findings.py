@@ -2,7 +2,7 @@
 
 An anomaly is known by its signature, in some releases, and where it has a cause that logs show,
 only if what they show fits it (`causes`): another cause of the same harm is another anomaly. What
-fits nothing here is unclassified: somebody has to look. Whoever classifies one adds a row.
+fits nothing here is unclassified, and must be looked at. A new class is a new row.
 """
 
 from collections.abc import Iterable
@@ -34,9 +34,9 @@ EVIDENCE: dict[str, Detector] = {
 
 
 class Known(NamedTuple):
-    """An anomaly that somebody has looked at. `is_` is ``ours``, ``by design`` (of what the profile
-    asks for), ``upstream #n``, or where it is told; `what` no other one has; `shown` is the cause
-    that must fit (`causes.TIES`), empty: none is needed."""
+    """An anomaly that was looked into. `is_` is ``ours``, ``by design`` (of what the profile
+    asks for), ``upstream #n``, or where it is described; `what` no other one has; `shown` is the
+    cause that must fit (`causes.TIES`), empty: none is needed."""
 
     signatures: tuple[str, ...]
     targets: tuple[str, ...]
@@ -83,10 +83,10 @@ def evidence(remains: Remains) -> tuple[str, ...]:
 
 
 def known_as(anomaly: Anomaly, target: str, run: Traces) -> Known | None:
-    """What an anomaly of a run is, if somebody knows.
+    """What an anomaly of a run is, if that is known.
 
     Args:
-        anomaly: as a checker told it.
+        anomaly: as a checker found it.
         target: of the run.
         run: its logs.
     """
@@ -103,7 +103,7 @@ def known_as(anomaly: Anomaly, target: str, run: Traces) -> Known | None:
 
 
 def labels(anomalies: Iterable[Anomaly], target: str, run: Traces) -> dict[str, dict[str, int]]:
-    """How many anomalies of each signature are which known one, by `Known.what`; empty: nobody
+    """How many anomalies of each signature are which known one, by `Known.what`; empty: no row
     knows."""
     found: dict[str, dict[str, int]] = {}
     for anomaly in anomalies:
@@ -116,7 +116,7 @@ def labels(anomalies: Iterable[Anomaly], target: str, run: Traces) -> dict[str, 
 
 def without_logs(signature: str, target: str, profile: str) -> str:
     """What an anomaly is of which nothing is left but its signature, by `Known.what`: what needs no
-    log and no history. Of the rest nobody can say which cause fitted; empty."""
+    log and no history. Of the rest it is unknown which cause fitted; empty."""
     for known in KNOWN:
         by_profile = known.shown == "elects-from-outside" and profile == "P-UNCLEAN"
         mine = signature in known.signatures and target in known.targets

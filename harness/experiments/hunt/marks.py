@@ -21,8 +21,8 @@ _ENDS = re.compile(r"endOffset=(\d+)")
 
 
 def stays_with_deposed(log: Sequence[Event]) -> int:
-    """Addresses of a new master that a slave was told and did not connect to: not for `STAYS_S`, or
-    not before it was told another one or its log ended."""
+    """Addresses of a new master that a slave learnt and did not connect to: not for `STAYS_S`, or
+    not before it learnt another one or its log ended."""
     count, wanted, since = 0, "", 0.0
     for at, text in log:
         line = text.partition("\n")[0]
@@ -36,7 +36,7 @@ def stays_with_deposed(log: Sequence[Event]) -> int:
 
 
 def new_ha_address(line: str) -> str:
-    """The address of another master than before, that a slave was told; empty: it was the first,
+    """The address of another master than before, that a slave learnt; empty: it was the first,
     or the same."""
     old, _, new = line.partition("OLD: ")[2].partition(" NEW: ")
     return new if "null" not in (old, new) and old != new else ""
@@ -58,12 +58,12 @@ def cut_off_and_back(log: Sequence[Event]) -> int:
 
 
 def cut_to(text: str) -> int:
-    """To which byte a log was cut, as a line tells."""
+    """To which byte a log was cut, by a line."""
     found = re.search(rf"{CUT} (\d+)", text)
     return int(found[1]) if found else -1
 
 
 def last_end(text: str) -> int:
-    """Where the last entry of a list ends that is told in a line; 0: there is none."""
+    """Where the last entry of a line's list ends; 0: there is none."""
     ends = _ENDS.findall(text)
     return int(ends[-1]) if ends else 0

@@ -113,7 +113,7 @@ FOUND_SAYS = (
     "`first in run`: how many runs it took until it was seen. Commands are for the store's folder.",
 )
 UNTIED = (
-    "{} of the runs were told by a version that looked for lines of known causes anywhere in a "
+    "{} of the runs were recorded by a version that looked for lines of known causes anywhere in a "
     "run's logs, and not for those that fit an anomaly's broker, bytes and time. Of these runs "
     "only what needs no logs is classified."
 )
@@ -147,7 +147,7 @@ def _untied(runs: Sequence[Entry]) -> list[str]:
 
 
 def _labels(entry: Entry, signature: str) -> Iterable[str]:
-    """What the anomalies of a signature are, each once; empty: nobody knows."""
+    """What the anomalies of a signature are, each once; empty: unknown."""
     if entry.labels is None:
         return [without_logs(signature, entry.target, entry.profile)]
     return entry.labels.get(signature) or [""]
@@ -184,7 +184,7 @@ def _causes(runs: Sequence[Entry]) -> Iterator[list[str]]:
 
 
 def _harmed(runs: Sequence[Entry], mine: Sequence[Known]) -> str:
-    """In how many runs a cause fits some anomaly; and in how many nobody can say."""
+    """In how many runs a cause fits some anomaly; and in how many that is unknown."""
     whats = {known.what for known in mine}
     signatures = {signature for known in mine for signature in known.signatures}
     harmed, unknown = 0, 0

@@ -43,7 +43,7 @@ def seconds(at: str) -> float:
 
 class Remains(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is over. `zero_wall_ms` is the wall clock at time 0 of its history, in ms since
-    1970; None: nobody knows."""
+    1970; None: unknown."""
 
     logs: dict[str, tuple[Event, ...]]
     history: History

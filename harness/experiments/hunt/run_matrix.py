@@ -5,7 +5,7 @@ wanted, in a drawn order. The other factors of a run come from the covering arra
 drawn rows, of which the one is taken that has most of what was met least. Everything is a pure
 function of the run's number and of what the runs before it met.
 
-A pair of values counts as met only if its faults struck somebody: a schedule may end before.
+A pair of values counts as met only if its faults struck a node: a schedule may end before.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ FAULTS = (3, 6)
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 40}
 BOUNDS = Bounds(rates=RATES, faults=FAULTS, in_turn=True)
 CANDIDATES = 24  # drawn rows of which one is taken
-KIND_OF: dict[Effect | None, str] = {  # of faults; what kills or ends is told by its victims
+KIND_OF: dict[Effect | None, str] = {  # of faults; what kills or ends is known by its victims
     "held": "hang",
     "cut": "cut",
     "moved": "move",
@@ -138,7 +138,7 @@ def kind_of(act: Act) -> str:
 
 
 def met_row(row: Row, performed: Schedule) -> Row:
-    """A run's factors as they came: a kind of fault that struck nobody was off.
+    """A run's factors as they came: a kind of fault that struck no node was off.
 
     Args:
         row: as drawn.

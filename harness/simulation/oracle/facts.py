@@ -58,7 +58,7 @@ class Registered:
     master_epoch: int
     members: tuple[int, ...]
     set_epoch: int
-    unclean: bool  # whether any election of the set allowed anybody
+    unclean: bool  # whether any election of the set allowed any candidate
 
     @property
     def decision(self) -> tuple[int | None, int, tuple[int, ...], int]:
@@ -209,7 +209,7 @@ class Facts:
 
 @dataclass(slots=True)
 class Grant:
-    """A queue's lock as a client was told of it."""
+    """A queue's lock as a client knows it."""
 
     client: str
     until_ns: int

@@ -1,7 +1,7 @@
-"""Ordered queues in strict mode: what clients were told they hold (claims L1, L2).
+"""Ordered queues in strict mode: what clients believe to hold (claims L1, L2).
 
-A lock is what a quorum has granted and a client was told. From then on it is the client's for one
-lease, counted from when it asked, or until the client unlocks. A second client must not be told
+A lock is what a quorum has granted and a client has learnt. From then on it is the client's for one
+lease, counted from when it asked, or until the client unlocks. A second client must not learn
 the same within that time. A broker's table is watched for unlocks, and its answers for grants.
 Times are ns of virtual time.
 """
@@ -18,7 +18,7 @@ from reference.wire.frame import Frame
 
 
 class WatchedTable:
-    """A broker's lease table that tells of a client's unlocks; all else is the table's own."""
+    """A broker's lease table that reports a client's unlocks; all else is the table's own."""
 
     def __init__(
         self, table: LockTable, unlocked: Callable[[str, str, Iterable[MessageQueue]], None]
@@ -27,7 +27,7 @@ class WatchedTable:
         self._unlocked = unlocked
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
-        """End a client's own leases, and tell of it."""
+        """End a client's own leases, and report it."""
         self._unlocked(group, client_id, queues)
         self._table.unlock(group, client_id, queues)
 
@@ -71,7 +71,7 @@ def _granted(
     if held is not None and held.client != client and now_ns < held.until_ns:
         facts.report(
             "lock-held-twice", [held.by, by],
-            f"{key}: {client} is told that it holds it, {held.client} does for another "
+            f"{key}: {client} learns that it holds it, {held.client} does for another "
             f"{held.until_ns - now_ns} ns",
         )  # fmt: skip
     facts.grants[key] = Grant(client, until_ns, by)

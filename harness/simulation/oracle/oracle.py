@@ -12,7 +12,7 @@ findings are a column of their own beside the verdicts of checkers, and change n
 What is judged, and where: `harness.simulation.oracle.controller` (Raft and the registry),
 `harness.simulation.oracle.broker` (masters, logs, ids, what was promised to clients),
 `harness.simulation.oracle.locks` (ordered queues). One world is taken to hold one controller group,
-and broker sets are told apart by name.
+and broker sets are distinguished by name.
 
 Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: docs/spec/controller-ha.md 6.3 and
 6.5.

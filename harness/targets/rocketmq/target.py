@@ -2,8 +2,8 @@
 
 They take the settings that our reference takes, by the same keys, and what a JVM needs beside: a
 small heap, a log that goes to the node's own, and lookups of names that are not remembered, since
-machines change their addresses. Brokers are told none of their own addresses: a broker finds its
-machine's when it starts, so one that has moved needs a restart.
+machines change their addresses. Brokers are configured with none of their own addresses: a broker
+finds its machine's when it starts, so one that has moved needs a restart.
 
 Source: docs/spec/remoting.md 9 (class names, options of the JVM, logback of RocketMQ's own
 package).
@@ -51,14 +51,14 @@ LOGBACK = """\
 </configuration>
 """
 SHADED, PLAIN = "org.apache.rocketmq.logging.ch.qos.logback", "ch.qos.logback"
-SMALL = {  # what would take hundreds of megabytes, and nobody here uses
+SMALL = {  # what would take hundreds of megabytes, and is not used here
     "maxHashSlotNum": "10000",
     "maxIndexNum": "40000",
     "timerWheelEnable": "false",
     "diskMaxUsedSpaceRatio": "98",
 }
 
-# 5.0.0 fails when it is asked for its state and has no timer; and where nobody writes its slaves
+# 5.0.0 fails when it is asked for its state and has no timer; and where no client writes its slaves
 # leave the SyncStateSet again and again if they may be behind for less than its heartbeats.
 NEEDED = {
     "5.0.0": {
@@ -97,7 +97,7 @@ class RocketMQTarget:
         return {k: v for k, v in needed.items() if f"broker:{k}" not in settings.keys}
 
     def prepare(self) -> dict[str, str]:
-        """Have the jars, and tell of what release each component is, with the digest of its jars.
+        """Have the jars, and return of what release each component is, with the digest of its jars.
 
         Raises:
             EnvironmentUnavailable: they cannot be had, or there is no JVM.

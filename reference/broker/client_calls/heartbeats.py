@@ -105,7 +105,7 @@ class Heartbeats:
         self._notify(self._clients.on_close(connection))
 
     def _notify(self, groups: list[str]) -> None:
-        """Tell the members of changed groups, so that they rebalance."""
+        """Notify the members of changed groups, so that they rebalance."""
         for group in groups:
             known = self._tables.groups.get(group)
             if known is not None and not known.notify_consumer_ids_changed_enable:

@@ -1,7 +1,7 @@
 """Sets a group back to a point in time (222), as an operator asks: by telling its members (220).
 
 The members stop for some seconds, take the offsets and commit them; what the broker remembers
-changes by that commit and not before. Where nobody is online the tool sets the offsets itself.
+changes by that commit and not before. Where no consumer is online the tool sets the offsets itself.
 
 Times are ms of the wall clock, offsets message indices. Source: RocketMQ ``Broker2Client``, with
 ``useServerSideResetOffset=false``.
@@ -69,7 +69,7 @@ class OffsetReset:
         )
 
     def _notify(self, h: ResetOffsetRequest, body: bytes) -> bool:
-        """Tell every member; false if there is none."""
+        """Notify every member; false if there is none."""
         order = Frame(
             code=RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
             ext=to_ext(

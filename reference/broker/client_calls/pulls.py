@@ -94,7 +94,7 @@ class Pulls:
         return self._found(request, h, found)
 
     def _role_fault_of_pull(self) -> Refusal | None:
-        """Why nobody may read from this broker now."""
+        """Why consumers may not read from this broker now."""
         unreadable = self._membership.role == "slave" or (
             self._membership.role == "fenced" and self._config.broker_role == "SLAVE"
         )

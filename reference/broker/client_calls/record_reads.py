@@ -1,4 +1,4 @@
-"""What a look at single records tells: when one was stored, what is at a place of the log."""
+"""What a look at single records shows: when one was stored, what is at a place of the log."""
 
 from reference.broker.store.store import Store
 from reference.records import PhyOffset, QueueOffset, RemoteProtocolError

@@ -181,7 +181,7 @@ class Sends:
         return bool(self._config.broker_permission & permission)
 
     def _additions(self, identity: str) -> dict[str, str]:
-        # A message that is sent twice is two messages: the time tells them apart.
+        # A message that is sent twice is two messages: the time distinguishes them.
         rng = self._node.rng(f"broker.uniq/{identity}/{now_ns()}")
         return {
             props.UNIQ_KEY: f"{rng.getrandbits(128):032X}",

@@ -11,9 +11,9 @@ Who is asked comes from the name server (901), read every second. The answer wai
 is not needed, and `PEER_TIMEOUT_S` at the most, less than a client's second. A first acquisition
 that failed is undone at every broker that takes part in it (see `reference.broker.locks.locks`):
 the attempt's mark travels in the ext field `ATTEMPT`, which a broker that can undo echoes. Java
-ignores the field, and is never told to undo: it could not tell a first acquisition from a renewal.
-An unlock is passed on with the mark of what it ends (`LEASE`), so that one which comes late does
-not end what its client has acquired anew.
+ignores the field, and is never asked to undo: it could not distinguish a first acquisition from a
+renewal. An unlock is passed on with the mark of what it ends (`LEASE`), so that one which comes
+late does not end what its client has acquired anew.
 
 Safe because two quorums share a broker and a broker never breaks a lease. It needs distinct
 brokers behind distinct addresses, hence what this broker has registered itself is never asked.
@@ -85,7 +85,7 @@ class Locks:
         self._needed = quorum(config.total_replicas)
         lease_ns = config.lock_max_live_time * 1_000_000
         self._table = LockTable(lease_ns, now_ns() + lease_ns if self._strict else 0)
-        self._pool = Pool(group)  # its own: a call given up must cut off nobody else's
+        self._pool = Pool(group)  # its own: a call given up must cut off no other
         self._peers: tuple[str, ...] = ()
         self._namesrvs = [a for a in config.namesrv_addr.split(";") if a]
 
@@ -112,7 +112,7 @@ class Locks:
         return self._strict and self._needed > 1
 
     async def poll(self) -> None:
-        """Read the set's members; what is known stays where nobody answers. Call every
+        """Read the set's members; what is known stays where none answers. Call every
         ``syncBrokerMemberGroupPeriod``."""
         for namesrv in self._namesrvs:
             group = await self._members(namesrv)

@@ -1,7 +1,7 @@
 """Locks of ordered queues: one broker's leases, and when a quorum of brokers has spoken. Pure.
 
 A consumer of ordered messages holds the lock of a queue while it consumes. A lock is a lease that
-its owner renews; nobody but time and the owner ends it. Leases live in memory only: in strict mode
+its owner renews; only time and the owner end it. Leases live in memory only: in strict mode
 a broker therefore grants and renews nothing for one lease after its start, since it may have
 granted what it no longer knows (Java forgets, and two clients consume side by side: N = 3, A holds
 {M, S1}; M restarts; B asks M, and M and S2 grant). Times are ns of this node's monotonic clock.
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from reference.wire.bodies import MessageQueue
 
-LEASES_MAX = 200_000  # of one broker; beyond it nobody gets a new one
+LEASES_MAX = 200_000  # of one broker; beyond it no client gets a new one
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class LockTable:
         *,
         attempt: str | None = None,
     ) -> tuple[MessageQueue, ...]:
-        """Grant or renew what nobody else holds; returns it."""
+        """Grant or renew what no other client holds; returns it."""
         if now_ns < self.closed_until_ns:
             return ()
         return tuple(q for q in queues if self._lock(now_ns, group, client_id, q, attempt))
@@ -112,7 +112,7 @@ class LockTable:
         self.unlock(group, client_id, made)
 
     def expire(self, now_ns: int) -> None:
-        """Forget leases that have run out; they bind nobody."""
+        """Forget leases that have run out; they bind no client."""
         for key in [k for k, v in self._leases.items() if now_ns - v.renewed_ns > self.lease_ns]:
             del self._leases[key]
 

@@ -10,7 +10,7 @@ which the next start goes on:
 3. final file (with or without a left-over temporary one): the id is ours.
 
 So the same store always has the same id, and no id has two owners. The temporary file is dropped
-only when the controller says that its id belongs to somebody else (2014); Java also drops it on a
+only when the controller says that its id belongs to another broker (2014); Java also drops it on a
 time-out, which leaks the id. Claims: S1, S2.
 
 Sources: docs/spec/controller-ha.md 3.1 to 3.3,
@@ -62,7 +62,7 @@ def state_of(
 
     Raises:
         IdentityError: the final file is damaged, or a file belongs to another cluster or name.
-            Going on would take a second id, or somebody else's.
+            Going on would take a second id, or another broker's.
     """
     if final is not None:
         try:

@@ -1,7 +1,7 @@
 """Which half messages are open: a core that reads the half topic and the op topic. Pure.
 
 What it knows follows from the two topics alone, so that whoever becomes master knows the same. It
-is told of records in the order of their queue, once they are at the replicas and on disk; of ends
+takes records in the order of their queue, once they are at the replicas and on disk; of ends
 that this broker has just written, at once.
 
 Of copies of one half message only the newest is open, also where a producer sent it twice for want
@@ -98,7 +98,3 @@ class HalfQueue:
         while self._ops and self._ops[0][1] < half:
             self._ops.popleft()
         return half, self._ops[0][0] if self._ops else self.next_op
-
-    def is_idle(self) -> bool:
-        """Whether nothing is open."""
-        return not self.open

@@ -1,6 +1,6 @@
 """Sends: what a broker checks before it stores, what it stores, and what it answers.
 
-The checks are pure and in RocketMQ's order, because the code of a refusal tells a client whether
+The checks are pure and in RocketMQ's order, because the code of a refusal shows a client whether
 anything was stored: every refusal here comes before the append. After the append the answers are
 SUCCESS, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT
 (`reference.broker.client_calls.acknowledgement`): stored, but maybe not on disk, or not on the
@@ -94,7 +94,7 @@ def role_fault(s: Situation) -> Refusal | None:
 
 
 def topic_fault(topic: str) -> Refusal | None:
-    """Why nobody may send to a topic of this name."""
+    """Why clients may not send to a topic of this name."""
     fault = name_fault(topic)
     if fault is not None:
         return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=fault)

@@ -144,7 +144,7 @@ def renewed(waiting: Message, store_host: bytes) -> Message:
 
 
 def given_up(waiting: Message, store_host: bytes) -> Message:
-    """The record of a half message that nobody ended."""
+    """The record of a half message that was not ended."""
     return msgspec.structs.replace(
         waiting, topic=GIVEN_UP_TOPIC, queue_id=QUEUE, store_host=store_host
     )
@@ -185,7 +185,7 @@ def fault_of_end(
     """Why an end is refused that names this record, if there is one at its place.
 
     Java compares no more than group and offsets, and what is at that place after a fail-over may be
-    somebody else's: the key must be the same, too.
+    another one's: the key must be the same, too.
 
     Args:
         h: the request.

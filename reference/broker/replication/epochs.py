@@ -70,11 +70,6 @@ def cut_from_epoch(epochs: Epochs, epoch: MasterEpoch) -> Epochs:
     return tuple(e for e in epochs if e.epoch < epoch)
 
 
-def cut_from_offset(epochs: Epochs, offset: PhyOffset) -> Epochs:
-    """Drop entries that start at `offset` or behind."""
-    return tuple(e for e in epochs if e.start < offset)
-
-
 def index_at(epochs: Epochs, offset: PhyOffset) -> int | None:
     """Index of the entry that labels the byte at `offset`, existing or the next one written."""
     for index in reversed(range(len(epochs))):
@@ -149,7 +144,7 @@ class EpochFile:
 
         Raises:
             CorruptEpochs: what there is cannot be read. An older list would label bytes wrongly,
-                and no list would throw them away, so nobody may go on from here by himself.
+                and no list would throw them away, so no broker may go on from here alone.
         """
         faults: list[str] = []
         for path in (self._path, self._backup):

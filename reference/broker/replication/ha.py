@@ -35,7 +35,8 @@ Log = Callable[..., None]  # (trace, **fields), as `Host.log`
 
 
 class HaServer:
-    """The HA port. `propose` asks the controller; `confirmed` is told how far readers may go."""
+    """The HA port. `propose` asks the controller; `confirmed` is called with how far readers may
+    go."""
 
     def __init__(
         self,
@@ -256,7 +257,7 @@ class HaClient:
         await self._inbox.done(follow)
 
     async def stop(self) -> None:
-        """Follow nobody; when this returns, log and epoch file change no more."""
+        """Follow no master; when this returns, log and epoch file change no more."""
         await self._inbox.done(slave.Stop())
 
     async def _take(self, group: asyncio.TaskGroup, event: slave.Event) -> None:

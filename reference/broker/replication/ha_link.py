@@ -81,7 +81,7 @@ class Inbox(Generic[E]):
             self._wake.set_result(None)
 
     async def wait(self, deadline_ns: int | None) -> None:
-        """Return when there is an event, somebody rang, or the deadline has passed."""
+        """Return when there is an event, after a `ring`, or when the deadline has passed."""
         if self._events:
             return
         loop = asyncio.get_running_loop()

@@ -111,7 +111,7 @@ class HaMaster:
 
     def stands_on(self, refused: int) -> bool:
         """Whether a lost proposal stays open though `refused`, a later one, was turned down: sends
-        wait for its members, and only a new term settles what became of it."""
+        wait for its members, and only a new term decides what became of it."""
         return self._set.open_beside(refused)
 
     def next_deadline_ns(self) -> int | None:

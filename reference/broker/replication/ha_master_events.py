@@ -124,7 +124,7 @@ class Acknowledge(Record):
 
 
 class GiveUp(Record):
-    """A waiting send must be answered: nobody knows."""
+    """A waiting send must be answered: its outcome is unknown."""
 
     ticket: int
     why: str

@@ -23,7 +23,7 @@ class LogState(Record):
 class Follow(Record):
     """The controller named a master. Nothing is dialled while its HA address is not known.
 
-    `log` is taken up if nobody was followed before; from then on the slave alone writes to it.
+    `log` is taken up if no master was followed before; from then on the slave alone writes to it.
     """
 
     address: str  # ip:port, or empty
@@ -33,7 +33,7 @@ class Follow(Record):
 
 
 class Stop(Record):
-    """This broker follows nobody: it becomes master, or ends."""
+    """This broker follows no master: it becomes master, or ends."""
 
 
 class Connected(Record):

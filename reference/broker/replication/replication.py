@@ -1,7 +1,8 @@
 """A broker's replication: one log, one epoch file, and at most one side at work.
 
-The rule for those who write to the log: nobody appends while `lead` or `follow` runs, and between
-a `follow` and the next `lead` the slave's side alone does. Source: docs/spec/controller-ha.md 3.6.
+The rule for those who write to the log: nothing is appended while `lead` or `follow` runs, and
+between a `follow` and the next `lead` the slave's side alone does. Source:
+docs/spec/controller-ha.md 3.6.
 """
 
 import asyncio
@@ -124,13 +125,13 @@ class Replication:
             if whole < self._access.end:
                 await self._access.truncate(whole)
             end = await self._access.sync()
-            invariant(end == self._access.end, "nobody appends at a change of role", end=end)
+            invariant(end == self._access.end, "nothing is appended at a change of role", end=end)
             epochs = policy.append(self.epochs, master_epoch, end)
             if epochs is None:
                 self._log("ha.lead.refused", epoch=master_epoch, epochs=str(self.epochs[-1:]))
                 return False
             await self._save(epochs)
-            invariant(end == self._access.end, "nobody appends at a change of role", end=end)
+            invariant(end == self._access.end, "nothing is appended at a change of role", end=end)
             await self._server.lead(
                 master.Lead(
                     master_epoch=master_epoch,

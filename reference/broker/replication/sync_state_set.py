@@ -1,9 +1,9 @@
 """The SyncStateSet as its master sees it: who must have a message, and which change to ask for.
 
 The controller decides on the set; a master proposes. Between the sending of a proposal and the
-answer nobody here knows which set holds, so whatever waits for the members waits for those of the
+answer it is unknown here which set holds, so whatever waits for the members waits for those of the
 set *and of every proposal that may yet be applied*. The controller applies a proposal only on top
-of the epoch that it was derived from. So one answer settles all older proposals; until then a lost
+of the epoch that it was derived from. So one answer closes all older proposals; until then a lost
 one stays. At most one is under way.
 
 A slave joins in two steps. First it is held: from then on nothing is acknowledged or confirmed
@@ -150,7 +150,7 @@ class SyncStateSet:
         return proposal
 
     def answered(self, now_ns: int, number: int, outcome: Outcome) -> bool:
-        """A proposal was refused, or nobody knows; false if it was settled before."""
+        """A proposal was refused, or that is unknown; false if it was no longer open."""
         if number != self._asked:
             return False
         self._asked, self._quiet_until_ns = None, now_ns + self.timing.retry_ns

@@ -228,7 +228,7 @@ class CommitLog:
         `sync_recovered` makes that durable, and must before anything is written.
 
         Args:
-            on_record: told of every record.
+            on_record: called with every record.
             synced: everything before this was synced; None: maybe everything was.
 
         Raises:

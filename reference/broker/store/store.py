@@ -41,7 +41,7 @@ class Store:
         log_path: the commit log's folder.
         log_file_size: bytes.
         queue_file_size: bytes.
-        replicated: whether readers see only what `confirm` has told; else everything.
+        replicated: whether readers see only what `confirm` has released; else everything.
         levels: delays of the schedule topic, whose units hold the time of delivery.
         on_growth: called when the log has grown, or more of it is durable.
     """

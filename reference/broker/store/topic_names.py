@@ -12,7 +12,7 @@ _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # where delayed messages wait
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"  # where half messages wait
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"  # which of them wait no more
-GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"  # what nobody ended
+GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"  # those that were never ended
 # System topics that clients may not send to; RocketMQ's TopicValidator.
 FORBIDDEN_TOPICS = frozenset(
     {SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}

@@ -1,4 +1,5 @@
-"""How far the commit log is surely on the disk: the file that tells a torn tail from damage.
+"""How far the commit log is surely on the disk: the file that distinguishes a torn tail from
+damage.
 
 A loss of power may keep any part of what was not synced: a hole, with sound records behind it, is
 then no damage, and nothing of it was ever promised by a broker that syncs before it answers. The

@@ -51,8 +51,8 @@ def test_a_busy_machine_is_told() -> None:
         rate = msgspec.structs.replace(measured(1, rate=400, p50_ms=2.0), others=others)
         return Side(name="any", calls=3e4, start_s=1.0, rates=(rate,))
 
-    assert "not calm" in report(side(0.1), side(1.5))
-    assert "not calm" not in report(side(0.1), side(0.2))
+    assert "not idle" in report(side(0.1), side(1.5))
+    assert "not idle" not in report(side(0.1), side(0.2))
 
 
 def test_the_jvm_has_both_compilers_unless_asked_otherwise() -> None:

@@ -129,7 +129,7 @@ def test_by_routes_where_controllers_tell_nothing() -> None:
     assert lost.detail == {
         "set": "b0", "node": "b0-0", "fault": "kill", "listed": "", "sends": 28, "for-ms": 49_000,
     }  # fmt: skip
-    assert "n0 lists nobody as master" in lost.story
+    assert "n0 lists no broker as master" in lost.story
     assert "But of 28 sends that were begun later than 20.0 s" in lost.story
     [lost] = found(outage(silent=True, master=ALL[0]))
     assert "n0 lists b0-0:1 still as master" in lost.story

@@ -54,7 +54,7 @@ def failed_over(*, after: float = 40.0, told: int = 0) -> Placed:
 def test_a_place_that_a_fail_over_takes_away() -> None:
     found = only(failed_over())
     assert found.detail == {"key": 7, "place": 5, "told": 0, "broker": None}
-    assert "committed place 5 (at 1.000 s), and was told 0 (at 45.000 s)" in found.story
+    assert "committed place 5 (at 1.000 s), and later got 0 (at 45.000 s)" in found.story
 
 
 @pytest.mark.parametrize("told", [5, 6])

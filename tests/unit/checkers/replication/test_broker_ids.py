@@ -248,7 +248,7 @@ def test_an_applicant_that_failed_owns_nothing() -> None:
 def test_without_owners_there_is_no_evidence() -> None:
     verdict = judge(Recorder())
     assert verdict.valid == "unknown"
-    assert verdict.reason == "nobody was seen with an id; no owner of an id was seen twice"
+    assert verdict.reason == "no broker was seen with an id; no owner of an id was seen twice"
     assert "seen twice" in verdict.reason
 
 

@@ -171,7 +171,7 @@ def test_without_answers_there_is_no_evidence() -> None:
     r.controllers(set_view(1, 1, None, 1))
     verdict = judge(r)
     assert verdict.valid == "unknown"
-    assert "nobody was seen leading" in verdict.reason
+    assert "no broker was seen leading" in verdict.reason
     assert "one after the other" in verdict.reason
 
 

@@ -71,7 +71,7 @@ def test_a_broker_that_is_believed_to_be_where_it_was(told: SetView) -> None:
     assert found.detail["address"] == "x:1"
     assert found.detail["told"] == "b0-0:1"
     assert found.detail["for-ms"] > 20_000
-    assert "sent where nobody is" in found.story
+    assert "sent to a wrong address" in found.story
 
 
 @pytest.mark.parametrize(

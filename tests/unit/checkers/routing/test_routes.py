@@ -360,7 +360,7 @@ def test_who_was_listed_as_master_stays_so() -> None:
     [found] = judge(r).anomalies
     assert found.signature == "N10/master-not-listed"
     assert found.ops[-1] == at
-    assert "lists nobody as master" in found.story
+    assert "lists no broker as master" in found.story
 
 
 def test_a_leader_whom_controllers_have_replaced_need_not_be_listed() -> None:

@@ -44,7 +44,7 @@ def test_a_pause_is_proven_by_the_state_and_ends() -> None:
 def test_a_paused_node_can_end(f: str) -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         await cluster.processes.pause("b0-0")
-        proof = await getattr(cluster, f)("b0-0")
+        proof = await getattr(cluster.processes, f)("b0-0")
         assert proof.holds, proof
         assert not cluster.processes.paused("b0-0")
         assert (await cluster.processes.start("b0-0")).holds

@@ -181,10 +181,7 @@ def test_context_shows_threads_and_processes() -> None:
     assert ctx.workers == {0: 0, 1: 1, "nemesis": "nemesis"}
     retired = ctx.ended(1).retired(1).retired("nemesis")
     assert retired.workers == {0: 0, 1: 3, "nemesis": "nemesis"}
-    assert retired.thread_of(3) == 1
-    assert retired.thread_of(1) is None
     assert not retired.is_free(1)
-    assert retired.thread_count == 3
 
 
 def test_some_free_process_is_fair() -> None:

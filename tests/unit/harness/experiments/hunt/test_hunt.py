@@ -165,7 +165,7 @@ def test_of_runs_without_labels_only_what_needs_no_logs_is_classified(tmp_path: 
         "S7/master-outside-set": "by design",
     }
     text = markdown(of(tmp_path, bare))
-    assert "1 of the runs were told by a version that looked for lines" in text
+    assert "1 of the runs were recorded by a version that looked for lines" in text
     assert f"| deposed-master-shrinks | {SHRINKS} | 1 | 0, unknown in 1 | 1 |" in text
 
 
@@ -188,7 +188,8 @@ def test_the_tables(tmp_path: Path) -> None:
     assert len(seen) == 1
     assert seen[0].split(" | ")[2] == "3"
     assert (
-        f"| 2.4 elect/6 | nobody, and a controller asked: no master, a new epoch | {HOLE} |" in text
+        f"| 2.4 elect/6 | no candidate, and a controller asked: no master, a new epoch | {HOLE} |"
+        in text
     )
     for row in DECISIONS:
         assert f"| {row.id} | {row.says}" in text

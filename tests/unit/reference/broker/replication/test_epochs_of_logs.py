@@ -73,7 +73,6 @@ def test_append() -> None:
 def test_cuts() -> None:
     known = entries((1, 0), (2, 50), (3, 50), (4, 90))
     assert policy.reconcile(known, at(50)) == known[:3]
-    assert policy.cut_from_offset(known, at(50)) == known[:1]
     assert policy.cut_from_epoch(known, MasterEpoch(3)) == known[:2]
 
 
