@@ -36,9 +36,8 @@ from harness.cli.show import described, show
 from harness.cli.stored_runs import explained
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.environments import leaks
 from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
-from harness.environments.disks import leaks
-from harness.environments.engine import leaks as docker_remains
 from harness.experiments import campaign, scenario
 from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
@@ -310,12 +309,22 @@ def list_command(kind: str) -> int:
 
 @cli.command()
 def clean() -> int:
-    """Remove what runs that died have left behind: in the docker engine, and disks."""
-    removed = [*docker_remains.clean(), *leaks.clean()]
-    for what in removed:
+    """Remove what runs that died have left behind: in the docker engine, and disks.
+
+    Exit code 1 if something could not be removed.
+    """
+    done = leaks.clean()
+    for what in done.removed:
         click.echo(f"removed {what}")
-    click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")
-    return 0
+    for what in done.kept:
+        click.echo(f"could not remove {what}")
+    for what in done.unseen:
+        click.echo(f"not looked at: {what}")
+    if done.removed or done.kept:
+        click.echo(f"{len(done.removed)} left-overs removed, {len(done.kept)} not")
+    else:
+        click.echo("nothing was left behind")
+    return 1 if done.kept else 0
 
 
 cli.add_command(stored_runs.check)
