@@ -4,6 +4,7 @@ Results go to standard output, progress to standard error. Exit codes are Jepsen
 invalid, 2 unknown, 254 bad arguments, 255 our own failure.
 """
 
+import io
 import os
 import signal
 import sys
@@ -36,6 +37,7 @@ from harness.cli.show import described, show
 from harness.cli.stored_runs import explained
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.contracts.terminal import echo
 from harness.environments import leaks
 from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
 from harness.experiments import campaign, scenario
@@ -232,8 +234,8 @@ def test(**given: Any) -> int:
     if explain and options.environment != "simulated":
         raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
     if plan:
-        click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
-        click.echo(options.command())
+        echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
+        echo(options.command())
         return 0
     judged = stored_run.run_test(options, store, quiet=as_json, context=context)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
@@ -291,9 +293,9 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
     folder = store.resolve() / "campaigns" / found.name
     if fresh and folder.exists():
         (folder / JOURNAL).unlink(missing_ok=True)
-    done = campaign.run_campaign(found, folder, budget_ns=limit, say=click.echo)
-    click.echo(campaign.table(done))
-    click.echo(f"JUnit:   {folder / campaign.JUNIT}")
+    done = campaign.run_campaign(found, folder, budget_ns=limit, say=echo)
+    echo(campaign.table(done))
+    echo(f"JUnit:   {folder / campaign.JUNIT}")
     whole = len(done) == len(campaign.jobs_of(found))
     return 1 if any(not d.passed for d in done) else 0 if whole else 2
 
@@ -303,7 +305,7 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
 def list_command(kind: str) -> int:
     """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
     for line in LISTED[kind]():
-        click.echo(line)
+        echo(line)
     return 0
 
 
@@ -315,15 +317,15 @@ def clean() -> int:
     """
     done = leaks.clean()
     for what in done.removed:
-        click.echo(f"removed {what}")
+        echo(f"removed {what}")
     for what in done.kept:
-        click.echo(f"could not remove {what}")
+        echo(f"could not remove {what}")
     for what in done.unseen:
-        click.echo(f"not looked at: {what}")
+        echo(f"not looked at: {what}")
     if done.removed or done.kept:
-        click.echo(f"{len(done.removed)} left-overs removed, {len(done.kept)} not")
+        echo(f"{len(done.removed)} left-overs removed, {len(done.kept)} not")
     else:
-        click.echo("nothing was left behind")
+        echo("nothing was left behind")
     return 1 if done.kept else 0
 
 
@@ -346,18 +348,18 @@ def doctor_command(**given: Any) -> int:
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     with usage():
         wanted = stored_run.asked_from({**given, "environment": AUTO})
-    click.echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
+    echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
     why = stored_runs.spark_missing()
-    click.echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
+    echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
     return 0
 
 
 def report(error: BaseException, text: str = "") -> None:
     """Say on standard error what went wrong, and where the run is."""
-    click.echo(text or f"error: {described(error)}", err=True)
+    echo(text or f"error: {described(error)}", err=True)
     first = error.__cause__ if isinstance(error, click.Abort) else error  # click's own wrapping
     for note in getattr(first, "__notes__", ()):
-        click.echo(note, err=True)
+        echo(note, err=True)
 
 
 def main() -> None:
@@ -375,7 +377,9 @@ def run_cli(argv: list[str]) -> int:
     try:
         code = cli.main(args=argv, prog_name="maxq", standalone_mode=False)
     except click.ClickException as error:
-        error.show(sys.stderr)
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue().rstrip("\n"), err=True)
         return EXIT_USAGE
     except (HistoryError, MissingCapability, ScheduleError, NotRepeated) as error:
         report(error)
@@ -390,7 +394,7 @@ def run_cli(argv: list[str]) -> int:
         report(error, "interrupted; what was recorded can be judged by `maxq check`")
         return EXIT_CRASH
     except Exception as error:
-        traceback.print_exc()
+        echo(traceback.format_exc(), err=True)
         report(error, "error: a failure of Max-Q itself, not of the cluster; please report it")
         return EXIT_CRASH
     return code if isinstance(code, int) else 0
