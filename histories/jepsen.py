@@ -66,10 +66,12 @@ def read_edn_history(path: Path) -> tuple[Op, ...]:
     Raises:
         HistoryError: it is no history; with the line, or the number of the operation.
     """
+    data = path.read_bytes()
     try:
-        forms = list(read_edn(path.read_text(encoding="utf-8")))
+        forms = list(read_edn(data.decode()))
     except UnicodeDecodeError as error:
-        raise HistoryError(f"{path.name}: not UTF-8: {error}") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise HistoryError(f"{path.name}: line {line}: not UTF-8: {error.reason}") from None
     except HistoryError as error:
         raise HistoryError(f"{path.name}: {error}") from None
     if len(forms) == 1 and isinstance(forms[0], list):

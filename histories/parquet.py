@@ -41,7 +41,10 @@ def read_parquet(path: Path) -> tuple[Op, ...]:
     except pa.ArrowException as e:
         raise HistoryError(f"{path.name}: {e}") from None
     _check_version(path, table.schema)
-    return ops_from_events(table)
+    try:
+        return ops_from_events(table)
+    except HistoryError as error:
+        raise HistoryError(f"{path.name}: {error}") from None
 
 
 def run_id_of(path: Path) -> str:

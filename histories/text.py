@@ -24,6 +24,8 @@ from histories.op import HistoryError, Op, OpType
 FIXED = ("index", "time", "type", "process", "f", "value")
 RESERVED = frozenset((*FIXED, "error"))
 TYPES: tuple[str, ...] = get_args(OpType)
+# What msgspec raises of a text that is no JSON, is too deep, or is not UTF-8.
+NOT_JSON = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 _ATOMS = frozenset((type(None), bool, int, str))
 _ENCODER = msgspec.json.Encoder()
@@ -47,7 +49,7 @@ def decode_value(text: bytes | str) -> Any:
     """
     try:
         return unescape(_DECODER.decode(text))
-    except (msgspec.MsgspecError, RecursionError) as e:
+    except NOT_JSON as e:
         raise HistoryError(f"not a value: {e}") from None
 
 
@@ -76,7 +78,7 @@ def decode_fields(line: bytes) -> dict[str, Any]:
     """The JSON object of one line, still escaped."""
     try:
         fields = _DECODER.decode(line)
-    except (msgspec.MsgspecError, RecursionError) as e:
+    except NOT_JSON as e:
         raise HistoryError(f"not JSON: {e}") from None
     if type(fields) is not dict:
         raise HistoryError(f"not an object: {type(fields).__name__}")

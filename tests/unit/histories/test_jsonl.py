@@ -221,6 +221,10 @@ LINE = b'{"index":1,"time":0,"type":"ok","process":0,"f":"send","value":%s}'
         (LINE % b'{"$map":[[1]]}', "not a pair"),
         (LINE % b'{"$map":[[{"a":1},1]]}', "a map's key is a map"),
         (LINE % b"1e999", "not JSON"),
+        (LINE % (b"9" * 100_000), "not JSON: Integer value out of range"),
+        (LINE % b'"\xff"', "not JSON: 'utf-8' codec can't decode byte 0xff"),
+        (LINE.replace(b"send", b"s\xffd") % b"1", "not JSON: 'utf-8' codec"),
+        (LINE % b'"\\ud800"', "not JSON"),
         (b'{"end":true,"count":7}', "wrong end marker"),
     ],
 )
