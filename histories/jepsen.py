@@ -17,7 +17,7 @@ from typing import Any
 from histories.edn import Keyword, name_of, to_edn
 from histories.edn_read import read_edn
 from histories.op import HistoryError, Op
-from histories.text import FIXED, RESERVED, TYPES
+from histories.text import FIXED, RESERVED, TYPES, check_numbers
 
 MICRO = frozenset(("send", "poll", "txn"))  # whose values are vectors of [:name ...]
 
@@ -102,6 +102,7 @@ def _op(form: Any, index: int | None) -> Op:
     time, value, error = (fields.pop(key, None) for key in ("time", "value", "error"))
     if time is not None and type(time) is not int:
         raise HistoryError(f":time is no integer: {time!r}")
+    check_numbers(index, -1 if time is None else time, process)
     fields.pop("index", None)
     strange = [key for key in fields if type(key) is not str or key in FIXED]
     if strange:
