@@ -2,7 +2,8 @@
 
 A history's values are plain (see `histories.op.Op`), so some forms become the nearest plain one:
 
-    keyword                  `Keyword`, a kind of string; the key of a map becomes a plain string
+    keyword                  `Keyword`, a kind of string; the key of a map, and one with signs that
+                             no keyword is written with, become a plain string
     symbol, character        string
     list, vector             list; tuple where it must hash
     set                      frozenset
@@ -18,7 +19,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from histories.edn import Keyword
+from histories.edn import Keyword, name_of
 from histories.op import HistoryError
 
 DEPTH_MAX = 200
@@ -123,7 +124,7 @@ class _Reader:
         if word in _WORDS:
             return _WORDS[word]
         if word[0] == ":" and len(word) > 1:
-            return Keyword(word[1:])
+            return name_of(word[1:])
         if _INTEGER.fullmatch(word):
             if len(word) > DIGITS_MAX:
                 raise self._wrong(f"an integer of {len(word)} digits, more than {DIGITS_MAX}")

@@ -59,12 +59,9 @@ def ops_from_events(table: pa.Table) -> tuple[Op, ...]:
     if missing:
         raise HistoryError(f"not an events table: no column {sorted(missing)}")
     ops: list[Op] = []
-    try:
-        for batch in table.to_batches():
-            for row in batch.to_pylist():
-                ops.append(op_of_row(row))
-    except UnicodeDecodeError as error:
-        raise HistoryError(f"not UTF-8: {error}") from None
+    for batch in table.to_batches():
+        for row in batch.to_pylist():
+            ops.append(op_of_row(row))
     return tuple(ops)
 
 

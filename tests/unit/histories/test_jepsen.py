@@ -39,6 +39,12 @@ def test_integers_are_exact_up_to_the_bound() -> None:
     assert list(read_edn("-" + "9" * (DIGITS_MAX - 1))) == [1 - 10 ** (DIGITS_MAX - 1)]
 
 
+def test_a_keyword_that_could_not_be_written_again_is_a_text() -> None:
+    """Otherwise a history could be read and not exported."""
+    [text] = read_edn(":a`b")
+    assert (type(text), text) == (str, "a`b")
+
+
 def test_keywords_stay_apart_from_strings() -> None:
     keyword, text = read_edn(':x "x"')
     assert type(keyword) is Keyword

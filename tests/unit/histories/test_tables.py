@@ -98,7 +98,7 @@ def test_a_byte_in_parquet_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
     noise = pa.array([b"se\xffnd"] * events.num_rows).view(pa.string())
     changed = events.set_column(EVENTS.names.index("f"), events.schema.field("f"), noise)
     pq.write_table(changed, path)
-    with pytest.raises(HistoryError, match=r"history\.parquet: not UTF-8"):
+    with pytest.raises(HistoryError, match=r"history\.parquet: 'utf-8' codec"):
         read_parquet(path)
 
 
