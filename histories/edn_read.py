@@ -2,7 +2,8 @@
 
 A history's values are plain (see `histories.op.Op`), so some forms become the nearest plain one:
 
-    keyword                  `Keyword`, a kind of string; the key of a map becomes a plain string
+    keyword                  `Keyword`, a kind of string; the key of a map, and one with signs that
+                             no keyword is written with, become a plain string
     symbol, character        string
     list, vector             list; tuple where it must hash
     set                      frozenset
@@ -18,10 +19,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from histories.edn import Keyword
+from histories.edn import Keyword, name_of
 from histories.op import HistoryError
 
 DEPTH_MAX = 200
+DIGITS_MAX = 4300  # of an integer: Python reads no longer ones, since that takes quadratic time
 _TOKEN = re.compile(
     r"""[\s,]*(?:(?P<comment>;[^\n]*)|(?P<discard>\#_)|(?P<set>\#\{)|(?P<special>\#\#[A-Za-z-]+)"""
     r"""|(?P<tag>\#[A-Za-z][^\s,()\[\]{}";]*)|(?P<open>[(\[{])|(?P<close>[)\]}])"""
@@ -85,11 +87,9 @@ class _Reader:
             return self._string(token[1:-1])
         if kind == "char":
             name = token[1:]
-            return (
-                chr(int(name[1:], 16))
-                if len(name) == 5 and name[0] == "u"
-                else _NAMED.get(name, name)
-            )
+            if len(name) == 5 and name[0] == "u":
+                return self._encodable(chr(int(name[1:], 16)))
+            return _NAMED.get(name, name)
         return token if kind == "special" else self._word(token)
 
     def _collection(self, opening: str) -> Any:
@@ -124,8 +124,10 @@ class _Reader:
         if word in _WORDS:
             return _WORDS[word]
         if word[0] == ":" and len(word) > 1:
-            return Keyword(word[1:])
+            return name_of(word[1:])
         if _INTEGER.fullmatch(word):
+            if len(word) > DIGITS_MAX:
+                raise self._wrong(f"an integer of {len(word)} digits, more than {DIGITS_MAX}")
             return int(word.rstrip("N"))
         if _FLOAT.fullmatch(word):
             number = float(word.rstrip("M"))
@@ -143,7 +145,14 @@ class _Reader:
 
         if "\\" not in text:
             return text
-        return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, text, flags=re.DOTALL)
+        return self._encodable(re.sub(r"\\(u[0-9a-fA-F]{4}|.)", plain, text, flags=re.DOTALL))
+
+    def _encodable(self, text: str) -> str:
+        """A text whose escapes are UTF-16, as Java's are: a pair of surrogates is one letter."""
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise self._wrong("half of a pair of surrogates") from None
 
     def _key(self, form: Any) -> Any:
         return str(form) if isinstance(form, Keyword) else self._frozen(form)

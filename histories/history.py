@@ -147,8 +147,9 @@ class Breach(msgspec.Struct, frozen=True):
 def wellformed(history: History) -> list[Breach]:
     """Find every breach of W1 to W8, in order of the history.
 
-    W6 and a decreasing time are warnings: some recorders reuse process numbers, and order is by
-    index, never by time. W9 (the shape of values) and W10 are for the checker of each workload.
+    W6 is a warning: some recorders reuse process numbers. A time that falls is none: order is by
+    index, but how long anything took is no longer known. W9 (the shape of values) and W10 are for
+    the checker of each workload.
     """
     breaches: list[Breach] = []
     order, processes = OrderRules(), ProcessRules()
@@ -179,8 +180,8 @@ class OrderRules:
             found.append(Breach("W8", op.index, f"time is not an integer: {op.time!r}"))
         elif op.time != -1:
             if op.time < self.last_time:
-                text = f"time {op.time} after {self.last_time}"
-                found.append(Breach("W8", op.index, text, warning=True))
+                text = f"time {op.time} ns goes back, after {self.last_time} ns"
+                found.append(Breach("W8", op.index, text))
             self.last_time = max(self.last_time, op.time)
         return found
 

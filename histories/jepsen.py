@@ -17,7 +17,7 @@ from typing import Any
 from histories.edn import Keyword, name_of, to_edn
 from histories.edn_read import read_edn
 from histories.op import HistoryError, Op
-from histories.text import FIXED, RESERVED, TYPES
+from histories.text import FIXED, RESERVED, TYPES, check_numbers
 
 MICRO = frozenset(("send", "poll", "txn"))  # whose values are vectors of [:name ...]
 
@@ -66,10 +66,12 @@ def read_edn_history(path: Path) -> tuple[Op, ...]:
     Raises:
         HistoryError: it is no history; with the line, or the number of the operation.
     """
+    data = path.read_bytes()
     try:
-        forms = list(read_edn(path.read_text(encoding="utf-8")))
+        forms = list(read_edn(data.decode()))
     except UnicodeDecodeError as error:
-        raise HistoryError(f"{path.name}: not UTF-8: {error}") from None
+        line = data.count(b"\n", 0, error.start) + 1
+        raise HistoryError(f"{path.name}: line {line}: not UTF-8: {error.reason}") from None
     except HistoryError as error:
         raise HistoryError(f"{path.name}: {error}") from None
     if len(forms) == 1 and isinstance(forms[0], list):
@@ -100,6 +102,7 @@ def _op(form: Any, index: int | None) -> Op:
     time, value, error = (fields.pop(key, None) for key in ("time", "value", "error"))
     if time is not None and type(time) is not int:
         raise HistoryError(f":time is no integer: {time!r}")
+    check_numbers(index, -1 if time is None else time, process)
     fields.pop("index", None)
     strange = [key for key in fields if type(key) is not str or key in FIXED]
     if strange:

@@ -3,7 +3,8 @@
 zstd, row groups of about a million rows, statistics on: see docs/spec/history-format.md 9.4.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -36,12 +37,10 @@ def read_parquet(path: Path) -> tuple[Op, ...]:
     Raises:
         HistoryError: the file is damaged, of another version, or no events table.
     """
-    try:
+    with _read_of(path):
         table = pq.read_table(path)
-    except pa.ArrowException as e:
-        raise HistoryError(f"{path.name}: {e}") from None
-    _check_version(path, table.schema)
-    return ops_from_events(table)
+        _check_version(table.schema)
+        return ops_from_events(table)
 
 
 def run_id_of(path: Path) -> str:
@@ -53,17 +52,14 @@ def run_id_of(path: Path) -> str:
     Raises:
         HistoryError: the file is damaged, of another version, or no events table.
     """
-    try:
-        with pq.ParquetFile(path) as file:
-            schema = file.schema_arrow
-            _check_version(path, schema)
-            missing = set(EVENTS.names) - set(schema.names)
-            if missing:
-                raise HistoryError(f"not an events table: no column {sorted(missing)}")
-            first = next(iter(file.iter_batches(1, columns=["run_id"])), None)
-            return "" if first is None or not len(first) else str(first["run_id"][0])
-    except pa.ArrowException as e:
-        raise HistoryError(f"{path.name}: {e}") from None
+    with _read_of(path), pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+        _check_version(schema)
+        missing = set(EVENTS.names) - set(schema.names)
+        if missing:
+            raise HistoryError(f"not an events table: no column {sorted(missing)}")
+        first = next(iter(file.iter_batches(1, columns=["run_id"])), None)
+        return "" if first is None or not len(first) else str(first["run_id"][0])
 
 
 def rows_of(path: Path) -> int:
@@ -72,13 +68,25 @@ def rows_of(path: Path) -> int:
     Raises:
         HistoryError: the file is damaged.
     """
-    try:
+    with _read_of(path):
         return int(pq.read_metadata(path).num_rows)
-    except pa.ArrowException as e:
-        raise HistoryError(f"{path.name}: {e}") from None
 
 
-def _check_version(path: Path, schema: pa.Schema) -> None:
+@contextmanager
+def _read_of(path: Path) -> Iterator[None]:
+    """What Arrow raises of a damaged file, as ours. That may be an error of the system without its
+    number, and text is decoded without a look at it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:
+            raise
+        raise HistoryError(f"{path.name}: {error}") from None
+    except (pa.ArrowException, UnicodeDecodeError, HistoryError) as error:
+        raise HistoryError(f"{path.name}: {error}") from None
+
+
+def _check_version(schema: pa.Schema) -> None:
     version = (schema.metadata or {}).get(b"maxq.schema", b"").decode()
     if version != SCHEMA_VERSION:
-        raise HistoryError(f"{path.name}: schema version {version!r}, expected {SCHEMA_VERSION!r}")
+        raise HistoryError(f"schema version {version!r}, expected {SCHEMA_VERSION!r}")

@@ -36,6 +36,7 @@ from histories.history import History
 from histories.jsonl import JournalWriter, ReadReport, read_jsonl
 from histories.op import HistoryError, Op
 from histories.parquet import encode_parquet, read_parquet
+from histories.text import NOT_JSON
 
 CONFIG = "config.json"
 JOURNAL = "history.jsonl"
@@ -215,7 +216,7 @@ def _read_json(path: Path) -> dict[str, Any] | None:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
         return None
-    except msgspec.MsgspecError as e:
+    except NOT_JSON as e:
         raise HistoryError(f"{path.name}: {e}") from None
 
 

@@ -24,6 +24,10 @@ from histories.op import HistoryError, Op, OpType
 FIXED = ("index", "time", "type", "process", "f", "value")
 RESERVED = frozenset((*FIXED, "error"))
 TYPES: tuple[str, ...] = get_args(OpType)
+# What msgspec raises of a text that is no JSON, is too deep, or is not UTF-8.
+NOT_JSON = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+
+INT64_MAX = 2**63 - 1
 
 _ATOMS = frozenset((type(None), bool, int, str))
 _ENCODER = msgspec.json.Encoder()
@@ -47,7 +51,7 @@ def decode_value(text: bytes | str) -> Any:
     """
     try:
         return unescape(_DECODER.decode(text))
-    except (msgspec.MsgspecError, RecursionError) as e:
+    except NOT_JSON as e:
         raise HistoryError(f"not a value: {e}") from None
 
 
@@ -76,7 +80,7 @@ def decode_fields(line: bytes) -> dict[str, Any]:
     """The JSON object of one line, still escaped."""
     try:
         fields = _DECODER.decode(line)
-    except (msgspec.MsgspecError, RecursionError) as e:
+    except NOT_JSON as e:
         raise HistoryError(f"not JSON: {e}") from None
     if type(fields) is not dict:
         raise HistoryError(f"not an object: {type(fields).__name__}")
@@ -91,6 +95,7 @@ def op_of_fields(fields: dict[str, Any]) -> Op:
         raise HistoryError(f"no key {e.args[0]!r}") from None
     if type(index) is not int or type(time) is not int:
         raise HistoryError(f"index and time must be integers: {index!r}, {time!r}")
+    check_numbers(index, time, process)
     if op_type not in TYPES:
         raise HistoryError(f"unknown type: {op_type!r}")
     if type(process) is not int and type(process) is not str:
@@ -100,6 +105,22 @@ def op_of_fields(fields: dict[str, Any]) -> Op:
     error = unescape(fields.pop("error", None))
     ext = {key: unescape(v) for key, v in fields.items()} if fields else None
     return Op(op_type, process, f, unescape(value), error, index, time, ext)
+
+
+def check_numbers(index: int, time: int, process: object) -> None:
+    """Check what no operation can have, however it came about.
+
+    Raises:
+        HistoryError: a time before the run began, or a number that no table holds.
+    """
+    if time < -1:  # -1: unknown
+        raise HistoryError(f"impossible time: {time} ns, before the run began")
+    if time > INT64_MAX:
+        raise HistoryError(f"impossible time: {time}, more than 64 bits")
+    if abs(index) > INT64_MAX:
+        raise HistoryError(f"impossible index: {index}, more than 64 bits")
+    if type(process) is int and abs(process) > INT64_MAX:
+        raise HistoryError(f"impossible process: {process}, more than 64 bits")
 
 
 def escape(value: Any) -> Any:

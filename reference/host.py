@@ -246,6 +246,9 @@ class RealDisk:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(fd)
+            raise BlockingIOError(error.errno, "another process holds it", path) from None
         except OSError:
             os.close(fd)
             raise

@@ -7,6 +7,7 @@ import click
 from harness.cli.param_types import Duration
 from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli.schedules import STORE
+from harness.contracts.terminal import echo
 from harness.experiments.engine import JOURNAL
 from harness.experiments.hunt.hunt import Hunt, labels_of
 from harness.experiments.hunt.page import FOLDER, markdown
@@ -78,7 +79,7 @@ def hunt(
         )
     if labelled is not None:
         for line in labels_of(labelled):
-            click.echo(line)
+            echo(line)
         return 0
     folder = store.resolve() / FOLDER
     idle = table or again
@@ -95,8 +96,8 @@ def hunt(
     if again:
         found.look_again(jobs)
     if not idle:
-        found.run(jobs=jobs, budget_ns=budget, say=lambda text: click.echo(text, err=True))
+        found.run(jobs=jobs, budget_ns=budget, say=lambda text: echo(text, err=True))
     text = markdown(found)
     write_whole(folder / MARKDOWN, text.encode())
-    click.echo(text)
+    echo(text)
     return 2 if found.missing() else 0

@@ -4,6 +4,7 @@ Results go to standard output, progress to standard error. Exit codes are Jepsen
 invalid, 2 unknown, 254 bad arguments, 255 our own failure.
 """
 
+import io
 import os
 import signal
 import sys
@@ -36,9 +37,9 @@ from harness.cli.show import described, show
 from harness.cli.stored_runs import explained
 from harness.cluster.deployment import SetupFailed
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
+from harness.contracts.terminal import echo
+from harness.environments import leaks
 from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
-from harness.environments.disks import leaks
-from harness.environments.engine import leaks as docker_remains
 from harness.experiments import campaign, scenario
 from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
@@ -239,8 +240,8 @@ def test(**given: Any) -> int:
     if explain and options.environment != "simulated":
         raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
     if plan:
-        click.echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
-        click.echo(options.command())
+        echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
+        echo(options.command())
         return 0
     judged = stored_run.run_test(options, store, quiet=as_json, context=context)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
@@ -298,9 +299,9 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
     folder = store.resolve() / "campaigns" / found.name
     if fresh and folder.exists():
         (folder / JOURNAL).unlink(missing_ok=True)
-    done = campaign.run_campaign(found, folder, budget_ns=limit, say=click.echo)
-    click.echo(campaign.table(done))
-    click.echo(f"JUnit:   {folder / campaign.JUNIT}")
+    done = campaign.run_campaign(found, folder, budget_ns=limit, say=echo)
+    echo(campaign.table(done))
+    echo(f"JUnit:   {folder / campaign.JUNIT}")
     whole = len(done) == len(campaign.jobs_of(found))
     return 1 if any(not d.passed for d in done) else 0 if whole else 2
 
@@ -310,18 +311,28 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
 def list_command(kind: str) -> int:
     """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
     for line in LISTED[kind]():
-        click.echo(line)
+        echo(line)
     return 0
 
 
 @cli.command()
 def clean() -> int:
-    """Remove what runs that died have left behind: in the docker engine, and disks."""
-    removed = [*docker_remains.clean(), *leaks.clean()]
-    for what in removed:
-        click.echo(f"removed {what}")
-    click.echo(f"{len(removed)} left-overs removed" if removed else "nothing was left behind")
-    return 0
+    """Remove what runs that died have left behind: in the docker engine, and disks.
+
+    Exit code 1 if something could not be removed.
+    """
+    done = leaks.clean()
+    for what in done.removed:
+        echo(f"removed {what}")
+    for what in done.kept:
+        echo(f"could not remove {what}")
+    for what in done.unseen:
+        echo(f"not looked at: {what}")
+    if done.removed or done.kept:
+        echo(f"{len(done.removed)} left-overs removed, {len(done.kept)} not")
+    else:
+        echo("nothing was left behind")
+    return 1 if done.kept else 0
 
 
 cli.add_command(stored_runs.check)
@@ -343,18 +354,18 @@ def doctor_command(**given: Any) -> int:
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     with usage():
         wanted = stored_run.asked_from({**given, "environment": AUTO})
-    click.echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
+    echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
     why = stored_runs.spark_missing()
-    click.echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
+    echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
     return 0
 
 
 def report(error: BaseException, text: str = "") -> None:
     """Say on standard error what went wrong, and where the run is."""
-    click.echo(text or f"error: {described(error)}", err=True)
+    echo(text or f"error: {described(error)}", err=True)
     first = error.__cause__ if isinstance(error, click.Abort) else error  # click's own wrapping
     for note in getattr(first, "__notes__", ()):
-        click.echo(note, err=True)
+        echo(note, err=True)
 
 
 def main() -> None:
@@ -372,7 +383,9 @@ def run_cli(argv: list[str]) -> int:
     try:
         code = cli.main(args=argv, prog_name="maxq", standalone_mode=False)
     except click.ClickException as error:
-        error.show(sys.stderr)
+        shown = io.StringIO()
+        error.show(shown)
+        echo(shown.getvalue().rstrip("\n"), err=True)
         return EXIT_USAGE
     except (HistoryError, MissingCapability, ScheduleError, NotRepeated) as error:
         report(error)
@@ -387,7 +400,7 @@ def run_cli(argv: list[str]) -> int:
         report(error, "interrupted; what was recorded can be judged by `maxq check`")
         return EXIT_CRASH
     except Exception as error:
-        traceback.print_exc()
+        echo(traceback.format_exc(), err=True)
         report(error, "error: a failure of Max-Q itself, not of the cluster; please report it")
         return EXIT_CRASH
     return code if isinstance(code, int) else 0

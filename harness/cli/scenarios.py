@@ -7,6 +7,7 @@ import click
 
 from harness.cli.param_types import Duration, Name, Target
 from harness.cli.schedules import STORE
+from harness.contracts.terminal import echo
 from harness.experiments.scenario import (
     HEAD,
     TRIALS_MAX,
@@ -73,7 +74,7 @@ def scenario_command(
         trials = trials_of(name, store, environment, base_image)
         rows.append(show_scenario(trials, times=times))
     for line in (*HEAD, *(row.said for row in rows)):
-        click.echo(line)
+        echo(line)
     return 0 if all(row.holds for row in rows) else 2
 
 
@@ -96,11 +97,11 @@ def bisect_command(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     trials = trials_of(scenario, store, environment, base_image)
-    found = bisect(trials, targets, lambda text: click.echo(text, err=True))
+    found = bisect(trials, targets, lambda text: echo(text, err=True))
     if found.open:
-        click.echo(f"not found: {found.open}")
+        echo(f"not found: {found.open}")
         return 2
-    click.echo(f"{found.good} is good, {found.bad} is bad")
+    echo(f"{found.good} is good, {found.bad} is bad")
     return 0
 
 
@@ -111,6 +112,6 @@ def trials_of(name: str, store: Path, environment: str, base_image: str) -> Tria
         scenario,
         store.resolve() / "scenarios" / scenario.name,
         environment=environment,
-        say=lambda text: click.echo(text, err=True),
+        say=lambda text: echo(text, err=True),
         base_image=base_image,
     )

@@ -14,6 +14,7 @@ from checkers.judgement import runner
 from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
 from harness.cli.show import show, word
 from harness.cli.stored_runs import explained
+from harness.contracts.terminal import echo
 from harness.experiments.engine import JOURNAL
 from harness.experiments.mutants import WANTED, MutantCampaign, table
 from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
@@ -89,15 +90,15 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
             show(judged, as_json=given["as_json"])
             if given["as_performed"]:
                 for line in lateness_of(script, judged):
-                    click.echo(line, err=True)
+                    echo(line, err=True)
             return judged.exit_code
         seen = ", ".join(signatures(judged)) or "nothing"
-        click.echo(f"{number}: {seen}  {judged.stored.path}")
+        echo(f"{number}: {seen}  {judged.stored.path}")
     runs_done = len(verdicts)
     for signature, hits in sorted(found.items()):
-        click.echo(f"{signature}: {Rate(hits, runs_done)}")
+        echo(f"{signature}: {Rate(hits, runs_done)}")
     if not found:
-        click.echo(f"no anomaly in {runs_done} runs: {Rate(0, runs_done)}")
+        echo(f"no anomaly in {runs_done} runs: {Rate(0, runs_done)}")
     if context.stop.asked:
         raise KeyboardInterrupt
     return runner.exit_code(verdicts, crashed=False)
@@ -148,11 +149,11 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     for result in campaign.run(wanted):
         summary.add(result)
         if result.found or result.error or result.oracle:
-            click.echo(f"seed {result.seed}: {line_of(result)}  {result.run}")
+            echo(f"seed {result.seed}: {line_of(result)}  {result.run}")
         if summary.due():
-            click.echo(summary.progress(len(wanted), campaign.resumed), err=True)
+            echo(summary.progress(len(wanted), campaign.resumed), err=True)
     for line in summary.lines():
-        click.echo(line)
+        echo(line)
     if summary.groups:
         return runner.EXIT_INVALID
     return runner.EXIT_UNKNOWN if summary.verdicts["unknown"] else runner.EXIT_VALID
@@ -187,12 +188,12 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
         sent = judged.stored.history.totals["send", "ok"]
         faults = len({family(act) for act in script.acts})
         seen = ", ".join([*signatures(judged), *reasons(judged)])
-        click.echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
+        echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
                    f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
         if context.stop.asked:  # this run is shorter than it should be, and the next would be none
             raise KeyboardInterrupt
     met = coverage(rows)
-    click.echo(f"pairs of values met: {met.met} of {met.of}")
+    echo(f"pairs of values met: {met.met} of {met.of}")
     return runner.exit_code(verdicts, crashed=False)
 
 
@@ -251,7 +252,7 @@ def shrink(
     lines = list(story_of(found, folder / SCRIPT))
     (folder / STORY).write_text("\n".join(lines) + "\n")
     for line in lines:
-        click.echo(line)
+        echo(line)
     return 0
 
 
@@ -267,7 +268,7 @@ def shrink_on_machines(
     script: Schedule, where: str, signature: str, folder: Path, store: Path, budget: int
 ) -> int:
     """Shrink by real runs; the exit code."""
-    context, say = RunContext(), partial(click.echo, err=True)
+    context, say = RunContext(), partial(echo, err=True)
 
     def perform(smaller: Schedule) -> Sequence[str]:
         runs = repeat(smaller, options_for(smaller, where), store, times=1, quiet=True,
@@ -283,7 +284,7 @@ def shrink_on_machines(
     lines = [*report_of(found, signature), f"maxq replay {folder / SCRIPT} --env {where}"]
     (folder / STORY).write_text("\n".join(lines) + "\n")
     for line in lines:
-        click.echo(line)
+        echo(line)
     return 0
 
 
@@ -293,10 +294,10 @@ def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
     if fresh:
         (folder / JOURNAL).unlink(missing_ok=True)
     found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
-    found.run(budget_ns=budget_ns, say=partial(click.echo, err=True))
+    found.run(budget_ns=budget_ns, say=partial(echo, err=True))
     rows = list(found.rows())
     for line in table(rows):
-        click.echo(line)
+        echo(line)
     if sum(r.caught for r in rows) >= WANTED * len(rows):
         return 0
     return 1 if all(r.whole for r in rows) else 2

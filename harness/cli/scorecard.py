@@ -9,6 +9,7 @@ from harness.cli.param_types import Alias
 from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from harness.cli.schedules import STORE
 from harness.contracts.target import Profile
+from harness.contracts.terminal import echo
 from harness.experiments.engine import JOURNAL
 from harness.experiments.scorecard import Scorecard
 from harness.experiments.scorecard_page import markdown, page
@@ -69,9 +70,9 @@ def scorecard(
     whole = card.run(
         jobs=jobs,
         budget_ns=budget,
-        say=lambda text: click.echo(text, err=True),
+        say=lambda text: echo(text, err=True),
     )
     write_whole(folder / MARKDOWN, markdown(card).encode())
     write_whole(folder / PAGE, page(card).encode())
-    click.echo(f"scorecard: {folder / MARKDOWN}\n           {folder / PAGE}")
+    echo(f"scorecard: {folder / MARKDOWN}\n           {folder / PAGE}")
     return 0 if whole else 2

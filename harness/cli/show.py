@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import click
 import msgspec
 
 from checkers.availability.recovery import Recovery
@@ -15,6 +14,7 @@ from checkers.evidence.harms import charged
 from checkers.evidence.harms import plain as plain_harms
 from checkers.judgement import summary
 from checkers.judgement.runner import Results
+from harness.contracts.terminal import echo, one_line
 from harness.run.explained import Explained
 from histories.store import StoredRun
 
@@ -63,30 +63,30 @@ def show(judged: Shown, *, as_json: bool) -> None:
     """Print a verdict: for people, what they came for first; or JSON."""
     results = judged.results
     if judged.unreported is not None:
-        click.echo(f"the report is not written: {described(judged.unreported)}", err=True)
+        echo(f"the report is not written: {described(judged.unreported)}", err=True)
     if as_json:
-        click.echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
+        echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
         return
-    click.echo(wrapped(f"verdict: {summary.headline(results, judged.context)}"))
+    echo(wrapped(f"verdict: {summary.headline(results, judged.context)}"))
     for line in (*results.advice, *summary.notes(results, judged.context)):
-        click.echo(wrapped(f"  {line}"))
+        echo(wrapped(f"  {line}"))
     if judged.failed_on:
         found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
-        click.echo(f"  exit 1, as asked by --fail-on: measured {found}")
+        echo(f"  exit 1, as asked by --fail-on: measured {found}")
     show_findings(results)
     for one in judged.explained:
-        click.echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
-    click.echo("\nclaims:")
+        echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
+    echo("\nclaims:")
     for line in claim_lines(results):
-        click.echo(line)
+        echo(line)
     if judged.absent:
-        click.echo(f"  n/a on this target: {', '.join(judged.absent)}")
+        echo(f"  n/a on this target: {', '.join(judged.absent)}")
     show_recoveries(judged)
-    click.echo(f"\nrun:     {judged.stored.path}")
-    click.echo(f"repeat:  {judged.repeat}")
-    click.echo(f"commit:  {judged.commit}")
+    echo(f"\nrun:     {judged.stored.path}")
+    echo(f"repeat:  {judged.repeat}")
+    echo(f"commit:  {judged.commit}")
     if judged.report is not None:
-        click.echo(f"report:  {judged.report}")
+        echo(f"report:  {judged.report}")
 
 
 def claim_lines(results: Results) -> Iterator[str]:
@@ -104,7 +104,8 @@ def claim_lines(results: Results) -> Iterator[str]:
 
 def _said(ruling: Ruling) -> str:
     found = ", ".join(f"{n:,} {name}" for name, n in ruling.found.items())
-    return f"measured: {found}; {ruling.why}" if ruling.measured else found or ruling.why
+    said = f"measured: {found}; {ruling.why}" if ruling.measured else found or ruling.why
+    return one_line(said)
 
 
 def wrapped(text: str, indent: int = 9) -> str:
@@ -151,7 +152,7 @@ def show_recoveries(judged: Shown) -> None:
         return
     costs = charged(judged.results.findings)
     over = sum(r.failed_over for r in found)
-    click.echo(f"\nrecovery: {len(found)} faults, {over} fail-overs; until a send was ok")
+    echo(f"\nrecovery: {len(found)} faults, {over} fail-overs; until a send was ok")
     for r in found:
         unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
         after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
@@ -159,9 +160,9 @@ def show_recoveries(judged: Shown) -> None:
         cost = costs.pop(r.act, 0)
         text += f"  {cost:,} messages lost" if cost else ""
         part = f" ({r.part})" if r.part else ""
-        click.echo(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{text}")
+        echo(one_line(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{text}"))
     if rest := sum(costs.values()):
-        click.echo(f"  {rest:,} messages lost by nothing that was done")
+        echo(f"  {rest:,} messages lost by nothing that was done")
 
 
 def show_findings(results: Results) -> None:
@@ -169,16 +170,16 @@ def show_findings(results: Results) -> None:
     found = results.findings
     if not found:
         return
-    click.echo(f"\nfindings: {len(found)}")
+    echo(f"\nfindings: {len(found)}")
     for number, harm in enumerate(found, start=1):
         if number > SHOWN_MAX:
-            click.echo(f"\n  ... and {len(found) - SHOWN_MAX} more, in results.json and the report")
+            echo(f"\n  ... and {len(found) - SHOWN_MAX} more, in results.json and the report")
             break
         measured = "" if harm.broken else " (measured; not promised)"
-        click.echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
-        click.echo(_indented(harm.story))
+        echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
+        echo(_indented(harm.story))
         symptoms = ", ".join(f"{n} {name}" for name, n in harm.seen_as)
-        click.echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
+        echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
 
 
 def _indented(text: str) -> str:

@@ -11,6 +11,7 @@ from checkers.judgement.runner import check_all
 from harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
 from harness.cli.show import described, show
 from harness.contracts.environment import EnvironmentUnavailable
+from harness.contracts.terminal import echo
 from harness.experiments.explain import with_causes
 from harness.run import rejudge, stored_run
 from harness.run.rejudge import FORMATS, JudgedFile
@@ -84,7 +85,7 @@ def explained(judged: Judged) -> Judged:
     if not judged.results.findings:
         return judged
     try:
-        return with_causes(judged, lambda text: click.echo(f"explain: {text}", err=True))
+        return with_causes(judged, lambda text: echo(f"explain: {text}", err=True))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -105,14 +106,14 @@ def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
         found = judged.stored.report
         _say_state(judged.stored)
         if not ended:
-            click.echo("the run still goes on; judged as far as it is recorded", err=True)
+            echo("the run still goes on; judged as far as it is recorded", err=True)
         elif not found.complete and not found.damage:
-            click.echo("the run did not end properly; judged as far as it was recorded", err=True)
+            echo("the run did not end properly; judged as far as it was recorded", err=True)
         if ended and not found.damage:
             try:
                 judged.save(whole=False)
             except OSError as error:
-                click.echo(f"the verdict is not stored: {described(error)}", err=True)
+                echo(f"the verdict is not stored: {described(error)}", err=True)
             if not master:  # of a history that is not all here no page can be drawn
                 judged = judged.with_report()
     return judged
@@ -121,9 +122,9 @@ def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
 def _say_state(stored: StoredRun) -> None:
     found = stored.report
     if found.damage:
-        click.echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
+        echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
     if found.dropped_bytes:
-        click.echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
+        echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
 
 
 def _check_file(
@@ -132,7 +133,7 @@ def _check_file(
     stored = rejudge.open_file(path, allow_truncated=allow_truncated)
     _say_state(stored)
     context = rejudge.CONTEXT
-    click.echo(
+    echo(
         f"no config: assumed are settings that promise everything, {context.timing} timing, a "
         "target of which nothing is known, "
         f"{rejudge.concurrency_of(stored.history)} clients at a time",
@@ -170,5 +171,5 @@ def export(run: Path, allow_truncated: bool, to: str, output: Path | None) -> in
     _say_state(stored)
     output = output or Path(f"history.{to}")
     write_whole(output, FORMATS[to](stored.history.ops, run_id))
-    click.echo(f"{output}: {len(stored.history)} operations")
+    echo(f"{output}: {len(stored.history)} operations")
     return 0

@@ -13,6 +13,12 @@ from harness.contracts.environment import EnvironmentUnavailable
 from harness.environments.disks import leaks
 from harness.environments.engine import leaks as docker_remains
 from harness.environments.engine.client import EngineFailed, connect
+from harness.environments.engine.leaks import Cleaned
+
+
+def clean() -> Cleaned:
+    """Remove what harnesses that are dead left behind: in the docker engine, and disks."""
+    return docker_remains.clean() + leaks.clean()
 
 
 class Left(msgspec.Struct, frozen=True):

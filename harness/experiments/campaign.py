@@ -27,6 +27,7 @@ journal, synced before the next run begins. Source: Jepsen's test-all; JUnit XML
 import ctypes
 import itertools
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -36,10 +37,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Annotated, Any
 from xml.etree import ElementTree
 
 import msgspec
+from msgspec import Meta
 
 from harness.environments.leaks import Left, left_of
 from harness.experiments.engine import JOURNAL, SPENT, run_missing
@@ -55,6 +57,13 @@ LEAVE_S = 15.0  # after a kill of the harness everything must be gone within thi
 KILL_S = (0.3, 40.0)  # when it strikes, from the start of the harness
 PR_SET_PDEATHSIG = 1
 BUILT_IN = Path(__file__).parent / "campaigns"
+RUNS_MAX = 100_000  # of a campaign
+
+Choices = Annotated[tuple[str, ...], Meta(min_length=1)]
+Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seeds = Annotated[int, Meta(ge=1, le=RUNS_MAX)] | Annotated[tuple[Seed, ...], Meta(min_length=1)]
+# It names a folder of the store; `\Z`, since `$` would let an end of line pass.
+FolderName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z", max_length=100)]
 
 
 class CampaignError(ValueError):
@@ -64,23 +73,46 @@ class CampaignError(ValueError):
 class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Choices, of which each combination is a run. Names are those of the command line."""
 
-    env: tuple[str, ...] = ("auto",)
-    workload: tuple[str, ...] = ("queue,lock,registration",)
-    nemesis: tuple[str, ...] = ("kill,partition,readdress",)
-    profile: tuple[str, ...] = ("safe",)
-    timing: tuple[str, ...] = ("fast",)
-    mutant: tuple[str, ...] = ("",)
-    time_limit: tuple[str, ...] = ("60s",)
+    env: Choices = ("auto",)
+    workload: Choices = ("queue,lock,registration",)
+    nemesis: Choices = ("kill,partition,readdress",)
+    profile: Choices = ("safe",)
+    timing: Choices = ("fast",)
+    mutant: Choices = ("",)
+    time_limit: Choices = ("60s",)
     options: tuple[str, ...] = ()  # more words for every run
-    seeds: int | tuple[int, ...] = 1
+    seeds: Seeds = 1
     expect: str = VALID
+
+    @property
+    def every_seed(self) -> Sequence[int]:
+        """The seeds of each combination."""
+        return range(1, self.seeds + 1) if isinstance(self.seeds, int) else self.seeds
+
+    @property
+    def choices(self) -> dict[str, Sequence[str]]:
+        """What is combined, by the option of the command line."""
+        return {
+            "--env": self.env,
+            "--workload": self.workload,
+            "--nemesis": self.nemesis,
+            "--profile": self.profile,
+            "--timing": self.timing,
+            "--mutant": self.mutant,
+            "--time-limit": self.time_limit,
+        }
+
+    @property
+    def count(self) -> int:
+        """How many runs it is."""
+        return math.prod(map(len, self.choices.values())) * len(self.every_seed)
 
 
 class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A campaign file. The budget is a duration such as ``2h``; empty: none."""
 
-    name: str
-    cell: tuple[Cell, ...]
+    name: FolderName
+    cell: Annotated[tuple[Cell, ...], Meta(min_length=1)]
     budget: str = ""
 
 
@@ -116,17 +148,19 @@ def read_campaign(path: Path) -> Campaign:
     if not path.exists() and (BUILT_IN / f"{path}.toml").exists():
         path = BUILT_IN / f"{path}.toml"
     try:
-        plain = tomllib.loads(path.read_text())
-        for cell in plain.get("cell", ()):
-            for key, value in cell.items():
-                if isinstance(value, str) and key not in ("expect",):
-                    cell[key] = [value]
-        found = msgspec.convert(plain, Campaign)
+        data = path.read_bytes()
     except FileNotFoundError:
         known = ", ".join(sorted(p.stem for p in BUILT_IN.glob("*.toml")))
         raise CampaignError(f"no campaign {path}; there are: {known}") from None
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError, UnicodeDecodeError) as error:
+    try:
+        found = msgspec.convert(_with_lists(tomllib.loads(data.decode())), Campaign)
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CampaignError(f"{path}: line {line}: not UTF-8: {error.reason}") from None
+    except (ValueError, RecursionError) as error:  # also of an integer with too many digits
         raise CampaignError(f"{path}: {error}") from None
+    if (count := sum(cell.count for cell in found.cell)) > RUNS_MAX:
+        raise CampaignError(f"{path}: {count:,} runs, more than {RUNS_MAX:,}")
     for cell in found.cell:
         words = cell.expect.split()
         if cell.expect not in (VALID, NOTHING_LEFT) and words[:1] != ["invalid"]:
@@ -136,26 +170,27 @@ def read_campaign(path: Path) -> Campaign:
     return found
 
 
+def _with_lists(plain: dict[str, Any]) -> dict[str, Any]:
+    """A file's content, in which a choice that is one text is a list of it."""
+    cells = plain.get("cell")
+    for cell in cells if isinstance(cells, list) else ():
+        for key, value in cell.items() if isinstance(cell, dict) else ():
+            if isinstance(value, str) and key != "expect":
+                cell[key] = [value]
+    return plain
+
+
 def jobs_of(campaign: Campaign) -> list[Job]:
     """Every run of a campaign, in the order of the file."""
     made: list[Job] = []
     for number, cell in enumerate(campaign.cell, start=1):
-        seeds = range(1, cell.seeds + 1) if isinstance(cell.seeds, int) else cell.seeds
-        choices: dict[str, Sequence[str]] = {
-            "--env": cell.env,
-            "--workload": cell.workload,
-            "--nemesis": cell.nemesis,
-            "--profile": cell.profile,
-            "--timing": cell.timing,
-            "--mutant": cell.mutant,
-            "--time-limit": cell.time_limit,
-        }
+        choices = cell.choices
         for combination in itertools.product(*choices.values()):
             chosen = [(k, v) for k, v in zip(choices, combination, strict=True) if v]
             varied = [v for (_, v), options in zip(chosen, choices.values(), strict=False)
                       if len(options) > 1]  # fmt: skip
             words = tuple(word for pair in chosen for word in pair) + cell.options
-            for seed in seeds:
+            for seed in cell.every_seed:
                 name = " ".join([f"{number}.", cell.expect, *varied, f"seed {seed}"])
                 made.append(Job(name=name, words=words, seed=seed, expect=cell.expect))
     return made

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
+from histories.text import NOT_JSON
+
 T = TypeVar("T")
 
 
@@ -25,7 +27,7 @@ def resumed(path: Path, line_type: type[T]) -> list[T]:
             if not line.endswith(b"\n"):
                 break
             done.append(msgspec.json.decode(line, type=line_type))
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             break
         whole += len(line)
     with path.open("r+b") as file:

@@ -150,6 +150,8 @@ class Outcome:
 
     def text(self) -> str:
         """All there is to say of it, for people."""
+        from harness.contracts.terminal import printable
+
         lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
         if self.trouble is not None:
             lines.append(f"trouble: {type(self.trouble).__name__}: {self.trouble}")
@@ -161,7 +163,7 @@ class Outcome:
         lines += self._stories()
         lines += [f"run:     {self.run}", f"repeat:  {self.repeat}", f"commit:  {self.commit}"]
         lines += [f"report:  {self.report}"] if self.report is not None else []
-        return "\n".join(lines)
+        return printable("\n".join(lines))
 
     def _stories(self) -> Iterator[str]:
         by_name: dict[tuple[str, str], list[Anomaly]] = {}

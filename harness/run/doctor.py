@@ -8,7 +8,6 @@ is known before the run, which then takes the next environment (`harness.environ
 import asyncio
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import msgspec
 
 from harness.contracts.environment import Environment, EnvironmentUnavailable, Lack, MachineSpec
 from harness.contracts.target import plan
+from harness.contracts.terminal import echo
 from harness.environments import docker, local
 from harness.environments.choose import (
     DOCKER,
@@ -52,7 +52,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 def aloud(text: str) -> None:
     """Say it on standard error, as it is now."""
-    print(text, file=sys.stderr, flush=True)
+    echo(text, err=True)
 
 
 def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -> str:

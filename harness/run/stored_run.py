@@ -27,6 +27,7 @@ from checkers.availability.recovery import Recovery, recoveries
 from checkers.core.api import Context
 from checkers.judgement import runner, summary
 from checkers.judgement.runner import Results
+from harness.contracts.terminal import printable
 from harness.environments.choose import AUTO, LOCAL
 from harness.report.evidence import Evidence
 from harness.report.writing import write_report
@@ -361,7 +362,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Something new begins."""
-        self._console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self._console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
 
     def update(self, now_ns: int, op: Op | None) -> None:
         """An operation, or a moment without one."""

@@ -82,7 +82,7 @@ class Broker:
             BlockingIOError: another broker uses the store.
         """
         self._store.recover()
-        self._tables.load()
+        self._tables.load(self._store.queue_counts())
         await self._sync_recovered()
         self._host.log("broker.recovered", end=self._store.end)
         try:

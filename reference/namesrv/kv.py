@@ -36,7 +36,19 @@ class Kv:
         self._write = asyncio.Lock()  # one write of the file at a time
 
     async def load(self) -> None:
-        """Read the file, if there is one. Raises `CorruptKv`."""
+        """Read the file, if there is one, and keep others from it.
+
+        Raises:
+            CorruptKv: it cannot be read.
+            BlockingIOError: another name server uses it. It replaces the whole file by what it
+                knows, and so takes back each setting that this one has answered for.
+        """
+        try:
+            self._host.disk.lock(f"{self._path}.lock")
+        except BlockingIOError:
+            raise
+        except OSError as error:  # where no file can be made, this one writes no settings either
+            self._host.log("namesrv.kv.unwritable", why=str(error))
         stored = read_file(self._host.disk, self._path)
         if stored is not None:  # who wrote it may have been killed before the folder was synced
             await self._host.disk.sync_dir(self._path.rpartition("/")[0])

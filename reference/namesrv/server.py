@@ -43,7 +43,12 @@ class Namesrv:
         self._sending = False
 
     async def run(self, ready: Callable[[], None]) -> None:
-        """Serve until cancelled. Raises `CorruptKv`."""
+        """Serve until cancelled.
+
+        Raises:
+            CorruptKv: the settings' file must not be used.
+            BlockingIOError: another name server uses it.
+        """
         await self._kv.load()
         config = self._settings.now
         async with asyncio.TaskGroup() as group:

@@ -160,7 +160,8 @@ class Cluster:
 
     def start(self) -> None:
         port = self.namesrv.partition(":")[2]
-        self._node("namesrv", "n0", {"listenPort": port, "bindAddress": HOST})
+        kv = f"{self.folder}/kvConfig.json"
+        self._node("namesrv", "n0", {"listenPort": port, "bindAddress": HOST, "kvConfigPath": kv})
         for name in self.controllers:
             settings = controller_settings(self.folder, CLUSTER, name, self.controllers)
             self._node("controller", name, settings)

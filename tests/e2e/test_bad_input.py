@@ -42,7 +42,8 @@ def maxq(*argv: object, **environ: str) -> subprocess.CompletedProcess[str]:
 def test_garbage_on_the_wire(start: Callable[..., Node], tmp_path: Path) -> None:
     """Connection closed or the protocol's own code; the node lives; nothing logged per byte."""
     [port] = free_ports(1)
-    node = start("namesrv", f"listenPort={port}\nbindAddress=127.0.0.1\n")
+    own = f"kvConfigPath={tmp_path}/kvConfig.json\n"
+    node = start("namesrv", f"listenPort={port}\nbindAddress=127.0.0.1\n{own}")
     node.until("namesrv.started")
     quiet = node.log.stat().st_size
     too_long, no_header = (2**31 - 1).to_bytes(4, "big"), b"\0\0\0\x08\0\0\0\x04{{{{"

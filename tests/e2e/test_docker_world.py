@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from waiting import eventually
 
+from docker import APIClient
 from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MachineSpec
 from harness.environments import docker
 from harness.environments.docker import DockerEnvironment
@@ -120,10 +121,41 @@ def test_what_even_the_watchdog_left_is_found_later_and_only_that(
         dead.kill()
         dead.wait()
         assert eventually(lambda: "container" not in kinds(engine, run), GONE_S)
-        removed = leaks.clean()  # if no run beside this one has done so already
+        removed = leaks.clean().removed  # if no run beside this one has done so already
         assert kinds(engine, run) == []
         assert not [line for line in removed if living in line]
         assert len(kinds(engine, living)) == 5
+
+
+def test_a_network_of_a_dead_run_with_a_container_in_it_is_named_and_goes_later(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """The engine removes no network that has endpoints; those of containers are not ours to cut."""
+    name = f"maxq-dead-{os.getpid()}"
+    free = docker.free_subnets(24, engine.networks())[-1]
+    dead = {**leaks.this_process().labels(name), leaks.BOOT: "of another boot"}
+    api = APIClient()
+
+    async def main() -> None:
+        environment = DockerEnvironment(tmp_path / "a")
+        try:
+            await environment.up([MachineSpec(name="m")])
+            assert engine.make_network(name, free, dead)
+            container = engine.remains(environment.run)[0]
+            api.connect_container_to_network(container.id, name)
+            (why,) = [kept for kept in leaks.clean().kept if name in kept]
+            assert "has active endpoints" in why
+        finally:
+            await environment.down()
+
+    try:
+        asyncio.run(main())
+        assert f"network {name}" in leaks.clean().removed
+        assert kinds(engine, name) == []
+    finally:
+        for remain in engine.remains(name):
+            engine.remove(remain)
+        api.close()
 
 
 def test_runs_side_by_side_have_networks_of_their_own(engine: Engine, tmp_path: Path) -> None:

@@ -45,9 +45,8 @@ def plan(folder: Path) -> tuple[str, list[tuple[str, str, dict[str, object]]]]:
     rng, taken = random.Random(), set[int]()
     namesrv, controller = free_port(rng, taken), free_port(rng, taken)
     address = f"{HOST}:{namesrv}"
-    nodes: list[tuple[str, str, dict[str, object]]] = [
-        ("namesrv", "n0", {"listenPort": namesrv, "bindAddress": HOST})
-    ]
+    own = {"listenPort": namesrv, "bindAddress": HOST, "kvConfigPath": f"{folder}/kvConfig.json"}
+    nodes: list[tuple[str, str, dict[str, object]]] = [("namesrv", "n0", own)]
     peers = controller_settings(folder, CLUSTER, "c0", {"c0": f"{HOST}:{controller}"})
     nodes.append(("controller", "c0", peers))
     for name in BROKERS:

@@ -16,6 +16,7 @@ from waiting import eventually
 from harness.contracts.environment import EnvironmentUnavailable
 from harness.environments.disks import leaks, node_disk
 from harness.environments.engine import client as docker_engine
+from harness.environments.engine.leaks import Cleaned
 from harness.environments.leaks import left_of
 
 
@@ -94,4 +95,4 @@ def test_nothing_is_left_of_a_harness_that_is_killed(where: str, tmp_path: Path)
     assert str(tmp_path) not in MOUNTS.read_text()
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert max(path.stat().st_size for path in files) < node_disk.TRIAL_BYTES, "no image has a name"
-    assert leaks.clean() == []
+    assert leaks.clean() == Cleaned()

@@ -185,7 +185,7 @@ def test_a_life_of_a_broker(start: Callable[..., Node], tmp_path: Path) -> None:
 
     rival = start("broker", broker_text(store, free_ports(1, below=2)[0]), folder="rival")
     assert rival.ends() == 1
-    assert "BlockingIOError" in rival.log.read_text()
+    assert f"another process holds it: '{store}/lock'" in rival.log.read_text()
 
     os.kill(first.process.pid, signal.SIGKILL)
     assert first.ends() == -signal.SIGKILL
@@ -206,15 +206,39 @@ def test_a_life_of_a_broker(start: Callable[..., Node], tmp_path: Path) -> None:
     assert controller.ends() == 0
 
 
-def test_a_namesrv_stops_at_once_and_warns_of_java_keys(start: Callable[..., Node]) -> None:
+def namesrv_text(port: int, kv: Path) -> str:
+    return f"listenPort={port}\nbindAddress=127.0.0.1\nkvConfigPath={kv}\n"
+
+
+def test_two_name_servers_do_not_share_a_file_of_settings(
+    start: Callable[..., Node], tmp_path: Path
+) -> None:
+    """Each would replace it by what it knows, and so undo what the other has answered for."""
+    kv = tmp_path / "kvConfig.json"
+    ports = free_ports(2)
+    first = start("namesrv", namesrv_text(ports[0], kv))
+    first.until("namesrv.started")
+    rival = start("namesrv", namesrv_text(ports[1], kv), folder="rival")
+    assert rival.ends() == 1
+    assert f"another process holds it: '{kv}.lock'" in rival.log.read_text()
+
+    os.kill(first.process.pid, signal.SIGKILL)
+    first.ends()
+    second = start("namesrv", namesrv_text(ports[1], kv), folder="second")
+    second.until("namesrv.started")
+
+
+def test_a_namesrv_stops_at_once_and_warns_of_java_keys(
+    start: Callable[..., Node], tmp_path: Path
+) -> None:
     """One warning for a key that only the Java system uses."""
     (port,) = free_ports(1)
-    node = start("namesrv", f"listenPort={port}\nbindAddress=127.0.0.1\nrocketmqHome=/x\n")
+    node = start("namesrv", f"{namesrv_text(port, tmp_path / 'kv')}rocketmqHome=/x\n")
     node.until("namesrv.started")
     assert node.traces().count("config.ignored") == 1
     answer = ask(f"127.0.0.1:{port}", RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "T"})
     assert answer.code == 17
-    taken = start("namesrv", f"listenPort={port}\nbindAddress=127.0.0.1\n", folder="taken")
+    taken = start("namesrv", namesrv_text(port, tmp_path / "other"), folder="taken")
     assert taken.ends() == 1
     assert "address already in use" in taken.log.read_text()
     node.process.send_signal(signal.SIGTERM)

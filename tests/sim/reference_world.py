@@ -104,6 +104,7 @@ class Cluster:
         process = self.start(name, role, settings, mutant)
         self.until(lambda: process.ready or process.task.done())
         if process.task.done():
+            process.loop.kill()  # with its node a process ends, and lets go of its locks
             process.task.result()
         if isinstance(process.node, Controller) and ";" not in settings["controllerDLegerPeers"]:
             self.until(lambda: process.node.leads)  # alone, it leads at once

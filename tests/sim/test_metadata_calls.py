@@ -117,7 +117,7 @@ def tables(host: Host) -> Tables:
     made = Tables(
         host, "/slave/config", cluster="c", broker_name="b", auto_create=True, default_queues=8
     )
-    made.load()
+    made.load({})
     return made
 
 

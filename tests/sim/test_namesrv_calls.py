@@ -310,6 +310,22 @@ def test_kv_settings_that_cannot_be_stored_change_nothing(cluster: Cluster) -> N
     assert cluster.ask(NAMESRV, 101, order(value=None)).code == 22
 
 
+def test_a_name_server_that_may_not_write_settings_serves_routes(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an ordinary user has it with RocketMQ's own path: settings are refused one by one."""
+    disk = cluster.machines["namesrv"].disk
+
+    def denied(path: str, **_: bool) -> None:
+        raise PermissionError(errno.EACCES, "denied", path)
+
+    monkeypatch.setattr(disk, "lock", denied)
+    cluster.up("namesrv", "namesrv", CONF)
+    assert cluster.ask(NAMESRV, 101, order(value=None)).code == 22
+    monkeypatch.setattr(disk, "open", denied)
+    assert cluster.ask(NAMESRV, 100, order()).code == 1
+
+
 def test_the_number_of_kv_settings_is_bounded(cluster: Cluster) -> None:
     """A new one is refused; a known one may change."""
     many = {"configTable": {"n": {str(i): "" for i in range(ENTRIES_MAX)}}}

@@ -38,6 +38,7 @@ from reference.wire.route import TopicRouteData
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 FAST = "198.18.0.48:10909"
+TOPICS = "/data/config/topics.json"
 
 
 # --- sends -------------------------------------------------------------------------------------
@@ -346,6 +347,43 @@ def test_a_damaged_table_refuses_to_start_by_its_name(
     cluster.machines["b1"].disk.files[path] = bytearray(content)
     with pytest.raises(Exception, match=path):
         up(cluster)
+
+
+def test_a_deleted_table_of_topics_is_noticed_and_made_from_the_queues(cluster: Cluster) -> None:
+    """Without its topics a broker answers for none of the messages that it holds."""
+    process = up(cluster)
+    for topic, queue in (("T", 2), ("U", 0)):
+        create_topic(cluster, topic, read_queue_nums=4, write_queue_nums=4)
+        assert cluster.send(BROKER, topic.encode(), topic=topic, queue_id=queue).code == 0
+    create_topic(cluster, "empty")
+    process.loop.kill()
+    del cluster.machines["b1"].disk.files[TOPICS]
+
+    process = up(cluster)
+    [told] = [fields for _, trace, fields in cluster.machines["b1"].log
+              if trace == "broker.topics.rebuilt"]  # fmt: skip
+    assert told == {"absent": TOPICS, "topics": ["T", "U"]}
+    assert bodies(cluster.pull(BROKER, topic="T", queue_id=2)) == [b"T"]
+    assert cluster.send(BROKER, b"more", topic="U", queue_id=0).code == 0
+    assert cluster.send(BROKER, b"x", topic="T", queue_id=3).code != 0, "no message was there"
+
+    create_topic(cluster, "V")  # the table is written whole, and so are those that were made
+    process.loop.kill()
+    up(cluster)
+    assert cluster.logged("b1", "broker.topics.rebuilt") == 1
+    assert bodies(cluster.pull(BROKER, topic="U")) == [b"U", b"more"]
+
+
+def test_a_topic_that_was_deleted_by_its_users_is_not_made_again(cluster: Cluster) -> None:
+    """Its messages stay in the log for a while."""
+    process = up(cluster)
+    create_topic(cluster, "U")
+    assert cluster.send(BROKER, b"x", topic="U").code == 0
+    assert cluster.ask(BROKER, RequestCode.DELETE_TOPIC_IN_BROKER, {"topic": "U"}).code == 0
+    process.loop.kill()
+    up(cluster)
+    assert cluster.logged("b1", "broker.topics.rebuilt") == 0
+    assert cluster.pull(BROKER, topic="U").code != 0
 
 
 def test_the_mutant_loses_after_a_kill_and_the_honest_broker_does_not() -> None:

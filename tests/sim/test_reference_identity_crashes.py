@@ -8,6 +8,7 @@ from reference_world import (
     CONTROLLER,
     CONTROLLER_CONF,
     JOINED,
+    NAMESRV_CONF,
     RELAYED,
     Cluster,
     Process,
@@ -323,8 +324,9 @@ def test_a_controller_refuses_a_damaged_log(cluster: Cluster) -> None:
 
 
 def test_a_store_has_one_process(cluster: Cluster) -> None:
-    """Two controllers, or two brokers, on one store: the second refuses to start."""
+    """Two controllers, brokers or name servers on one store: the second refuses to start."""
     for name, role, settings in (
+        ("namesrv", "namesrv", NAMESRV_CONF),
         ("controller", "controller", CONTROLLER_CONF),
         ("b1", "broker", JOINED),
     ):

@@ -8,7 +8,7 @@ what should be left all the same.
 import os
 
 from harness.environments.disks import kernel
-from harness.environments.engine.leaks import started, this_process
+from harness.environments.engine.leaks import Cleaned, started, this_process
 
 PREFIX = "maxq"
 
@@ -24,14 +24,25 @@ def of(harness: int) -> list[str]:
     return [f"loop device {n}" for n, words in _ours() if words[1] == str(harness)]
 
 
-def clean() -> list[str]:
-    """Free the disks of processes that are dead; which."""
-    here, removed = this_process().processes, []
-    for number, words in _ours():
-        if is_dead(words, here, started(int(words[1]))):
+def clean() -> Cleaned:
+    """Free the disks of processes that are dead."""
+    dead, kept = _dead(), {}
+    for number in dead:
+        try:
             kernel.loop_off(number)
-            removed.append(f"loop device {number}")
-    return removed
+        except OSError as error:
+            kept[number] = str(error)
+    # The kernel keeps a device that is mounted, and frees it with its last use.
+    kept |= dict.fromkeys(_dead() - kept.keys(), "it is in use")
+    return Cleaned(
+        removed=tuple(f"loop device {n}" for n in sorted(dead - kept.keys())),
+        kept=tuple(f"loop device {n}: {why}" for n, why in sorted(kept.items())),
+    )
+
+
+def _dead() -> set[int]:
+    here = this_process().processes
+    return {n for n, words in _ours() if is_dead(words, here, started(int(words[1])))}
 
 
 def is_dead(words: list[str], here: str, start: int | None) -> bool:

@@ -178,17 +178,25 @@ class Engine:
         ]
         return sorted(found, key=lambda r: (r.kind, r.name))
 
-    def remove(self, remain: Remain) -> bool:
-        """Remove something; whether it is gone. What is going by itself is no error."""
-        try:
-            with _named_failures(f"remove {remain.kind} {remain.name}"):
-                if remain.kind == "container":
-                    self._api.remove_container(remain.id, force=True, v=True)
-                else:
-                    self._api.remove_network(remain.id)
-        except EngineFailed as error:
-            return isinstance(error.__cause__, _sdk().errors.NotFound)
-        return True
+    def remove(self, remain: Remain) -> None:
+        """Remove something, a network with its endpoints that no container holds; what has gone is
+        no error.
+
+        Raises:
+            EngineFailed: it is still there.
+        """
+        with _removing(remain):
+            if remain.kind == "container":
+                self._api.remove_container(remain.id, force=True, v=True)
+                return
+            # A harness killed while a container starts or ends can leave an endpoint whose
+            # container the engine no longer has, and no network goes while it has endpoints.
+            known = {c["Id"] for c in self._api.containers(all=True)}
+            ends = self._api.inspect_network(remain.id).get("Containers") or {}
+            for holder, end in ends.items():
+                if holder not in known:
+                    self._api.disconnect_container_from_network(end["Name"], remain.id, force=True)
+            self._api.remove_network(remain.id)
 
     def close(self) -> None:
         """Give up the connections."""
@@ -244,6 +252,16 @@ def _sdk() -> Any:
     """The SDK, when it is first needed: it takes a fifth of a second to load, and most commands
     need no engine. By its name only, because mypy takes the folder `docker/` for it."""
     return importlib.import_module("docker")
+
+
+@contextmanager
+def _removing(remain: Remain) -> Iterator[None]:
+    try:
+        with _named_failures(f"remove {remain.kind} {remain.name}"):
+            yield
+    except EngineFailed as error:
+        if not isinstance(error.__cause__, _sdk().errors.NotFound):
+            raise
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ from harness.environments.engine.client import LABEL, Engine, EngineFailed, Rema
 
 PID, START, BOOT, PROCESSES = "maxq.pid", "maxq.start", "maxq.boot", "maxq.processes"
 REMOVE_TIMEOUT_S = 20.0
+GOING_S = 3.0  # in which what ends by itself has gone
 # What the engine was asked for just before the harness died may appear after the first look.
 LATE_S = 3.0
 POLL_S = 0.1
@@ -77,26 +78,66 @@ def is_dead(labels: Mapping[str, str], here: Holder, start: int | None) -> bool:
     return labels.get(PROCESSES) == here.processes and labels.get(START) != str(start)
 
 
-def clean() -> list[str]:
-    """Remove what dead processes left; returns what it was, such as ``network maxq-1f``. Does
-    nothing where no engine answers."""
+class Cleaned(msgspec.Struct, frozen=True):
+    """What was removed, such as ``network maxq-1f``; what could not be, with the reason; and where
+    nothing could be looked for, with the reason."""
+
+    removed: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
+
+    def __add__(self, other: "Cleaned") -> "Cleaned":
+        return Cleaned(
+            self.removed + other.removed, self.kept + other.kept, self.unseen + other.unseen
+        )
+
+
+def clean() -> Cleaned:
+    """Remove what dead processes left in the engine, if one answers."""
     try:
         engine = connect()
-    except EnvironmentUnavailable:
-        return []
+    except EnvironmentUnavailable as error:
+        return Cleaned(unseen=tuple(f"docker: {lack.what}" for lack in error.lacks))
     try:
         return remove_dead(engine)
-    except EngineFailed:
-        return []
+    except EngineFailed as error:
+        return Cleaned(kept=(f"docker: {error}",))
     finally:
         engine.close()
 
 
-def remove_dead(engine: Engine) -> list[str]:
-    """What `clean` does, on an engine that answers."""
-    here = this_process()
-    left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
-    return [f"{r.kind} {r.name}" for r in left if engine.remove(r)]
+def remove_dead(engine: Engine, *, going_s: float = GOING_S) -> Cleaned:
+    """What `clean` does, on an engine that answers.
+
+    Args:
+        engine: which.
+        going_s: what the engine refuses to remove is asked for again for so long: it may be going
+            by itself.
+
+    Raises:
+        EngineFailed: it does not say what it holds.
+    """
+    here, begun = this_process(), time.monotonic()
+    found: dict[str, None] = {}
+    while True:
+        left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
+        found |= dict.fromkeys(f"{r.kind} {r.name}" for r in left)
+        kept = _removed(engine, left)
+        if not kept or time.monotonic() - begun >= going_s:
+            gone = tuple(what for what in found if what not in kept)
+            return Cleaned(removed=gone, kept=tuple(f"{w}: {why}" for w, why in kept.items()))
+        time.sleep(POLL_S)
+
+
+def _removed(engine: Engine, left: Sequence[Remain]) -> dict[str, str]:
+    """Try to remove all of these; what is still there, and why."""
+    kept = {}
+    for remain in left:  # containers first: a network goes only after the last one in it
+        try:
+            engine.remove(remain)
+        except EngineFailed as error:
+            kept[f"{remain.kind} {remain.name}"] = str(error)
+    return kept
 
 
 def _start_of(labels: Mapping[str, str]) -> int | None:
@@ -122,8 +163,7 @@ def remove_run(engine: Engine, run: str, *, patience_s: float, late_s: float = 0
             return left
         ending = any(r.kind == "container" for r in left) and now - begun < patience_s
         if not ending:
-            for remain in left:  # containers first: a network goes only after the last one in it
-                engine.remove(remain)
+            _removed(engine, left)
         time.sleep(POLL_S)
 
 

@@ -1,9 +1,16 @@
 """The jars of a component, fetched once by Maven and kept with a list of their digests.
 
-Maven finds what a component depends on, fetches it from the repository that its user has set up,
-and checks each file. What was fetched lies in a cache, one folder for each component and release;
-``jars.json`` in it lists every file's SHA-256, by which it is checked before each run. A folder
-gets its name only when it is whole.
+Maven finds what a component depends on, and fetches it from the repository that its user has set
+up. That may be a mirror, so what comes from it is checked twice. Maven refuses a file that is not
+what the repository's own checksum says (``--strict-checksums``; without it Maven only warns). And
+`CHECKSUMS` lists the SHA-256 of each jar of the newest release, and so of many that the others
+depend on, in the format of sha256sum: a jar of that name must be that one. A release that is added
+has its lines from ``sha256sum *.jar`` in its folders, once each file agrees with the ``.sha1`` that
+Maven Central has of it.
+
+What was fetched lies in a cache, one folder for each component and release; ``jars.json`` in it
+lists every file's SHA-256. By both lists it is checked before each run. A folder gets its name only
+when it is whole.
 """
 
 import hashlib
@@ -19,6 +26,7 @@ from harness.contracts.environment import EnvironmentUnavailable, Lack
 
 FETCH_TIMEOUT_S = 600
 LIST = "jars.json"
+CHECKSUMS = Path(__file__).with_name("checksums.txt")
 GROUP = "org.apache.rocketmq"
 POM = """\
 <project>
@@ -79,10 +87,16 @@ def _fetch(component: str, release: str, folder: Path) -> None:
         pom = made / "pom.xml"
         pom.write_text(POM.format(group=GROUP, component=component, release=release))
         _run([
-            maven, "--quiet", "--batch-mode", "--file", str(pom), "dependency:copy-dependencies",
-            "-DincludeScope=runtime", f"-DoutputDirectory={made / 'lib'}",
+            maven, "--quiet", "--batch-mode", "--strict-checksums", "--file", str(pom),
+            "dependency:copy-dependencies", "-DincludeScope=runtime",
+            f"-DoutputDirectory={made / 'lib'}",
         ], f"rocketmq-{component} {release}")  # fmt: skip
         lib = made / "lib"
+        if wrong := _false(_digests(lib)):
+            raise EnvironmentUnavailable(
+                f"the repository that mvn asks has false bytes ({wrong}); ask another one, and "
+                "remove the file from its local repository"
+            )
         (lib / LIST).write_bytes(msgspec.json.format(msgspec.json.encode(_digests(lib))))
         shutil.rmtree(folder, ignore_errors=True)  # what has no list is not whole
         lib.rename(folder)
@@ -107,12 +121,27 @@ def _digests(lib: Path) -> dict[str, str]:
     }
 
 
+def known_checksums() -> dict[str, str]:
+    """The SHA-256 of each jar that is known, by the name of its file."""
+    lines = (line.split() for line in CHECKSUMS.read_text().splitlines())
+    return {name: digest for digest, name in lines}
+
+
+def _false(found: dict[str, str]) -> str:
+    """The first file that is known by its name, and is another; empty where there is none."""
+    known = known_checksums()
+    for name, digest in found.items():
+        if known.get(name, digest) != digest:
+            return f"{name} has SHA-256 {digest}, and {CHECKSUMS.name} lists {known[name]}"
+    return ""
+
+
 def _changed(folder: Path) -> str:
-    """The first file that differs from the list; empty where none does."""
+    """The first file that differs from one of the lists; empty where none does."""
     try:
         listed = msgspec.json.decode((folder / LIST).read_bytes(), type=dict[str, str])
     except (OSError, msgspec.DecodeError) as error:
         return f"{LIST}: {error}"
     found = _digests(folder)
     names = sorted({*listed, *found})
-    return next((name for name in names if listed.get(name) != found.get(name)), "")
+    return next((n for n in names if listed.get(n) != found.get(n)), "") or _false(found)

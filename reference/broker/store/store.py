@@ -113,6 +113,14 @@ class Store:
         }
         return sorted(on_disk | set(self._queues))
 
+    def queue_counts(self) -> dict[str, int]:
+        """The topics that have messages, each with its queues up to the last one that has any."""
+        counts: dict[str, int] = {}
+        for (topic, queue_id), queue in self._queues.items():
+            if queue.max_offset:
+                counts[topic] = max(counts.get(topic, 0), queue_id + 1)
+        return counts
+
     # Writing.
 
     def put(self, messages: Sequence[Message]) -> list[Stored]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
-from reference.broker.store.topic_names import DEFAULT_TOPIC, RETRY_PREFIX
+from reference.broker.store.topic_names import DEFAULT_TOPIC, RETRY_PREFIX, is_system_topic
 from reference.host import Host, read_file, replace_file
 from reference.records import RemoteProtocolError
 from reference.wire.bodies import (
@@ -87,9 +87,19 @@ class Tables:
             system.append((DEFAULT_TOPIC, default_queues, template))
         self._system = {n: _config(n, queues, perm) for n, queues, perm in system}
 
-    def load(self) -> None:
-        """Read the files. Raises `CorruptTable`."""
+    def load(self, queues: Mapping[str, int]) -> None:
+        """Read the files.
+
+        Args:
+            queues: the topics of which the store holds messages, each with its number of queues.
+
+        Raises:
+            CorruptTable: a file cannot be read.
+        """
         topics = self._read(TopicConfigSerializeWrapper, self._topics_path)
+        own = {name: count for name, count in queues.items() if not is_system_topic(name)}
+        if own and read_file(self._host.disk, self._topics_path) is None:
+            topics = self._from_queues(own)
         groups = self._read(SubscriptionGroups, self._groups_path)
         offsets = self._read(ConsumerOffsets, self._offsets_path)
         self.topics = self._with_system(topics.topic_config_table)
@@ -101,6 +111,18 @@ class Tables:
         self.offset_version = offsets.data_version
         self.delay = self._read(DelayOffsets, self._delay_path)
         self.modes = self._read(MessageRequestModes, self._modes_path)
+
+    def _from_queues(self, queues: Mapping[str, int]) -> TopicConfigSerializeWrapper:
+        """The topics of a broker that has messages and no file of topics.
+
+        A topic is durable before its first message, so a master's file was deleted: without its
+        topics the broker would answer for none of its messages. A slave may have been killed
+        between its first messages and its first copy of the table; it takes its master's once it
+        follows one. Rights, attributes, and queues behind the last message are not known here.
+        """
+        made = {n: _config(n, count, PERM_READ | PERM_WRITE) for n, count in queues.items()}
+        self._host.log("broker.topics.rebuilt", absent=self._topics_path, topics=sorted(made))
+        return _table(made, DataVersion())
 
     def _with_system(self, topics: Mapping[str, TopicConfig]) -> dict[str, TopicConfig]:
         """A table with this broker's own topics; without the template of topics that come into

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from histories.edn import Keyword, to_edn
-from histories.edn_read import DEPTH_MAX, read_edn
+from histories.edn_read import DEPTH_MAX, DIGITS_MAX, read_edn
 from histories.jepsen import encode_edn, read_edn_history
 from histories.op import NEMESIS, HistoryError, Op
 
@@ -31,6 +31,20 @@ def test_every_form_of_the_subset_is_read() -> None:
     ]
 
 
+def test_escapes_are_utf_16() -> None:
+    assert list(read_edn('"\\ud83d\\ude00" "\\u00e4\\n"')) == ["\U0001f600", "\u00e4\n"]
+
+
+def test_integers_are_exact_up_to_the_bound() -> None:
+    assert list(read_edn("-" + "9" * (DIGITS_MAX - 1))) == [1 - 10 ** (DIGITS_MAX - 1)]
+
+
+def test_a_keyword_that_could_not_be_written_again_is_a_text() -> None:
+    """Otherwise a history could be read and not exported."""
+    [text] = read_edn(":a`b")
+    assert (type(text), text) == (str, "a`b")
+
+
 def test_keywords_stay_apart_from_strings() -> None:
     keyword, text = read_edn(':x "x"')
     assert type(keyword) is Keyword
@@ -46,6 +60,9 @@ def test_keywords_stay_apart_from_strings() -> None:
         ("{:a}", "a key and no value"),
         ('"open', "unfinished string"),
         ('"\\q"', "escape"),
+        ('\n"\\ud800"', "line 2: not EDN: half of a pair of surrogates"),
+        ("\\ud800", "half of a pair of surrogates"),
+        ("\n" + "9" * 100_000, "line 2: not EDN: an integer of 100000 digits, more than 4300"),
         ("#{{:a 1}}", "a map as a key"),
         ("#_", "without a form"),
         ("#inst", "without a form"),
@@ -110,6 +127,10 @@ def test_a_history_in_one_vector_and_without_indices_is_read(tmp_path: Path) -> 
         ("{:type :oops, :process 0, :f :x}", "unknown :type"),
         ("{:type :ok, :process 1.5, :f :x}", ":process"),
         ("{:type :ok, :process 0, :f :x, :time :now}", ":time"),
+        ("{:type :ok, :process 0, :time -2}", "operation 0: impossible time: -2 ns, before"),
+        (f"{{:type :ok, :process 0, :time {2**100}}}", "impossible time: 12676506"),
+        (f"{{:type :ok, :process {2**63}}}", "impossible process"),
+        (f"{{:index {2**63}, :type :ok, :process 0}}", "impossible index"),
         ("{:index 0, :type :ok, :process 0} {:type :ok, :process 0}", "operation 1: no :index"),
         ("{:type :ok, :process 0, :f :x, 3 4}", "no keyword"),
         ("{:type", "line 1"),
@@ -125,8 +146,8 @@ def test_what_is_no_history_is_refused(tmp_path: Path, text: str, why: str) -> N
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "history.edn"
-    path.write_bytes(b"\xff")
-    with pytest.raises(HistoryError, match="not UTF-8"):
+    path.write_bytes(b"nil\n\xff")
+    with pytest.raises(HistoryError, match=r"history\.edn: line 2: not UTF-8"):
         read_edn_history(path)
 
 

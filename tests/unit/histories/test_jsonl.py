@@ -221,6 +221,13 @@ LINE = b'{"index":1,"time":0,"type":"ok","process":0,"f":"send","value":%s}'
         (LINE % b'{"$map":[[1]]}', "not a pair"),
         (LINE % b'{"$map":[[{"a":1},1]]}', "a map's key is a map"),
         (LINE % b"1e999", "not JSON"),
+        (LINE.replace(b'"time":0', b'"time":-2') % b"1", "impossible time: -2 ns, before"),
+        (LINE.replace(b'"time":0', b'"time":%d' % 2**100) % b"1", "impossible time: 12676506"),
+        (LINE.replace(b'"process":0', b'"process":%d' % 2**63) % b"1", "impossible process"),
+        (LINE % (b"9" * 100_000), "not JSON: Integer value out of range"),
+        (LINE % b'"\xff"', "not JSON: 'utf-8' codec can't decode byte 0xff"),
+        (LINE.replace(b"send", b"s\xffd") % b"1", "not JSON: 'utf-8' codec"),
+        (LINE % b'"\\ud800"', "not JSON"),
         (b'{"end":true,"count":7}', "wrong end marker"),
     ],
 )

@@ -108,6 +108,9 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     (run.path / "config.json").write_bytes(b"{")
     with pytest.raises(HistoryError, match=r"config\.json"):
         open_run(run.path)
+    (run.path / "config.json").write_bytes(b'{"name": "\xff"}')
+    with pytest.raises(HistoryError, match=r"config\.json: 'utf-8' codec"):
+        open_run(run.path)
     (run.path / "history.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(HistoryError, match=r"history\.parquet"):
         open_run(run.path)

@@ -84,12 +84,22 @@ def test_parquet_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match="schema version ''"):
         read_parquet(path)
     pq.write_table(table.replace_schema_metadata({"maxq.schema": "1"}), path)
-    with pytest.raises(HistoryError, match="not an events table"):
+    with pytest.raises(HistoryError, match=r"history\.parquet: not an events table"):
         read_parquet(path)
     events = events_table(OPS, run_id="r")
     broken = pa.array(["{"] * events.num_rows)
     with pytest.raises(HistoryError, match="not a value"):
         ops_from_events(events.set_column(EVENTS.names.index("value"), "value", broken))
+
+
+def test_a_byte_in_parquet_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history.parquet"
+    events = events_table(OPS, run_id="r")
+    noise = pa.array([b"se\xffnd"] * events.num_rows).view(pa.string())
+    changed = events.set_column(EVENTS.names.index("f"), events.schema.field("f"), noise)
+    pq.write_table(changed, path)
+    with pytest.raises(HistoryError, match=r"history\.parquet: 'utf-8' codec"):
+        read_parquet(path)
 
 
 def test_elements_are_messages_sent_and_polled_whatever_their_payload() -> None:

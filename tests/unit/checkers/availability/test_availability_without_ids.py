@@ -89,9 +89,10 @@ def outage(*, silent: bool, master: str | None = None, alive: tuple[int, ...] = 
     """At 10 s the master is killed, and nobody takes its place for 49 s."""
     r = Old(silent=silent).at(10)
     r.fault("kill", **{"b0-0": True})
+    r.refused(11, 12)
     for n in alive:
         r.at(12).live(n)
-    r.refused(11, 58)
+    r.refused(12, 58)
     r.at(58).told(ALL[0], 1, *ALL)
     r.at(58.5).route(master, *ALL[1:])
     r.at(59).fault("start", **{"b0-0": True})
@@ -170,9 +171,10 @@ def test_all_replicas_are_there_and_nobody_takes_messages() -> None:
     """Whoever is a member, it is one of them."""
     r = Old(silent=True).at(10)
     r.fault("kill", c0=True)
+    r.refused(11, 12)
     for n in range(3):
         r.at(12).live(n)
-    r.refused(11, 59)
+    r.refused(12, 59)
     r.at(59).fault("start", c0=True)
     [anomaly] = found(r)
     assert anomaly.signature == "S13d/not-writable-during-fault"

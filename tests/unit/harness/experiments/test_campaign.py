@@ -76,6 +76,22 @@ def test_campaigns_that_come_with_maxq_are_sound() -> None:
         ('name = "c"', "missing required field `cell`"),
         ('name = "c"\n[[cell]]\nenvs = ["local"]', "unknown field `envs`"),
         ('name = "c"\n[[cell]]\nseeds = "many"', "seeds"),
+        ('name = "c"\ncell = 5', "Expected `array`, got `int` - at `$.cell`"),
+        ('name = "c"\ncell = [5]', "Expected `object`, got `int` - at `$.cell[0]`"),
+        ('name = "c"\ncell = []', "length >= 1"),
+        ('name = "c"\n[[cell]]\nseeds = 0', "Expected `int` >= 1 - at `$.cell[0].seeds`"),
+        ('name = "c"\n[[cell]]\nseeds = []', "length >= 1 - at `$.cell[0].seeds`"),
+        ('name = "c"\n[[cell]]\nseeds = [-1]', "`$.cell[0].seeds[0]`"),
+        ('name = "c"\n[[cell]]\nenv = []', "length >= 1 - at `$.cell[0].env`"),
+        ('name = "c"\n[[cell]]\nseeds = 50_000_000', "Expected `int` <= 100000"),
+        ('name = "c"\n[[cell]]\nseeds = 60_000\nenv = ["docker", "local"]', "120,000 runs, more"),
+        pytest.param(f"cell = {'9' * 100_000}", "Exceeds the limit", id="digits"),
+        pytest.param("a = " + "[" * 100_000, "recursion", id="depth"),
+        ('name = "../c"\n[[cell]]', "matching regex"),
+        ('name = ".."\n[[cell]]', "matching regex"),
+        ('name = "/c"\n[[cell]]', "matching regex"),
+        ('name = ""\n[[cell]]', "matching regex"),
+        ('name = "c\\n"\n[[cell]]', "matching regex"),
         ('name = "c"\n[[cell]]\nexpect = "good"', "known: valid, invalid CLAIM, nothing left"),
     ],
 )
@@ -85,6 +101,22 @@ def test_a_wrong_file_is_refused_with_the_reason(tmp_path: Path, text: str, said
         read_campaign(path)
     assert str(path) in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_a_byte_that_is_no_text_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "campaign.toml"
+    path.write_bytes(b'name = "c"\n# \xff\n[[cell]]\n')
+    with pytest.raises(CampaignError, match=r"campaign\.toml: line 2: not UTF-8"):
+        read_campaign(path)
+
+
+def test_a_wrong_file_is_a_usage_error_and_makes_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, 'name = "../c"\n[[cell]]\n')
+    assert run_cli(["campaign", str(path), "--store", str(tmp_path / "runs")]) == 254
+    assert "$.name" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_an_unknown_campaign_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import re
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from harness.contracts.target import Settings, Topology, plan
 from harness.run.judging import absent, checkers_of
 from harness.schedule.options import Options
 from harness.targets.rocketmq import libraries as jars
-from harness.targets.rocketmq.libraries import LIST, libraries
+from harness.targets.rocketmq.libraries import LIST, known_checksums, libraries
 from harness.targets.rocketmq.releases import MISSING, Version, components, excluded, ordered, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 
@@ -118,6 +119,46 @@ def test_jars_that_are_not_what_was_fetched_are_refused(
             (folder / LIST).write_bytes(b"{")
     with pytest.raises(EnvironmentUnavailable, match="remove it, and it is fetched anew"):
         libraries("broker", "5.5.0", tmp_path)
+
+
+def test_a_jar_that_is_known_by_other_bytes_is_neither_taken_nor_kept(
+    maven: Path, tmp_path: Path
+) -> None:
+    """A mirror may serve false bytes with a checksum that fits them."""
+    (maven / "mvn").write_text(MAVEN.replace("one.jar", "rocketmq-broker-5.5.0.jar"))
+    with pytest.raises(
+        EnvironmentUnavailable, match=r"false bytes \(rocketmq-broker-5.5.0.jar has"
+    ):
+        libraries("broker", "5.5.0", tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_false_jar_that_was_taken_before_is_refused(maven: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "broker-5.5.0"
+    folder.mkdir()
+    jar = folder / "rocketmq-broker-5.5.0.jar"
+    jar.write_bytes(b"false")
+    digest = hashlib.sha256(b"false").hexdigest()
+    (folder / LIST).write_bytes(msgspec.json.encode({jar.name: digest}))
+    with pytest.raises(EnvironmentUnavailable, match=r"checksums\.txt lists .*; remove it, and it"):
+        libraries("broker", "5.5.0", tmp_path)
+
+
+def test_maven_is_not_to_take_what_its_repository_s_checksum_denies(
+    maven: Path, tmp_path: Path
+) -> None:
+    libraries("broker", "5.0.0", tmp_path / "cache")
+    assert "--strict-checksums" in (maven / "calls").read_text().split()
+
+
+def test_the_known_checksums_are_those_of_the_newest_release() -> None:
+    known = known_checksums()
+    newest = list(MISSING)[-1]
+    assert {f"rocketmq-{name}-{newest}.jar" for name in COMPONENTS} <= known.keys()
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in known.values())
+    lines = jars.CHECKSUMS.read_text().splitlines()
+    assert len(lines) == len(known), "one line a jar"
+    assert lines == sorted(lines, key=lambda line: line.split()[1])
 
 
 def test_a_fetch_that_was_cut_off_is_done_again(maven: Path, tmp_path: Path) -> None:
