@@ -157,7 +157,10 @@ def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
     if fault.f == ELECT_MASTER:
         yield _ordered(fault, name, begun)
         return
-    yield _act(fault, name, begun, _struck(fault))
+    struck = _struck(fault)
+    if fault.nodes and not struck:
+        return  # no node could be struck
+    yield _act(fault, name, begun, struck)
     if fault.passes:
         return
     heals: dict[int, list[str]] = {}

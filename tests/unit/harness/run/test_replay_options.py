@@ -233,6 +233,15 @@ def test_a_run_as_the_schedule_that_does_the_same_again() -> None:
     assert options_for(written).nemesis == ASKED.nemesis, "so nodes are set up the same"
 
 
+def test_what_struck_no_node_is_no_act_of_the_schedule() -> None:
+    ops = list(RUN.ops)
+    nobody = {"nobody": {"holds": True, "reason": "nobody to kill"}}
+    at = next(n for n, op in enumerate(ops) if op.f == "kill" and isinstance(op.value, dict))
+    ops[at] = msgspec.structs.replace(ops[at], value=nobody)
+    written = as_recorded(History(ops), ASKED)
+    assert [act.f for act in written.acts] == ["start-partition", "stop-partition"]
+
+
 def test_a_schedule_with_what_its_acts_came_to() -> None:
     ops = list(RUN.ops)
     ops[7] = msgspec.structs.replace(ops[7], value="k")
