@@ -1,10 +1,11 @@
 """Does a run, replayed from its folder, do the same again?
 
 Run as ``python -m benchmarks.replays``: runs of ``maxq test`` with drawn options, each replayed
-from its folder as it was written. In the simulator both histories must be equal to the byte. On
-real machines (``--env local``) the replay as written must do the same acts to the same roles, and
-the replay as performed the same acts to the same nodes, each begun within a quarter of a second of
-its time; what was later is listed. Exit code 1: a replay is not as it should be.
+from its folder as it was written and as it was performed. As written, in the simulator both
+histories must be equal to the byte, and on real machines (``--env local``) the same acts be done to
+the same roles. As performed, the same acts must be done to the same nodes, each begun within a
+quarter of a second of its time; what was later is listed. Exit code 1: a replay is not as it should
+be.
 """
 
 import sys
@@ -85,8 +86,7 @@ def wrong(judged: Judged, root: Path) -> Iterator[str]:
         journals = [(j.stored.path / "history.jsonl").read_bytes() for j in (judged, written)]
         if journals[0] != journals[1]:
             yield "another history"
-        return
-    if roles(judged, script) != roles(written, script):
+    elif roles(judged, script) != roles(written, script):
         yield f"as written: {roles(judged, script)} became {roles(written, script)}"
     script, same = again(judged, root, performed=True)
     wanted = [(a.id, a.f, sorted(a.done.nodes)) for a in script.acts if a.done is not None]
