@@ -36,6 +36,7 @@ from workloads.observe import THREADS as OBSERVERS
 from workloads.queue import QUEUES
 
 DIGITS = 9
+ENDING = "end/"  # of the requests of final heals and elections
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
@@ -145,7 +146,7 @@ def _call(op: Op, begun: int, thread: int, firsts: Mapping[str, int]) -> list[Ca
 def _acts(history: History, begun: int, end: int) -> list[Past]:
     """What was done in the main part: faults with their heals, and ordered elections."""
     every = faults(history)
-    orders = [Past(fault=f, healed={}) for f in every if f.f == ELECT_MASTER]
+    orders = [Past(fault=f, healed={}) for f in every if f.f == ELECT_MASTER and not _ending(f)]
     found = [act for act in (*paired(every), *orders) if begun <= act.fault.begun_ns < end]
     return sorted(found, key=lambda act: act.begun)
 
@@ -167,13 +168,18 @@ def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
     by_index = {heal.begun: heal for heal in past.healed.values() if not heal.moves
                 or fault.moves}  # fmt: skip
     for node, heal in past.healed.items():
-        if heal.begun in by_index and heal.begun_ns < end:
+        if heal.begun in by_index and heal.begun_ns < end and not _ending(heal):
             heals.setdefault(heal.begun, []).append(node)
     for number, (at, nodes) in enumerate(sorted(heals.items())):
         healing = _act(by_index[at], f"{name}.h{number or ''}", begun, sorted(nodes))
         if fault.effect == "cut":
             healing = msgspec.structs.replace(healing, who=Who(of=name))
         yield healing
+
+
+def _ending(fault: Fault) -> bool:
+    """Whether it belongs to the end of a run, which every run has of its own."""
+    return str(fault.request).startswith(ENDING)
 
 
 def _struck(fault: Fault) -> Sequence[str]:
