@@ -172,14 +172,8 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known = {**given, "environment": given["environment"].replace(AUTO, LOCAL)}
     if known["seed"] is None:
         known["seed"] = secrets.randbits(SEED_BITS)
-    simulated = known["environment"] == "simulated"
-    # On real machines power is lost only where it is asked for by name: it takes root, and brokers
-    # that sync before they answer.
-    left_out = unasked() | {NO_FAULT} if simulated else unasked() | {NO_FAULT, "power"}
-    can = capabilities_of(known["environment"])
-    possible = [n for n in fault_names() if n not in left_out and needs_of([n]) <= can]
     asked = flat(known["nemesis"])
-    faults = possible if "all" in asked else asked
+    faults = every_fault(known["environment"]) if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))
     workloads = flat(known["workload"])
     known["workload"] = tuple(name for name in WORKLOADS if name in workloads)
@@ -202,6 +196,14 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return Options(**known)
+
+
+def every_fault(environment: str) -> list[str]:
+    """What `all` means: what the environment can do and is not for those alone who ask by name. On
+    real machines the loss of power is: it takes root, and brokers that sync before they answer."""
+    left_out = {*unasked(), NO_FAULT, *([] if environment == "simulated" else ["power"])}
+    can = capabilities_of(environment)
+    return [name for name in fault_names() if name not in left_out and needs_of([name]) <= can]
 
 
 def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
