@@ -27,7 +27,6 @@ PERFORMS = (
     "harness/experiments/campaign.py",
     "harness/experiments/crash_points",
     "harness/python_api",
-    "harness/run/fault_selection.py",
     "harness/sampling",
     "harness/schedule/options.py",
     "harness/simulation",
