@@ -125,9 +125,9 @@ def _drawn(kinds: Sequence[Kind], drawing: Drawing, lull: float) -> Iterator[lis
     between two lulls."""
     every = [kind.rounds(drawing) for kind in kinds if kind.rounds is not None]
     for rounds in zip(*every, strict=True):
-        first, *rest = map(_timed, rounds)
+        first, *rest = map(timed, rounds)
         for second in rest:
-            hold, whole = (max(timed.at for timed in each) for each in (first, second))
+            hold, whole = (max(t.at for t in each) for each in (first, second))
             window = min(WINDOW_S, max(1.0, BUSY_S - hold - whole)) if lull else WINDOW_S
             after = drawing.rng.choice((0.0, hold)) + drawing.rng.randrange(int(window * MS)) / MS
             shifted = [t._replace(at=round(t.at + after, 3), step=_moved(t.step, len(first)))
@@ -136,7 +136,8 @@ def _drawn(kinds: Sequence[Kind], drawing: Drawing, lull: float) -> Iterator[lis
         yield first
 
 
-def _timed(steps: Sequence[Step]) -> list[Timed]:
+def timed(steps: Sequence[Step]) -> list[Timed]:
+    """The steps of a round, each with the sum of the waits before it."""
     found: list[Timed] = []
     for step in steps:
         before = found[-1].at if found else 0.0
@@ -154,11 +155,11 @@ def acts_of(name: str, made: Sequence[Timed], when: When) -> Iterator[Act]:
     order = sorted(range(len(made)), key=lambda n: made[n].at)
     before, at = "", 0.0
     for n in order:
-        timed, step = made[n], made[n].step
+        after, step = made[n].at, made[n].step
         who = Who(of=ids[step.of]) if step.of >= 0 else step.who
-        due = When(after=before, at=round(timed.at - at, 3)) if before else when
+        due = When(after=before, at=round(after - at, 3)) if before else when
         yield Act(id=ids[n], f=step.f, when=due, who=who, args=step.args)
-        before, at = ids[n], timed.at
+        before, at = ids[n], after
 
 
 def waiting(acts: Sequence[Act], kinds: Kinds) -> Iterator[Act]:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from reference.broker.membership.controllers import CALL_TIMEOUT_S
+from reference.broker.membership.joining import RETRY_S
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
@@ -17,8 +18,6 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 from reference.wire.route import RegisterBrokerBody, body_crc32
-
-RETRY_S = 1.0
 
 
 class Self(Protocol):

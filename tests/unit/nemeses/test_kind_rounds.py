@@ -8,7 +8,7 @@ from struck_cluster import SETS, TRIO, FakeCluster
 
 from harness.contracts.outcome import Ok
 from harness.contracts.target import Topology
-from harness.sampling.rounds import _timed, acts_of
+from harness.sampling.rounds import acts_of, timed
 from harness.schedule.format import When
 from harness.schedule.perform import asked
 from histories.fault_facts import BUILT_IN
@@ -56,7 +56,7 @@ def test_a_nemesis_does_all_of_it(kind: Kind, topology: Topology) -> None:
     async def main() -> list[str]:
         struck = []
         for number, made in enumerate(rounds(kind, topology=topology)):
-            for act in acts_of(f"x{number}", _timed(made), When()):
+            for act in acts_of(f"x{number}", timed(made), When()):
                 op = Op("info", NEMESIS, act.f, act.id, ext=asked(act) or None)
                 done = await nemesis.invoke(op)
                 assert isinstance(done, Ok), done
