@@ -1,7 +1,8 @@
 """Is the act that a finding is blamed on the one that it needs? For seeded bugs, by leaving out.
 
 Run as ``python -m benchmarks.culprits``: for every mutant that breaks a claim of durability, of
-logs or of epochs, its directed schedule and one drawn seed, the first of those tried that shows it.
+logs or of epochs, its directed schedule and one drawn seed: the first of 20 that shows it, or,
+where none does, the first by which the campaign over mutants had shown it (`data/mutants.jsonl`).
 What the history blames is compared with a smallest set of acts that still shows the finding, found
 without looking at the blame (`harness.experiments.explain`). Equal means the same acts: to blame
 more than is needed is not equal. There may be several smallest sets; where the blame is another
@@ -14,6 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import click
@@ -27,7 +29,9 @@ from harness.schedule.format import Schedule, read
 from harness.schedule.reductions import with_options
 from reference import mutants
 
-FOLDER = Path(__file__).parents[1] / "harness" / "schedule" / "directed"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "harness" / "schedule" / "directed"
+JOURNAL = ROOT / "data" / "mutants.jsonl"
 ABOUT = frozenset(
     ("S5", "S6", "S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11", "S11b", "S12", "S16")
 )
@@ -61,7 +65,17 @@ def judged_mutants() -> list[str]:
 def schedules(mutant: str, first: int) -> Iterator[tuple[str, Iterator[Schedule]]]:
     """The directed schedule, and drawn ones; each by what it is called."""
     yield "directed", iter([read(FOLDER / f"{mutant}.jsonl")])
-    yield "drawn", (drawn(seed) for seed in range(first, first + SEEDS_MAX))
+    seeds = chain(range(first, first + SEEDS_MAX), shown(mutant))
+    yield "drawn", (drawn(seed) for seed in seeds)
+
+
+def shown(mutant: str) -> Iterator[int]:
+    """The seeds by which the campaign had shown a break of one of the claims by a mutant."""
+    with JOURNAL.open("rb") as lines:
+        for line in map(msgspec.json.decode, lines):
+            found = line.get("told", {}).get("found", {}) if line.get("mutant") == mutant else {}
+            if any(name.split("/")[0] in ABOUT for name in found):
+                yield line["told"]["seed"]
 
 
 def case(mutant: str, of: str, scripts: Iterator[Schedule], budget: int) -> Case:
@@ -99,7 +113,7 @@ def case(mutant: str, of: str, scripts: Iterator[Schedule], budget: int) -> Case
             why=found.why or ("" if found.reduced else "not reduced further"),
             story=findings[0].story,
         )
-    return Case(mutant=mutant, of=of, why=f"not shown by {SEEDS_MAX} seeds")
+    return Case(mutant=mutant, of=of, why=f"not shown by {SEEDS_MAX} seeds, nor by the campaign")
 
 
 def table(cases: list[Case]) -> Iterator[str]:

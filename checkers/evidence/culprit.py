@@ -10,7 +10,8 @@ message, and the first act is blamed that ended or emptied it.
 What had kept the elected replica from copying the message is blamed as well: an act that parted the
 two, or had stopped that replica, when the message was acknowledged; why the master did not wait for
 it, where it had left the SyncStateSet before; what kept a replica that held the message from being
-elected; and what had made the acknowledging broker master, where another one led before. Acts on
+elected; what kept a deposed master, which acknowledged it, from hearing of its successor; and what
+had made the acknowledging broker master, where another one led before and at first. Acts on
 other nodes, and acts after the moment from which the loss was certain, are not.
 """
 
@@ -131,13 +132,16 @@ class Chronicle:
         risen = self.rise(lost.broker_set, node, epoch)
         if fatal is None:
             return Blame(node, epoch, None, self._forgot(lost, node), risen)
-        before = self.led_before(lost.broker_set, fatal.epoch) or node
-        cause = self._cause(before, fatal.low, fatal.high)
+        cause = self.deposed(lost.broker_set, fatal.epoch) or self._cause(
+            node, fatal.low, fatal.high
+        )
         kept: list[Act] = []
         if lost.at < fatal.high:
             kept += self.kept_apart(node, fatal.elected, cause, (lost.at, lost.at))
             kept += self._passed_over(node, fatal, lost, epoch)
             kept += self._had_left(node, fatal, lost, epoch)
+        else:
+            kept += self._unaware(node, fatal, lost, cause)
         return Blame(node, epoch, fatal, in_order(*kept, *cause), risen)
 
     # Which election.
@@ -196,8 +200,10 @@ class Chronicle:
     # Which acts.
 
     def rise(self, name: str, node: str, epoch: int | None) -> tuple[Act, ...]:
-        """What had made a broker the master of an epoch: it took another one's reign."""
-        first = epoch if node else None
+        """What had made a broker the master of an epoch: it took another one's reign. Nothing had
+        where it was the first of all masters: were nothing done, it would lead as well."""
+        always = self.led(name, min(self.epochs(name), default=0)) == node
+        first = epoch if node and not always else None
         while first is not None and self.led_before(name, first) == node:
             first = max(e for of, e in self._reigns if of == name and e < first)
         return () if first is None else self.deposed(name, first)
@@ -205,7 +211,16 @@ class Chronicle:
     def deposed(self, name: str, epoch: int) -> tuple[Act, ...]:
         """What had taken away the master before an epoch, if there was one."""
         before = self.led_before(name, epoch)
-        return self._cause(before, *self.window(name, epoch)) if before else ()
+        return self._cause(before, *self._interregnum(name, epoch)) if before else ()
+
+    def _interregnum(self, name: str, epoch: int) -> tuple[int, int]:
+        """Between which indices the reign before an epoch came to its end: from when its master was
+        last seen to lead, as controllers name a master until they elect another one."""
+        low, high = self.window(name, epoch)
+        before = self.led_before(name, epoch)
+        led = [s.at for s in self._leading.get(before, ())
+               if s.at < high and s.view.epochs[-1].epoch < epoch]  # fmt: skip
+        return min([low, *led[-1:]]), high
 
     def led(self, name: str, epoch: int) -> str:
         """Who was master of an epoch; empty where nobody is known."""
@@ -257,6 +272,17 @@ class Chronicle:
         found = [a for a in self.acts if a.begun >= begun and a.over(elected) < lost.at
                  and a.touches(elected, begun, lost.at)
                  and unavailable(a, elected, node)]  # fmt: skip
+        return found[-1:]
+
+    def _unaware(self, node: str, fatal: Fatal, lost: Lost, cause: Sequence[Act]) -> Sequence[Act]:
+        """What had kept a deposed master from hearing of its successor until it acknowledged, where
+        what deposed it was over by then: an act on controllers, or one that parted it from them."""
+        if any(a.over(node) >= lost.at for a in cause):
+            return ()
+        controllers = self._controllers
+        found = [a for a in self.acts if a not in cause and a.begun < lost.at
+                 and any(a.touches(c, fatal.high, lost.at) for c in controllers)
+                 and (a.effect in GONE or any(a.parts(node, c) for c in controllers))]  # fmt: skip
         return found[-1:]
 
     def _came_back(self, lost: Lost, fatal: Fatal, epoch: int) -> bool:

@@ -150,7 +150,7 @@ def test_a_network_of_a_dead_run_with_a_container_in_it_is_named_and_goes_later(
 
     try:
         asyncio.run(main())
-        assert f"network {name}" in leaks.clean().removed
+        leaks.clean()  # or a run beside this one has done so already
         assert kinds(engine, name) == []
     finally:
         for remain in engine.remains(name):

@@ -103,6 +103,50 @@ def test_an_epoch_that_was_copied_later_is_not_taken_for_the_acknowledging_one()
     assert r.blame(writer).epoch == 1
 
 
+def test_the_act_after_which_nobody_saw_the_master_lead_is_the_cause() -> None:
+    """Controllers name a master until they elect the next one, so a later cut ended no reign."""
+    r = Story()
+    writer = r.acknowledged(1, 300)
+    lost_power = len(r.ops)
+    r.act("power-loss", {"b0-0": {"holds": True}, "b0-1": {"holds": True}})
+    r.fault("start", **{"b0-0": True, "b0-1": True})
+    r.elected("b0-0", 1)  # as controllers still say
+    r.cut("b0-0", "c0", "c1")
+    r.elected("b0-1", 2)
+    r.broker("b0-1", 2, (1, 0, 200), (2, 200, 400), leads=True)
+    assert begun(r.blame(writer)) == [lost_power]
+
+
+def test_what_kept_a_deposed_master_from_hearing_of_it_is_blamed_too() -> None:
+    """What deposed it was over when it acknowledged."""
+    r = Story()
+    held = len(r.ops)
+    r.fault("pause", **{"b0-0": True})
+    r.elected("b0-1", 2)
+    deaf = len(r.ops)
+    r.act("power-loss", {"c0": {"holds": True}, "c1": {"holds": True}})
+    r.fault("resume", **{"b0-0": True})
+    writer = r.acknowledged(1, 300)
+    r.broker("b0-1", 2, (1, 0, 200), (2, 200, 400), leads=True)
+    assert begun(r.blame(writer)) == [held, deaf]
+
+
+def test_the_first_of_all_masters_had_been_made_master_by_nothing() -> None:
+    """It would lead as well if neither the act that deposed it nor the next had been done."""
+    r = Story()
+    for node, epoch in (("b0-1", 2), ("b0-0", 3)):
+        r.fault("kill", **{f"b0-{epoch - 2}": True})
+        r.fault("start", **{f"b0-{epoch - 2}": True})
+        r.elected(node, epoch)
+    r.broker("b0-0", 1, (1, 0, 100), (2, 100, 200), (3, 200, 300), leads=True)
+    writer = r.acknowledged(1, 300)
+    cut = r.cut("b0-0", "c0", "c1")
+    r.elected("b0-1", 4)
+    r.broker("b0-1", 2, (1, 0, 100), (2, 100, 200), (3, 200, 300), (4, 300, 400), leads=True)
+    blame = r.blame(writer)
+    assert (begun(blame), blame.risen) == ([cut], ())
+
+
 def test_without_a_place_in_the_log_no_election_is_blamed() -> None:
     r = Story()
     writer = r.acknowledged(1, None)
