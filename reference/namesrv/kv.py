@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from reference.host import Host, read_file, replace_file
 from reference.records import RemoteProtocolError
 from reference.wire.body import Body
+from reference.wire.seal import seal, unseal
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 ENTRIES_MAX = 10_000
@@ -53,7 +54,7 @@ class Kv:
         if stored is not None:  # who wrote it may have been killed before the folder was synced
             await self._host.disk.sync_dir(self._path.rpartition("/")[0])
         try:
-            self._table = {} if stored is None else KvFile.from_json(stored).config_table
+            self._table = {} if stored is None else KvFile.from_json(unseal(stored)).config_table
         except RemoteProtocolError as error:
             raise CorruptKv(f"{self._path}: {error}; restore it") from None
 
@@ -88,5 +89,5 @@ class Kv:
 
     async def _replace(self, table: dict[str, dict[str, str]]) -> None:
         body = KvFile(config_table=table).to_json()
-        await replace_file(self._host.disk, self._path, body)
+        await replace_file(self._host.disk, self._path, seal(body))
         self._table = table

@@ -108,9 +108,16 @@ def _epoch(line: str, number: int) -> EpochStart:
 
 # --- identity files ------------------------------------------------------------------------------
 
+_CRC = "crc32="
+
 
 class Identity(Record):
-    """Who a broker is. `check_code` is in the temporary file only: ``address;millis``."""
+    """Who a broker is. `check_code` is in the temporary file only: ``address;millis``.
+
+    What is written ends in a part of its own, ``crc32=`` and the CRC-32 of all before it in
+    hexadecimal: one flipped bit makes one broker's id another's. Java reads the parts that it knows
+    and writes none of these; a file without it is read unchecked.
+    """
 
     cluster: str
     broker_name: str
@@ -129,16 +136,22 @@ def encode_identity(identity: Identity) -> bytes:
         parts.append(identity.check_code)
     if any(not part.strip() or "#" in part or "\n" in part for part in parts):
         raise LocalProtocolError(f"identity that cannot be read back: {parts}")
-    return "#".join(parts).encode()
+    text = "#".join(parts)
+    return f"{text}#{_CRC}{zlib.crc32(text.encode()):08x}".encode()
 
 
 def decode_identity(data: bytes, *, temporary: bool = False) -> Identity:
     """Read an identity file.
 
     Raises:
-        RemoteProtocolError: torn, empty, or of the other kind.
+        RemoteProtocolError: torn, empty, of the other kind, or its checksum is another one.
     """
-    parts = _text(data, "identity file").strip().split("#")
+    text, marked, crc = _text(data, "identity file").strip().rpartition(f"#{_CRC}")
+    if marked and crc != f"{zlib.crc32(text.encode()):08x}":
+        raise RemoteProtocolError(f"identity file does not fit its crc32: {text}#{_CRC}{crc}")
+    if not marked and _CRC in crc:
+        raise RemoteProtocolError(f"identity file has a damaged crc32: {crc}")
+    parts = (text if marked else crc).split("#")
     if len(parts) != (4 if temporary else 3) or not all(parts):
         raise RemoteProtocolError(f"identity file needs {4 if temporary else 3} parts: {parts}")
     return Identity(

@@ -31,6 +31,7 @@ from reference.wire.route import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
+from reference.wire.seal import seal, unseal
 
 B = TypeVar("B", bound=Body)
 
@@ -136,9 +137,12 @@ class Tables:
         """Read a table; an absent one is empty."""
         stored = read_file(self._host.disk, path)
         try:
-            return kind() if stored is None else kind.from_json(stored)
+            return kind() if stored is None else kind.from_json(unseal(stored))
         except RemoteProtocolError as error:
             raise CorruptTable(f"{path}: {error}; restore it") from None
+
+    async def _save(self, path: str, table: Body) -> None:
+        await replace_file(self._host.disk, path, seal(table.to_json()))
 
     @property
     def _topics_path(self) -> str:
@@ -211,7 +215,7 @@ class Tables:
 
     async def _write_topics(self, topics: dict[str, TopicConfig]) -> None:
         table = _table(topics, self._next_version(self.version))
-        await replace_file(self._host.disk, self._topics_path, table.to_json())
+        await self._save(self._topics_path, table)
         self.topics = topics
         self.version = self._next_version(self.version)  # an epoch may have come meanwhile
 
@@ -241,7 +245,7 @@ class Tables:
             forbidden_table=self.forbidden,
             subscription_group_table=groups,
         )
-        await replace_file(self._host.disk, self._groups_path, table.to_json())
+        await self._save(self._groups_path, table)
         self.groups, self.group_version = groups, table.data_version
 
     def group_table(self) -> SubscriptionGroups:
@@ -311,9 +315,8 @@ class Tables:
             if not self._offsets_dirty:
                 return
             self._offsets_dirty = False
-            body = self.offset_table().to_json()
             try:
-                await replace_file(self._host.disk, self._offsets_path, body)
+                await self._save(self._offsets_path, self.offset_table())
             except BaseException:
                 self._offsets_dirty = True
                 raise
@@ -334,7 +337,7 @@ class Tables:
                 return
             self._delay_dirty = False
             try:
-                await replace_file(self._host.disk, self._delay_path, self.delay.to_json())
+                await self._save(self._delay_path, self.delay)
             except BaseException:
                 self._delay_dirty = True
                 raise
@@ -348,15 +351,14 @@ class Tables:
         """Take a master's topic table. Raises OSError."""
         async with self._write:
             topics = self._with_system(theirs.topic_config_table)
-            body = _table(topics, theirs.data_version).to_json()
-            await replace_file(self._host.disk, self._topics_path, body)
+            await self._save(self._topics_path, _table(topics, theirs.data_version))
             if valid():
                 self.topics, self.version = topics, theirs.data_version
 
     async def adopt_groups(self, theirs: SubscriptionGroups, valid: Callable[[], bool]) -> None:
         """Take a master's subscription groups. Raises OSError."""
         async with self._write:
-            await replace_file(self._host.disk, self._groups_path, theirs.to_json())
+            await self._save(self._groups_path, theirs)
             if valid():
                 self.groups = dict(theirs.subscription_group_table)
                 self.forbidden = dict(theirs.forbidden_table)
@@ -371,14 +373,14 @@ class Tables:
     async def adopt_delay(self, theirs: DelayOffsets, valid: Callable[[], bool]) -> None:
         """Take how far a master has delivered delayed messages. Raises OSError."""
         async with self._write:
-            await replace_file(self._host.disk, self._delay_path, theirs.to_json())
+            await self._save(self._delay_path, theirs)
             if valid():
                 self.delay = theirs
 
     async def adopt_modes(self, theirs: MessageRequestModes, valid: Callable[[], bool]) -> None:
         """Take a master's request modes. Raises OSError."""
         async with self._write:
-            await replace_file(self._host.disk, self._modes_path, theirs.to_json())
+            await self._save(self._modes_path, theirs)
             if valid():
                 self.modes = theirs
 

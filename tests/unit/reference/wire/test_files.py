@@ -1,5 +1,7 @@
 """Small files: epochs, identity, Java properties, checkpoint."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from reference.records import (
@@ -10,8 +12,10 @@ from reference.records import (
     RemoteProtocolError,
 )
 from reference.wire import files
+from reference.wire.bodies import ConsumerOffsets
 from reference.wire.files import Identity
 from reference.wire.ha import EpochStart
+from reference.wire.seal import seal, unseal
 
 
 def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:
@@ -68,11 +72,51 @@ def test_identity_files() -> None:
         check_code="10.0.0.5:10911;1700000000000",
     )
 
-    assert files.encode_identity(final) == b"DefaultCluster#broker-a#2"
+    assert files.encode_identity(final) == b"DefaultCluster#broker-a#2#crc32=e0cda982"
     assert files.decode_identity(b"DefaultCluster#broker-a#2\n") == final
     raw = b"DefaultCluster#broker-a#2#10.0.0.5:10911;1700000000000"
-    assert files.encode_identity(temporary) == raw
+    assert files.encode_identity(temporary).startswith(raw + b"#crc32=")
     assert files.decode_identity(raw, temporary=True) == temporary
+
+
+@pytest.mark.parametrize("code", [None, "10.0.0.5:10911;1700000000000"])
+def test_a_flipped_bit_makes_no_other_identity(code: str | None) -> None:
+    """Each of the bits of either file: refused, or what was written."""
+    sent = Identity(cluster="c", broker_name="b", broker_id=BrokerId(3), check_code=code)
+    refused = 0
+    for flipped in flips(files.encode_identity(sent)):
+        try:
+            assert files.decode_identity(flipped, temporary=code is not None) == sent
+        except RemoteProtocolError:
+            refused += 1
+    assert refused >= 8 * len(b"c#b#3")
+
+
+def test_a_flipped_bit_makes_no_other_table() -> None:
+    """Of a sealed JSON file: refused, or what was written."""
+    sent = ConsumerOffsets(offset_table={"T@g": {0: 17, 1: 4}})
+    data = seal(sent.to_json())
+    refused = 0
+    for flipped in flips(data):
+        try:
+            assert ConsumerOffsets.from_json(unseal(flipped)) == sent
+        except RemoteProtocolError:
+            refused += 1
+    assert refused >= 8 * len(sent.to_json()) - 8
+
+
+def test_what_java_writes_needs_no_seal() -> None:
+    for raw in (b"{}", b'{"offsetTable":{"T@g":{0:17}}}'):
+        assert unseal(raw) == unseal(seal(raw)) == raw
+    with pytest.raises(LocalProtocolError):
+        seal(b"[]")
+
+
+def flips(data: bytes) -> Iterator[bytes]:
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield bytes(flipped)
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_claim_settle_and_drop_on_a_disk(tmp_path: Path) -> None:
 
     asyncio.run(case())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["brokerIdentity"]
-    assert (tmp_path / "brokerIdentity").read_bytes() == b"c#b#3"
+    assert (tmp_path / "brokerIdentity").read_bytes() == b"c#b#3#crc32=e01df369"
 
 
 def test_the_check_code_begins_with_the_address() -> None:
