@@ -23,6 +23,7 @@ from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
 from nemeses.kinds.power import POWER
 from nemeses.kinds.process import KILL, PAUSE, RESTART, STOP
+from nemeses.kinds.store import STORE
 
 NO_FAULT = "none"
 THEN = "-then-"  # joins two kinds, of which the second strikes within a while of the first
@@ -30,7 +31,7 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, READDRESS, KILL, STOP, RESTART, POWER),
-    *(CLOCK, DISK, DELAY, ORDERS),
+    *(CLOCK, DISK, DELAY, STORE, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 

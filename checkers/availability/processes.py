@@ -20,7 +20,7 @@ from checkers.core.api import Context, Verdict
 from checkers.evidence.active_faults import NO_NODE, InForce
 from checkers.evidence.faults import Ended, Fault, faults
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
-from histories.fault_facts import GONE, WIPE
+from histories.fault_facts import GONE, TAMPERS
 from histories.history import History
 from histories.op import HistoryError
 
@@ -95,7 +95,7 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
             if ended.starts and (node in cut or _away(force, str(node))):
                 continue  # judged once that is healed
             yield Seen(str(node), act.begun if act.ended is None else act.ended, ended)
-        if act.effect == "disk" or act.f == WIPE:
+        if act.effect == "disk" or act.f in TAMPERS:
             sick |= set(act.nodes)
         elif act.may_start and act.holds:
             sick -= set(act.nodes)

@@ -133,7 +133,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
-        mutants=("elect_keeps_epoch",),
+        mutants=("elect_keeps_epoch", "newcomer_takes_living_id"),
     ),
     Claim(
         id="S6",

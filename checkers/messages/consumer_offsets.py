@@ -27,9 +27,9 @@ from checkers.evidence.observations import NEVER, SetSighting, set_sightings
 from checkers.evidence.quiescence import Interval, undisturbed
 from checkers.evidence.story import when
 from checkers.evidence.verdicts import Case, Found, rule, unreadable
-from histories.fault_facts import ELECT_MASTER
+from histories.fault_facts import ELECT_MASTER, TAMPERS
 from histories.history import History
-from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE, WIPE
+from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE
 from histories.op import HistoryError, Op
 
 
@@ -116,7 +116,7 @@ class Offsets(Alone):
         return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Calmness:
-        wipes = [op.index for op in history.ops if op.f == WIPE]
+        wipes = [op.index for op in history.ops if op.f in TAMPERS]
         sightings = set_sightings(history) if context.has_ids else {}
         elections = (*_ordered(history), *_elections(sightings))
         return Calmness(

@@ -23,6 +23,7 @@ and a torn identity file.
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -41,13 +42,13 @@ from checkers.evidence.observations import (
 )
 from checkers.evidence.quiescence import after_acts
 from checkers.evidence.verdicts import Case, Found, power_lost, rule, unreadable
+from histories.fault_facts import TAMPERS, WIPE
 from histories.history import History
 from histories.observed import (
     APPLY_ID,
     JOIN,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
-    WIPE,
     ControllerView,
     ReplicaView,
     decoded,
@@ -269,14 +270,19 @@ def _case(history: History, context: Context, known: Known, results: Mapping[str
 
 
 class Wipes:
-    """When each node's store was removed, or may have been."""
+    """When each node's store was removed, or may have been.
+
+    Between a copy of another's store, or a flipped bit, and the next removal, what the node says is
+    not its own word: it counts for nobody.
+    """
 
     def __init__(self, history: History) -> None:
+        self._tampered: dict[str, list[tuple[int, bool]]] = defaultdict(list)  # removed: False
         self._begins: dict[str, list[int]] = defaultdict(list)
         self._ends: dict[str, list[int]] = defaultdict(list)
         self._unsure: set[str] = set()
         self.count = 0
-        for op in history.of_f(WIPE):
+        for op in sorted(chain.from_iterable(map(history.of_f, TAMPERS)), key=_index):
             done = history.completion(op)
             if op.type == "fail" or (done is not None and done.index < op.index):
                 continue  # a completion: taken with its invocation
@@ -289,8 +295,13 @@ class Wipes:
     def _add(self, begun: Op, done: Op | None) -> None:
         if done is not None and done.type == "fail":
             return
+        victims = list(_victims(begun, done))
+        for node, _ in victims:
+            self._tampered[node].append((begun.index, begun.f != WIPE))
+        if begun.f != WIPE:
+            return
         self.count += 1
-        for node, sure in _victims(begun, done):
+        for node, sure in victims:
             self._begins[node].append(begun.index)
             self._ends[node].append(done.index if sure and done is not None else NEVER)
             if not sure:
@@ -304,13 +315,18 @@ class Wipes:
 
     def held(self, node: str, broker_id: int | None, begun: int, at: int) -> Held | None:
         """What a node's answer says, which is true at an instant between two indices."""
-        if broker_id is None:
+        before = bisect_left(self._tampered.get(node, []), (at, False))
+        if broker_id is None or (before and self._tampered[node][before - 1][1]):
             return None
         return Held(f"node {node}", *self.between(node, begun, at), broker_id, at)
 
     def most(self, node: str) -> int | None:
         """How often its store was removed in the whole history, at most; None: unknown."""
         return None if ANY_NODE in self._unsure else len(self._begins.get(node, []))
+
+
+def _index(op: Op) -> int:
+    return op.index
 
 
 def _victims(begun: Op, done: Op | None) -> Iterator[tuple[str, bool]]:

@@ -27,7 +27,9 @@ DEATH_TIMEOUT_S = 10.0
 STOP_TIMEOUT_S = 15.0  # a broker says goodbye for 5 s to name servers that do not answer
 STATE_TIMEOUT_S = 5.0
 LOG_TAIL_BYTES = 600
-EXCUSE = "its disk was at fault"  # why a node may have ended by itself
+# Why a node may have ended by itself.
+DISK_EXCUSE, STORE_EXCUSE = "its disk was at fault", "its store was tampered with"
+STORE_LOCK = "lock"  # in a store, held by a process: no copy has it
 
 
 class Nodes:
@@ -49,6 +51,7 @@ class Nodes:
         self._wanted = dict.fromkeys(self._by_name, False)
         self._paused = dict.fromkeys(self._by_name, False)
         self._excused: set[str] = set()
+        self._tampered: set[str] = set()  # until their stores are removed
 
     def node(self, name: str) -> Node:
         return self._by_name[name]
@@ -82,8 +85,13 @@ class Nodes:
         self._excused.add(node)
 
     def excused(self, node: str) -> bool:
-        """Whether its disk was at fault since it was last started."""
-        return node in self._excused
+        """Whether its disk was at fault since its last start, or its store was tampered with."""
+        return bool(self._excuse(node))
+
+    def _excuse(self, node: str) -> str:
+        if node in self._tampered:
+            return STORE_EXCUSE
+        return DISK_EXCUSE if node in self._excused else ""
 
     def spawned(self) -> list[str]:
         """Nodes that ever had a process, in order of their first start."""
@@ -160,8 +168,8 @@ class Nodes:
     def _by_itself(self, node: str, status: ProcessStatus | None) -> dict[str, Any]:
         """What is told of a node that has ended by itself; why it may, where it may."""
         code = None if status is None else status.code
-        excuse = {"excused": EXCUSE} if self.excused(node) else {}
-        return {"ended_by_itself": code, **excuse}
+        excuse = self._excuse(node)
+        return {"ended_by_itself": code, **({"excused": excuse} if excuse else {})}
 
     async def _ended(self, node: str, *expected: int) -> Proof:
         """Prove the end of a process: gone, with a right exit code, and its port refuses."""
@@ -233,15 +241,52 @@ class Nodes:
         holds = status.code is None and status.stopped == stopped
         return Proof(holds, {"pid": status.pid, "code": status.code, "stopped": status.stopped})
 
+    # Its store, while it is down.
+
     async def wipe(self, node: str) -> Proof:
-        if node in self._pids and (await self.status(node)).code is None:
+        if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine = self.machine(node)
         store = f"{machine.data_dir}/store"
         before = len(await machine.files(store))
         await machine.remove(store)
         left = await machine.files(store)
+        if not left and node in self._tampered:
+            self._tampered.discard(node)
+            self._wanted[node] = False  # it may have ended by itself, and was excused
         return Proof(not left, {"files": before, "left": len(left)})
+
+    async def copy_store(self, node: str, source: str) -> Proof:
+        if await self._runs(node):
+            return Proof(False, {"reason": "it runs"})
+        machine, theirs = self.machine(node), self.machine(source)
+        store = f"{machine.data_dir}/store"
+        await machine.remove(store)
+        self._tampered.add(node)
+        for path in await theirs.files(f"{theirs.data_dir}/store"):
+            data = await theirs.get(f"{theirs.data_dir}/store/{path}")
+            if data is not None and path != STORE_LOCK:
+                await machine.put(f"{store}/{path}", data)
+        copied = await machine.files(store)
+        return Proof(bool(copied), {"source": source, "files": len(copied)})
+
+    async def flip_bit(self, node: str, path: str, bit: int) -> Proof:
+        if await self._runs(node):
+            return Proof(False, {"reason": "it runs"})
+        machine = self.machine(node)
+        file = f"{machine.data_dir}/store/{path}"
+        data = await machine.get(file)
+        at = bit if bit >= 0 or data is None else 8 * len(data) + bit
+        if data is None or not 0 <= at < 8 * len(data):
+            return Proof(False, {"reason": f"{path} has no bit {bit}"})
+        flipped = bytearray(data)
+        flipped[at // 8] ^= 1 << at % 8
+        self._tampered.add(node)
+        await machine.put(file, bytes(flipped))
+        return Proof(await machine.get(file) == bytes(flipped), {"path": path, "bit": at})
+
+    async def _runs(self, node: str) -> bool:
+        return node in self._pids and (await self.status(node)).code is None
 
     # What is on its disk.
 
@@ -287,7 +332,7 @@ class Nodes:
         met_at = {name: await self.port(name) for name in wanted if not self._paused[name]}
         return {
             "crashed": dict(sorted(crashed.items())),
-            "excused": {name: EXCUSE for name in sorted(crashed) if self.excused(name)},
+            "excused": {name: self._excuse(name) for name in sorted(crashed) if self.excused(name)},
             "silent": [name for name, port in met_at.items() if port != "open"],
             "nodes": len(wanted) + len(crashed),
         }

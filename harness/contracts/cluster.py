@@ -117,8 +117,23 @@ class Killable(Protocol):
         ...
 
     def excused(self, node: str) -> bool:
-        """Whether the node's disk was at fault since it was last started, so that it may well have
-        ended by itself."""
+        """Whether the node's disk was at fault since it was last started, or its store was tampered
+        with, so that it may well have ended by itself."""
+        ...
+
+
+@runtime_checkable
+class Tamperable(Protocol):
+    """Stores at rest that accidents can change."""
+
+    async def copy_store(self, node: str, source: str) -> Proof:
+        """Replace the store of a node that is down by a copy of another one's, as an operator does
+        who clones a machine."""
+        ...
+
+    async def flip_bit(self, node: str, path: str, bit: int) -> Proof:
+        """Flip a bit of a file of a node that is down, counted from the file's beginning; from its
+        end if negative. `path` is below the store."""
         ...
 
 

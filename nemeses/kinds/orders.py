@@ -1,6 +1,5 @@
 """What operators do, and what written schedules ask for beside faults.
 
-wipe            of a node that is down: its store is removed
 elect-master    replica: the set's replica of this number shall lead, or ``other``: one that
                 does not; refusable: to be refused is no failure
 apply-ids       count: controllers are asked for so many broker ids, each of a set of its own
@@ -9,16 +8,12 @@ order-election  of each victim, whether it can lead or not; no effect is awaited
 
 from collections.abc import Sequence
 
-from harness.contracts.cluster import Electing, Killable
-from harness.contracts.environment import Capability, Role
-from nemeses.kind import ActKind, Args, Fit, Kind, on_each
+from harness.contracts.cluster import Electing
+from harness.contracts.environment import Role
+from nemeses.kind import ActKind, Args, Kind, on_each
 from nemeses.stage import Stage, Told, told
 
 OTHER = "other"
-
-
-def _stopped(stage: Stage, args: Args) -> Fit:
-    return lambda node: not stage.up(node)
 
 
 async def _elect(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
@@ -53,10 +48,6 @@ async def _apply_ids(stage: Stage, act: str, nodes: Sequence[str], args: Args) -
 ORDERS = Kind(
     name="orders",
     acts=(
-        ActKind(
-            f="wipe", needs=frozenset({Capability.KILL}), fit=_stopped,
-            do=on_each(Killable, lambda cluster, args: cluster.wipe),
-        ),
         ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True),
         ActKind(
             f="order-election", needs=frozenset(), order=True,

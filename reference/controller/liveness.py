@@ -21,6 +21,8 @@ class Heartbeat(Record):
     max_offset: int
     confirm_offset: int
     priority: int
+    address: str = ""
+    incarnation: str = ""  # of the process; empty where it names none, as RocketMQ's
 
 
 @dataclass(slots=True)
@@ -54,6 +56,21 @@ class Liveness:
         known = self._seen.get(key)
         if known is None or serial >= known.serial:
             self._seen[key] = Seen(now_ns, beat, channel, serial)
+
+    def rival(
+        self, now_ns: int, broker_set: str, broker_id: int, address: str, incarnation: str
+    ) -> str:
+        """The address of another living owner of an id; empty if there is none.
+
+        A process that moves has its incarnation at the new address as well. One that was started
+        anew is another, and has the id only if it is at the same address or the former is silent:
+        else the store is a copy, and both would acknowledge messages as one broker.
+        """
+        seen = self._seen.get((broker_set, broker_id))
+        if seen is None or not self.is_alive(now_ns, broker_set, broker_id):
+            return ""
+        same = incarnation and seen.beat.incarnation == incarnation
+        return "" if same or seen.beat.address == address else seen.beat.address
 
     def on_close(self, channel: Hashable) -> list[tuple[str, int]]:
         """A connection ended: brokers whose last heartbeat came over it are gone; return them."""

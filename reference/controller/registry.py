@@ -38,12 +38,14 @@ class ApplyBrokerId(Record):
 
 
 class RegisterBroker(Record):
-    """A broker that owns an id is now at `address`."""
+    """A broker that owns an id is now at `address`. `rival`: where the proposer saw another living
+    owner of it; empty if it saw none."""
 
     cluster: str
     broker_set: str
     broker_id: BrokerId
     address: str
+    rival: str = ""
 
 
 class ElectMaster(Record):
@@ -165,6 +167,9 @@ class Registry:
         if known is None or c.broker_id not in known.replicas:
             why = f"broker {c.broker_set}:{c.broker_id} must apply for an id first"
             return Result(code=ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, remark=why)
+        if c.rival:
+            why = f"broker id {c.broker_id} of {c.broker_set} is that of {c.rival}, which is alive"
+            return Result(code=ResponseCode.CONTROLLER_BROKER_ID_INVALID, remark=why)
         known.replicas[c.broker_id].address = c.address
         return OK
 

@@ -30,7 +30,7 @@ from reference.controller.registry import (
 from reference.host import Host
 from reference.node import dispatcher, every, now_ns
 from reference.raft.core import Timing
-from reference.raft.server import RAFT_CODE, NotLeader, OutcomeUnknown, Raft
+from reference.raft.server import NotLeader, OutcomeUnknown, Raft
 from reference.records import BrokerId
 from reference.rpc import Connection, Handler, Reply
 from reference.settings import Settings
@@ -43,7 +43,7 @@ from reference.wire.bodies import (
     SyncStateSet,
     broker_names,
 )
-from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.codes import ID_IN_USE, RAFT, RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 from reference.wire.route import BrokerMemberGroup
@@ -90,7 +90,7 @@ class Controller:
     def _handlers(self, raft: Raft) -> dict[int, Handler]:
         leading = self._leading
         return {
-            RAFT_CODE: raft.handle,
+            RAFT: raft.handle,
             RequestCode.BROKER_HEARTBEAT: self._heartbeat,
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
             RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
@@ -277,17 +277,27 @@ class Controller:
             max_offset=-1 if h.max_offset is None else h.max_offset,
             confirm_offset=-1 if h.confirm_offset is None else h.confirm_offset,
             priority=2**31 - 1 if h.election_priority is None else h.election_priority,
+            address=h.broker_addr,
+            incarnation=h.incarnation or "",
         )
         known = self._registry.sets.get(beat.broker_set)
         if known is None or beat.broker_id not in known.replicas:
             # Only brokers that can be elected are remembered as alive: this bounds the memory.
             why = f"broker {beat.broker_set}:{beat.broker_id} must apply for an id first"
             return request.answer(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, why)
+        rival = self._rival(beat.broker_set, beat.broker_id, beat.address, beat.incarnation)
+        if rival and self._pool is not None:  # the older owner keeps the id
+            self._pool.post(beat.address, Frame(code=ID_IN_USE, remark=rival))
+            why = f"broker id {beat.broker_id} is that of {rival}, which is alive"
+            return request.answer(ResponseCode.CONTROLLER_BROKER_ID_INVALID, why)
         self._liveness.on_heartbeat(now_ns(), beat, connection, connection.serial)
         if connection not in self._watched:
             self._watched[connection] = None
             connection.on_close(self._lost)
         return request.answer(ResponseCode.SUCCESS, "Heart beat success")
+
+    def _rival(self, name: str, broker_id: int, address: str, incarnation: str | None) -> str:
+        return self._liveness.rival(now_ns(), name, broker_id, address, incarnation or "")
 
     async def _next_broker_id(self, request: Frame) -> Reply:
         h = from_ext(headers.NextBrokerIdRequest, request.ext)
@@ -322,6 +332,7 @@ class Controller:
                 broker_set=h.broker_name,
                 broker_id=BrokerId(h.broker_id),
                 address=h.broker_address,
+                rival=self._rival(h.broker_name, h.broker_id, h.broker_address, h.incarnation),
             )
         )
         if result.code != ResponseCode.SUCCESS:

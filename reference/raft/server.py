@@ -40,10 +40,9 @@ from reference.raft.message import Entry, Install
 from reference.raft.storage import Snapshot, Storage
 from reference.records import invariant, some
 from reference.rpc import Connection, Pool, Reply, spawn
-from reference.wire.codes import ResponseCode
+from reference.wire.codes import RAFT, ResponseCode
 from reference.wire.frame import Frame
 
-RAFT_CODE = 92_001  # ours: no RocketMQ node sends or answers it
 COMPACT_BYTES = 1 << 20  # of log file
 WAIT_S = 5.0
 PROBE_ELECTIONS = 2  # election times after which a connection in use is asked whether it is one
@@ -205,7 +204,7 @@ class Raft:
             self._tickets.pop(ticket, None)
 
     def handle(self, request: Frame, connection: Connection) -> Reply:
-        """Take a peer's message (request `RAFT_CODE`, one-way), or answer an empty one."""
+        """Take a peer's message (request `RAFT`, one-way), or answer an empty one."""
         if not request.body:
             return request.answer(ResponseCode.SUCCESS)
         received = wire.decode(request.body)
@@ -266,7 +265,7 @@ class Raft:
             waiting.set_exception(NotLeader(effect.leader))
 
     def _send(self, to: str, message: wire.Message) -> None:
-        frame = Frame(code=RAFT_CODE, body=wire.encode(message))
+        frame = Frame(code=RAFT, body=wire.encode(message))
         address, now = self._peers[to], now_ns()
         self._pool.post(address, frame)
         wait_ns = PROBE_ELECTIONS * self._timing.election_ns
@@ -282,7 +281,7 @@ class Raft:
         patience, a quarter of an hour.
         """
         with contextlib.suppress(OSError):
-            await self._pool.call(address, Frame(code=RAFT_CODE), timeout_s=timeout_s)
+            await self._pool.call(address, Frame(code=RAFT), timeout_s=timeout_s)
 
     def _send_snapshot(self, effect: SendSnapshot) -> None:
         snapshot = self._storage.read_snapshot()

@@ -210,6 +210,10 @@ class ResponseCode(IntEnum):
     CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
 
 
+# Ours, which no RocketMQ node sends or understands.
+RAFT = 92_001  # a message between controllers
+ID_IN_USE = 92_002  # a controller, to a broker whose id another living one has
+
 _RESPONSE_NAMES = {int(code): code.name for code in ResponseCode}
 
 

@@ -212,7 +212,8 @@ class MinBrokerIdChange(Header):
 
 
 class BrokerHeartbeat(Header):
-    """904. `epoch` is the last one in the broker's epoch file, -1 if none."""
+    """904. `epoch` is the last one in the broker's epoch file, -1 if none. `incarnation`, which
+    RocketMQ has not, names one run of a broker process."""
 
     cluster_name: str
     broker_addr: str
@@ -223,6 +224,7 @@ class BrokerHeartbeat(Header):
     confirm_offset: Int64 | None = None
     heartbeat_timeout_mills: Int64 | None = None  # RocketMQ's own spelling
     election_priority: Int32 | None = None
+    incarnation: str | None = None
 
 
 class AlterSyncStateSetRequest(Header):
@@ -260,13 +262,14 @@ class MasterResponse(Header):
 
 
 class RegisterToControllerRequest(Header):
-    """1003."""
+    """1003. `incarnation`: as in 904."""
 
     cluster_name: str
     broker_name: str
     broker_id: Int64
     broker_address: str
     invoke_time: Int64 | None = None
+    incarnation: str | None = None
 
 
 class RegisterToControllerResponse(Header):

@@ -10,7 +10,8 @@ from harness.simulation.world import SimHost, SimMachine, World
 from reference import rpc
 from reference.node import dispatcher
 from reference.raft.core import Timing
-from reference.raft.server import RAFT_CODE, NotLeader, OutcomeUnknown, Raft
+from reference.raft.server import NotLeader, OutcomeUnknown, Raft
+from reference.wire.codes import RAFT
 
 PORT = 9878
 TIMING = Timing(election_ns=300_000_000, heartbeat_ns=50_000_000)
@@ -69,7 +70,7 @@ class Group:
                 compact_bytes=600,
             )
             await raft.load()
-            handle = dispatcher({RAFT_CODE: raft.handle})
+            handle = dispatcher({RAFT: raft.handle})
             await rpc.serve("0.0.0.0", PORT, handle, group=group)
             await raft.run()
 

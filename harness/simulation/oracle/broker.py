@@ -115,7 +115,7 @@ class BrokerView:
         return membership
 
     def _identified(self, broker_id: int) -> None:
-        if broker_id < 1:
+        if broker_id < 1 or self.name in self.facts.foreign:
             return
         store, before = self._facts_of_store, self._facts_of_store.broker_id
         if before:

@@ -96,6 +96,7 @@ class Facts:
         self.report = report
         self.sets: dict[str, SetFacts] = {}
         self.stores: dict[tuple[str, str], StoreFacts] = {}  # by machine and root
+        self.foreign: set[str] = set()  # machines whose stores were written by another hand
         self.synced: dict[str, bool] = {}  # machine -> whether its broker syncs before it answers
         self.leaders: dict[int, str] = {}  # Raft term -> controller
         self.committed: dict[int, tuple[int, bytes]] = {}  # Raft index -> term, digest
@@ -119,6 +120,7 @@ class Facts:
 
     def wiped(self, machine: str, path: str) -> None:
         """Forget the stores below a path that was removed."""
+        self.foreign.discard(machine)
         for key, store in list(self.stores.items()):
             if key[0] == machine and f"{store.root}/".startswith(path.rstrip("/") + "/"):
                 del self.stores[key]

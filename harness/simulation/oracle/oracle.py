@@ -83,6 +83,10 @@ class Oracle:
         """An operator removed a file or folder: the store there, and its id, are no more."""
         self.facts.wiped(machine, path)
 
+    def tampered(self, machine: str) -> None:
+        """An operator wrote a file of a store: the id that is read there was never won."""
+        self.facts.foreign.add(machine)
+
     def lost_power(self, machine: str) -> None:
         """A machine lost what it had not synced."""
         self.facts.lost_power(machine)

@@ -1,4 +1,4 @@
-"""What controllers and operators ask of a broker about replication: 907, 1007, 1008.
+"""What controllers and operators ask of a broker about replication and its id: 907, 1007, 1008.
 
 Transfer rates are not measured, and shown as 0.
 """
@@ -18,7 +18,7 @@ from reference.wire.bodies import (
     HaConnectionInfo,
     HaRuntimeInfo,
 )
-from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.codes import ID_IN_USE, RequestCode, ResponseCode
 from reference.wire.frame import Frame
 
 
@@ -36,6 +36,7 @@ class HaAdmin:
     def handlers(self) -> dict[int, Handler]:
         return {
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._role_changed,
+            ID_IN_USE: self._id_in_use,
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
             RequestCode.GET_BROKER_HA_STATUS: self._status,
         }
@@ -44,6 +45,11 @@ class HaAdmin:
         """The controller says that there is a new master. It is asked rather than believed: its
         word may be older than what it would say now."""
         await self._membership.poll_master()
+        return request.answer(ResponseCode.SUCCESS)
+
+    def _id_in_use(self, request: Frame, connection: Connection) -> Reply:
+        """A controller sees another living broker with this one's id; again asked, not believed."""
+        self._membership.register_again()
         return request.answer(ResponseCode.SUCCESS)
 
     def _epochs(self, request: Frame, connection: Connection) -> Reply:

@@ -2,7 +2,9 @@
 
 Each step is durable before the next (`reference.broker.membership.identity`), so that a crash
 between two costs no id and gives none away. A step that fails is tried again, at the latest after
-`RETRY_S`; nothing is given up. Units: seconds. Source: docs/spec/controller-ha.md 3.2, 3.3.
+`RETRY_S`; nothing is given up, but for one: a broker whose id has another living owner, for longer
+than a controller takes a silent one for alive, runs on a copy of that one's store, and ends.
+Units: seconds. Source: docs/spec/controller-ha.md 3.2, 3.3.
 """
 
 import asyncio
@@ -13,6 +15,7 @@ from typing import Any, TypeVar
 from reference.broker.membership.controllers import Controllers, Refused
 from reference.broker.membership.identity import (
     Claimed,
+    IdentityError,
     IdentityFiles,
     New,
     Owned,
@@ -28,6 +31,7 @@ from reference.wire.headers import from_ext
 
 FIRST_RETRY_S = 0.1  # doubled up to RETRY_S: controllers may start as well
 RETRY_S = 1.0
+PATIENCE_S = 5.0  # beyond the time after which a controller takes a silent broker for dead
 
 T = TypeVar("T")
 
@@ -39,6 +43,8 @@ class Joining:
         self._config = config
         self._host = host
         self._controllers = controllers
+        self._refused_since: float | None = None  # by the loop's clock
+        self.incarnation = ""
 
     async def win(self, address: str) -> BrokerId:
         """Win an id, or take the one that is owned.
@@ -58,8 +64,16 @@ class Joining:
         return state.broker_id
 
     async def register_at_last(self, broker_id: BrokerId, address: str) -> None:
-        """Register, again until that is done."""
-        await self._done(partial(self.register, broker_id, address))
+        """Register, again until that is done.
+
+        Raises:
+            IdentityError: the id has another living owner.
+        """
+        registered = False
+        while not registered:
+            registered = await self._done(partial(self.register, broker_id, address))
+            if not registered:
+                await asyncio.sleep(RETRY_S)
 
     async def _done(self, step: Callable[[], Coroutine[Any, Any, T]]) -> T:
         retry_s = FIRST_RETRY_S
@@ -108,13 +122,41 @@ class Joining:
         return Owned(broker_id=claim.broker_id)
 
     async def register(self, broker_id: BrokerId, address: str) -> bool:
-        """Register the address of an owned id. Raises as `Controllers.ask`."""
+        """Register the address of an owned id; false while another living broker has it.
+
+        Raises:
+            IdentityError: that one has outlived every doubt.
+            Refused, OSError, TimeoutError: as `Controllers.ask`.
+        """
+        self.incarnation = self.incarnation or f"{address};{self._host.wall_ms()}"
         request = headers.RegisterToControllerRequest(
             cluster_name=self._config.broker_cluster_name,
             broker_name=self._config.broker_name,
             broker_id=broker_id,
             broker_address=address,
             invoke_time=self._host.wall_ms(),
+            incarnation=self.incarnation,
         )
-        await self._controllers.ask(RequestCode.CONTROLLER_REGISTER_BROKER, request)
-        return True
+        answer = await self._controllers.ask(
+            RequestCode.CONTROLLER_REGISTER_BROKER,
+            request,
+            allow=(ResponseCode.SUCCESS, ResponseCode.CONTROLLER_BROKER_ID_INVALID),
+        )
+        if answer.code == ResponseCode.SUCCESS:
+            self._refused_since = None
+            return True
+        self._bear(answer.remark or "")
+        return False
+
+    def _bear(self, why: str) -> None:
+        """Another owner may be one that died unseen, and is alive until its time-out."""
+        now = asyncio.get_running_loop().time()
+        self._host.log("broker.id.in-use", why=why)
+        if self._refused_since is None:
+            self._refused_since = now
+        timeout_s = self._config.controller_heart_beat_timeout_mills / 1000
+        if now - self._refused_since > timeout_s + PATIENCE_S:
+            raise IdentityError(
+                f"{why}: {self._config.identity_path} is in a copy of that broker's store; "
+                "stop one of them, and remove the copy"
+            )

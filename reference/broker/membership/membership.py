@@ -154,6 +154,7 @@ class Membership:
             confirm_offset=self._store.confirm_offset,
             heartbeat_timeout_mills=self._config.controller_heart_beat_timeout_mills,
             election_priority=self._config.broker_election_priority,
+            incarnation=self._joining.incarnation,
         )
         await self._controllers.heartbeat(controller, beat)
 
@@ -266,11 +267,18 @@ class Membership:
         self._changing = True
         try:
             if known.master_broker_id == self.broker_id:
+                if self._led_elsewhere(known.master_address):
+                    self.register_again()
+                    return
                 await self._lead(epoch, self._ha_known(epoch, answer, set_epoch))
             else:
                 await self._follow(epoch, known, answer)
         finally:
             self._changing = False
+
+    def _led_elsewhere(self, address: str | None) -> bool:
+        """Whether another broker with this one's id may be meant by a master's address."""
+        return address != self.address
 
     async def _stand(self) -> Frame:
         """Ask the controller to be master."""
@@ -370,8 +378,14 @@ class Membership:
                 await self._dial_again()
             await self.register_everywhere()
 
+    def register_again(self) -> None:
+        """Register at the next look at the address: another broker may have this one's id."""
+        self._is_registered = False
+
     async def _register_address(self) -> bool:
-        await self._joining.register(self.broker_id, self.address)
+        if not await self._joining.register(self.broker_id, self.address):
+            self.role = "fenced"
+            return False
         await self._heartbeat_everywhere()
         return True
 

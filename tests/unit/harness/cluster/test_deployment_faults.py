@@ -9,6 +9,7 @@ import pytest
 from run_in_world import Watched, with_cluster
 
 from harness.cluster.deployment import Deployment, until
+from harness.cluster.processes import Nodes
 from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
 
 Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
@@ -320,6 +321,41 @@ def test_spares_have_machines_and_are_no_part_of_the_cluster() -> None:
         assert await cluster.stop_all() == []
 
     with_cluster(main, broker_sets=1, spares=2)
+
+
+def test_a_store_is_copied_and_a_bit_of_it_flipped_while_its_node_is_down() -> None:
+    """A node that refuses such a store has an excuse, until the store is removed."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        processes = cluster.processes
+        assert (await processes.copy_store("b0-1", "b0-0")).seen == {"reason": "it runs"}
+        assert (await processes.flip_bit("b0-1", "brokerIdentity", 0)).seen == {"reason": "it runs"}
+        assert (await processes.kill("b0-1")).holds
+        copied = await processes.copy_store("b0-1", "b0-0")
+        assert copied.holds
+        theirs = await processes.stored("b0-0", "store")
+        assert copied.seen["files"] == len(theirs) - 1, "all but the lock"
+        ours = await processes.stored("b0-1", "store")
+        assert ours.keys() < theirs.keys()
+        assert ours["store/brokerIdentity"] == theirs["store/brokerIdentity"]
+        assert not (await processes.flip_bit("b0-1", "brokerIdentity", 10**6)).holds
+        assert not (await processes.flip_bit("b0-1", "no such", 0)).holds
+        flipped = await processes.flip_bit("b0-1", "brokerIdentity", -1)
+        assert flipped.holds
+        assert await processes.identity("b0-1") is None, "its checksum is another one"
+        await processes.start("b0-1")
+        assert await until(lambda: ended(processes), 10)
+        assert processes.excused("b0-1")
+        assert (await processes.wipe("b0-1")).holds
+        assert not processes.excused("b0-1")
+        assert await processes.crashed() == {}
+        assert (await processes.start("b0-1")).holds
+        assert await cluster.recovered()
+
+    async def ended(processes: Nodes) -> bool:
+        return "b0-1" in await processes.crashed()
+
+    with_cluster(main, **TRIO)
 
 
 @pytest.mark.parametrize("restart", [False, True])
