@@ -28,7 +28,7 @@ import msgspec
 
 # Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
-COPY_STORE, FLIP_BIT = "copy-store", "flip-bit"
+COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 POWER_LOSS, CHANGE_IP = "power-loss", "change-ip"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
@@ -60,7 +60,7 @@ _HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
 _BEGINS = re.compile(r"start-.*")
 
 # Afterwards a store is not what its node has left there.
-TAMPERS = frozenset((WIPE, COPY_STORE, FLIP_BIT))
+TAMPERS = frozenset((WIPE, COPY_STORE, CUT_FILE, FLIP_BIT))
 
 
 class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,7 +125,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     ),
     FaultFacts(strikes=RESTART, effect="down", passes=True, color="#D9C79A"),
     # Without its store a node is another one, whenever it comes back.
-    *(FaultFacts(strikes=f, effect="down") for f in (WIPE, COPY_STORE, FLIP_BIT)),
+    *(FaultFacts(strikes=f, effect="down") for f in sorted(TAMPERS)),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",

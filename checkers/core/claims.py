@@ -106,6 +106,7 @@ CLAIMS: tuple[Claim, ...] = (
             "elect_keeps_epoch",
             "election_not_replicated",
             "raft_log_not_synced",
+            "raft_without_watermark",
             "reads_without_quorum",
         ),
     ),

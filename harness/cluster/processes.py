@@ -9,7 +9,7 @@ Units: seconds.
 
 import asyncio
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.client.probes import PROBE_TIMEOUT_S, met, until
@@ -270,20 +270,37 @@ class Nodes:
         copied = await machine.files(store)
         return Proof(bool(copied), {"source": source, "files": len(copied)})
 
+    async def cut_file(self, node: str, path: str, length: int) -> Proof:
+        def cut(data: bytes) -> bytes | None:
+            return data[:length] if length < len(data) else None
+
+        return await self._changed(node, path, cut, f"{path} is no longer than {length} bytes")
+
     async def flip_bit(self, node: str, path: str, bit: int) -> Proof:
+        def flip(data: bytes) -> bytes | None:
+            at, flipped = bit if bit >= 0 else 8 * len(data) + bit, bytearray(data)
+            if not 0 <= at < 8 * len(data):
+                return None
+            flipped[at // 8] ^= 1 << at % 8
+            return bytes(flipped)
+
+        return await self._changed(node, path, flip, f"{path} has no bit {bit}")
+
+    async def _changed(
+        self, node: str, path: str, change: Callable[[bytes], bytes | None], cannot: str
+    ) -> Proof:
         if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine = self.machine(node)
         file = f"{machine.data_dir}/store/{path}"
-        data = await machine.get(file)
-        at = bit if bit >= 0 or data is None else 8 * len(data) + bit
-        if data is None or not 0 <= at < 8 * len(data):
-            return Proof(False, {"reason": f"{path} has no bit {bit}"})
-        flipped = bytearray(data)
-        flipped[at // 8] ^= 1 << at % 8
+        before = await machine.get(file)
+        after = None if before is None else change(before)
+        if before is None or after is None:
+            return Proof(False, {"reason": cannot})
         self._tampered.add(node)
-        await machine.put(file, bytes(flipped))
-        return Proof(await machine.get(file) == bytes(flipped), {"path": path, "bit": at})
+        await machine.put(file, after)
+        seen = {"path": path, "bytes": len(before), "left": len(after)}
+        return Proof(await machine.get(file) == after, seen)
 
     async def _runs(self, node: str) -> bool:
         return node in self._pids and (await self.status(node)).code is None

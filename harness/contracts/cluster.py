@@ -131,6 +131,10 @@ class Tamperable(Protocol):
         who clones a machine."""
         ...
 
+    async def cut_file(self, node: str, path: str, length: int) -> Proof:
+        """Cut a file of a node that is down to so many bytes. `path` is below the store."""
+        ...
+
     async def flip_bit(self, node: str, path: str, bit: int) -> Proof:
         """Flip a bit of a file of a node that is down, counted from the file's beginning; from its
         end if negative. `path` is below the store."""

@@ -3,6 +3,8 @@
 wipe        of a node that is down: its store is removed
 copy-store  of a node that is down: its store is replaced by a copy of another one's, as an operator
             does who clones a machine. from: whose, a node or a part such as ``master``
+cut-file    of a node that is down: a file is cut. path: of the file, below the store; to: bytes
+            that are left
 flip-bit    of a node that is down: a bit of a file flips. path: of the file, below the store; bit:
             counted from its beginning, from its end if negative
 """
@@ -46,6 +48,13 @@ def _complaint(args: Args, nodes: Sequence[str]) -> str:
     return "" if known else f"copy-store is from a node or a part, not from {of!r}"
 
 
+def _no_length(args: Args, nodes: Sequence[str]) -> str:
+    path, to = args.get("path"), args.get("to")
+    if isinstance(path, str) and path and isinstance(to, int) and to >= 0:
+        return ""
+    return f"cut-file needs the path of a file and its new length, not {path!r} and {to!r}"
+
+
 def _no_bit(args: Args, nodes: Sequence[str]) -> str:
     path, bit = args.get("path"), args.get("bit")
     if isinstance(path, str) and path and isinstance(bit, int):
@@ -63,6 +72,15 @@ STORE = Kind(
         ActKind(
             f="copy-store", needs=frozenset({Capability.KILL}), fit=_stopped, do=_copy,
             complaint=_complaint,
+        ),
+        ActKind(
+            f="cut-file", needs=frozenset({Capability.KILL}), fit=_stopped, complaint=_no_length,
+            do=on_each(
+                Tamperable,
+                lambda cluster, args: lambda node: cluster.cut_file(
+                    node, str(args["path"]), int(args["to"])
+                ),
+            ),
         ),
         ActKind(
             f="flip-bit", needs=frozenset({Capability.KILL}), fit=_stopped, complaint=_no_bit,

@@ -334,6 +334,22 @@ class Machine:
         """Apply a committed command."""
         return self.registry.apply(_commands.decode(command))
 
+    def refuses(self, command: bytes) -> str:
+        """Why a command cannot be read."""
+        try:
+            _commands.decode(command)
+        except msgspec.MsgspecError as error:
+            return str(error)
+        return ""
+
+    def refuses_snapshot(self, data: bytes) -> str:
+        """Why a snapshot cannot be read."""
+        try:
+            from_bytes(data)
+        except RemoteProtocolError as error:
+            return str(error)
+        return ""
+
     def snapshot(self) -> bytes:
         return to_bytes(self.registry)
 

@@ -128,6 +128,7 @@ class Controller:
         raft = self._raft = Raft(
             self._host,
             f"{self._config.controller_store_path}/raft",
+            group=self._config.controller_dleger_group,
             me=self._me,
             peers=self._peers,
             machine=self._machine,

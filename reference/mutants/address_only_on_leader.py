@@ -2,12 +2,14 @@
 
 A broker with a new address has registered it everywhere, as it believes. When another controller
 leads, the set's master has its old address again: slaves look for it where it is not, and name
-servers and controllers do not agree any more. Breaks S14, and S2b.
+servers and controllers do not agree any more. (A broker that is named as master at an address of
+former times registers anew; here it does not.) Breaks S14, and S2b.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reference.broker.membership.membership import Membership
 from reference.controller.registry import OK, Command, RegisterBroker, Registry, Result
 from reference.controller.server import Controller
 from reference.mutants import diverged, ran, replaced
@@ -41,5 +43,12 @@ def mutant() -> Iterator[None]:
                 replica.address = command.address
         return result
 
-    with replaced(Registry, "_register", _register), replaced(Controller, "_propose", _propose):
+    def led_elsewhere(self: Membership, address: str | None) -> bool:
+        return False
+
+    with (
+        replaced(Registry, "_register", _register),
+        replaced(Controller, "_propose", _propose),
+        replaced(Membership, "_led_elsewhere", led_elsewhere),
+    ):
         yield

@@ -11,6 +11,7 @@ from reference.mutants import diverged, replaced
 from reference.raft import storage
 from reference.raft.message import Entry
 from reference.raft.storage import Storage
+from reference.raft.watermark import Watermark
 from reference.records import some
 
 FAMILY = "raft"
@@ -35,5 +36,12 @@ def mutant() -> Iterator[None]:
     def _check_torn(self: Storage, data: bytes, at: int) -> None:
         """What follows a record that is not whole is cut, as DLedger does."""
 
-    with replaced(Storage, "append", append), replaced(Storage, "_check_torn", _check_torn):
+    def no_watermark(self: Watermark) -> None:
+        """What is lost is not noticed."""
+
+    with (
+        replaced(Storage, "append", append),
+        replaced(Storage, "_check_torn", _check_torn),
+        replaced(Watermark, "load", no_watermark),
+    ):
         yield

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from reference.mutants import diverged, ran, replaced
 from reference.raft.log import Log
 from reference.raft.storage import Snapshot, Storage
+from reference.raft.watermark import Watermark
 
 FAMILY = "raft"
 CLAIM = "S4"
@@ -29,5 +30,8 @@ def mutant() -> Iterator[None]:
             log.entries.pop()
         return term, vote, log, snapshot
 
-    with replaced(Storage, "load", load):
+    def no_watermark(self: Watermark) -> None:
+        """What is lost is not noticed."""
+
+    with replaced(Storage, "load", load), replaced(Watermark, "load", no_watermark):
         yield

@@ -10,7 +10,9 @@ The log here runs ahead of the disk. That is safe because all writes of a node a
 what is visible to others has been persisted, or rides behind it.
 
 Extensions over the paper's core: pre-vote (a node that cannot win does not disturb), a leader that
-hears of no majority for an election time-out steps down, reads by read index, snapshots.
+hears of no majority for an election time-out steps down, reads by read index, snapshots. A node
+that has lost a part of its log, with votes and entries that it had answered for, neither votes nor
+stands until a leader has given it all that may have been committed with its help.
 
 Source: Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (extended), and
 Ongaro's thesis, 6.4 (read index) and 9.6 (pre-vote). Times are ns of this node's monotonic clock.
@@ -24,6 +26,7 @@ from typing import Literal, TypeAlias, assert_never
 from reference.raft.log import Log
 from reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote, VoteReply
 from reference.raft.quorum import is_majority, reached_by_majority
+from reference.raft.watermark import Reached
 from reference.records import Record, invariant
 
 BATCH_ENTRIES_MAX = 256
@@ -186,6 +189,7 @@ class Core:
     spread: tuple[int, int] = (-1, 0)  # a term, and how much longer than others to wait in it (ns)
     heard_ns: int = 0  # when a leader spoke last
     led_since_index: int = 0  # the no-op of this leader's term
+    lost: Reached | None = None  # what the log had reached before a part of it was lost
 
     def __post_init__(self) -> None:
         invariant(self.me in self.peers, "a peer is one of the peers", me=self.me)
@@ -237,6 +241,9 @@ class Core:
     def _on_timeout(self, now_ns: int) -> list[Effect]:
         if now_ns < self.deadline_ns:
             return []  # something has happened since it was set
+        if self.lost is not None:
+            self._wait_for_leader(now_ns)
+            return []
         if self.role != "leader":
             return self._campaign(now_ns, pre=True)
         fresh = {p for p, f in self.followers.items()
@@ -278,12 +285,13 @@ class Core:
             # Who leads, or heard a leader lately, does not help to unseat it.
             silent = now_ns - self.heard_ns >= self.timing.election_ns or self.leader is None
             granted = m.term > self.term and up_to_date and silent and self.role != "leader"
+            granted = granted and self.lost is None
             reply = VoteReply(
                 term=m.term if granted else self.term, voter=self.me, granted=granted, pre=True
             )
             return [Send(to=m.candidate, message=reply)]
         free = self.vote in ("", m.candidate) and self.role != "leader"
-        granted = m.term == self.term and free and up_to_date
+        granted = m.term == self.term and free and up_to_date and self.lost is None
         reply = VoteReply(term=self.term, voter=self.me, granted=granted, pre=False)
         if not granted:
             return [Send(to=m.candidate, message=reply)]
@@ -365,11 +373,23 @@ class Core:
             self.durable = min(self.durable, fresh[0].index - 1)
         last = m.previous_index + len(m.entries)
         effects: list[Effect] = self._commit_to(min(m.commit, last))
+        effects += self._caught_up(m.leader)
         reply = self._answer(m, accepted=True, index=last)
         if fresh or self.durable < last:
             # Also behind writes that are still on their way.
             return [*effects, self._persist(entries=tuple(fresh), then=(reply,))]
         return [*effects, reply]
+
+    def _caught_up(self, leader: str) -> list[Effect]:
+        """Forget what was lost once an entry of this leader's term is committed: with it everything
+        is that ever was. The lost vote may have been of its term, so this one counts as given."""
+        lost, term = self.lost, self.log.term_at(self.commit)
+        if lost is None or term != self.term or self.term < lost.term:
+            return []
+        if self.term == lost.term and self.log.last_index < lost.index:
+            return []
+        self.lost, self.vote = None, leader
+        return [self._persist(), Trace(name="raft.caught-up", why=f"term {self.term}")]
 
     def _on_install(self, m: Install) -> list[Effect]:
         reply = self._answer(m, accepted=True, index=max(m.index, self.commit))

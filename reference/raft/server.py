@@ -37,8 +37,10 @@ from reference.raft.core import (
     Trace,
 )
 from reference.raft.message import Entry, Install
-from reference.raft.storage import Snapshot, Storage
-from reference.records import invariant, some
+from reference.raft.soundness import complaint
+from reference.raft.storage import CorruptRaftLog, Snapshot, Storage
+from reference.raft.watermark import Reached, Watermark
+from reference.records import RemoteProtocolError, invariant, some
 from reference.rpc import Connection, Pool, Reply, spawn
 from reference.wire.codes import RAFT, ResponseCode
 from reference.wire.frame import Frame
@@ -71,6 +73,14 @@ class StateMachine(Protocol):
 
     def restore(self, data: bytes) -> None: ...
 
+    def refuses(self, command: bytes) -> str:
+        """Why a command cannot be applied at all; empty if it can, whatever it then does."""
+        ...
+
+    def refuses_snapshot(self, data: bytes) -> str:
+        """Why a snapshot cannot be restored; empty if it can."""
+        ...
+
 
 class Raft:
     """One node of a Raft group.
@@ -78,6 +88,7 @@ class Raft:
     Args:
         host: disk, randomness, log.
         folder: of the Raft files.
+        group: the group's name.
         me: this node's id.
         peers: id -> ``host:port`` of all nodes, this one included.
         machine: the replicated state.
@@ -91,6 +102,7 @@ class Raft:
         host: Host,
         folder: str,
         *,
+        group: str,
         me: str,
         peers: dict[str, str],
         machine: StateMachine,
@@ -106,6 +118,8 @@ class Raft:
         self._timing = timing or Timing()
         self._compact_bytes = compact_bytes
         self._storage = Storage(host.disk, folder)
+        self._watermark = Watermark(host.disk, f"{folder}/watermark", group=group, node=me)
+        self._end = 0  # the last index that is on the disk
         self._core: Core | None = None
         self._applied = 0
         self._group: asyncio.TaskGroup | None = None
@@ -138,8 +152,15 @@ class Raft:
         return None if self._core is None else self.core.leader
 
     async def load(self) -> None:
-        """Read the files. Raises CorruptRaftLog."""
+        """Read the files.
+
+        Raises:
+            CorruptRaftLog: damage, or a loss that no other node can make good.
+            ForeignRaftLog: the files are another group's, or another node's.
+        """
         term, vote, log, snapshot = await self._storage.load()
+        lost = self._lost(term, log.last_index)
+        self._end = log.last_index
         if snapshot is not None:
             self._machine.restore(snapshot.data)
         self._applied = log.snapshot_index
@@ -151,7 +172,22 @@ class Raft:
             log=log,
             term=term,
             vote=vote,
+            lost=lost,
         )
+
+    def _lost(self, term: int, index: int) -> Reached | None:
+        """What the log had reached, if it has not reached it any more."""
+        reached = self._watermark.load()
+        if reached is None or (term, index) >= (reached.term, reached.index):
+            return None
+        why = f"the log ends in term {term} at entry {index}, and had reached {reached}"
+        self._host.log("raft.log.lost", why=why)
+        if len(self._peers) == 1:
+            raise CorruptRaftLog(
+                f"{self._storage.log_path}: {why}; no other node has what is lost. Restore the "
+                "file, or remove the watermark beside it to go on with what is left"
+            )
+        return reached
 
     async def run(self) -> None:
         """Take part until cancelled."""
@@ -204,17 +240,37 @@ class Raft:
             self._tickets.pop(ticket, None)
 
     def handle(self, request: Frame, connection: Connection) -> Reply:
-        """Take a peer's message (request `RAFT`, one-way), or answer an empty one."""
+        """Take a peer's message (request `RAFT`, one-way), or answer an empty one. A peer whose
+        message is not sound is cut off."""
         if not request.body:
             return request.answer(ResponseCode.SUCCESS)
-        received = wire.decode(request.body)
-        if _sender(received) in self._peers:
-            self._step(Received(message=received))
+        why = self._take(request)
+        if why:
+            self._host.log("raft.peer.refused", peer=connection.remote, why=why)
+            connection.close()
         return None
+
+    def _take(self, request: Frame) -> str:
+        """Step a message; why not, if it is not sound."""
+        try:
+            received = wire.decode(request.body or b"")
+        except RemoteProtocolError as error:
+            return str(error)
+        sender = _sender(received)
+        if sender not in self._peers or sender == self._me:
+            return f"{sender!r} is no other node of this group"
+        machine = self._machine
+        why = complaint(
+            self.core, received, entry=machine.refuses, snapshot=machine.refuses_snapshot
+        )
+        if not why:
+            self._step(Received(message=received))
+        return why
 
     def close(self) -> None:
         """Release the files."""
         self._storage.close()
+        self._watermark.close()
 
     # The core and its effects.
 
@@ -359,13 +415,22 @@ class Raft:
             s = write.snapshot
             snapshot = Snapshot(index=s.index, term=s.index_term, data=s.data)
             await self._storage.compact(snapshot, s.term, write.vote, self.core.log)
+            self._note(s.term, self.core.log.last_index)
         else:
             await self._storage.append(write.term, write.vote, write.entries)
+            self._note(write.term, write.entries[-1].index if write.entries else self._end)
         for send in write.then:
             self._send(send.to, send.message)
         if isinstance(write, Persist) and write.entries:
             last = write.entries[-1]
             self._step(Persisted(index=last.index, term=last.term))
+
+    def _note(self, term: int, index: int) -> None:
+        self._end = index
+        try:
+            self._watermark.note(term, index)
+        except OSError as error:  # it may be behind
+            self._host.log("raft.watermark.failed", why=str(error))
 
     async def _compact(self) -> None:
         """Take a snapshot of what is applied, and shorten the log. Nothing else is written

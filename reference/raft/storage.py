@@ -60,7 +60,8 @@ class Storage:
         self._end = 0
 
     @property
-    def _log_path(self) -> str:
+    def log_path(self) -> str:
+        """The file of the log."""
         return f"{self._folder}/log"
 
     @property
@@ -81,7 +82,7 @@ class Storage:
         snapshot = self.read_snapshot()
         log = Log() if snapshot is None else Log(snapshot.index, snapshot.term)
         term, vote = 0, ""
-        self._file = self._disk.open(self._log_path, create=True)
+        self._file = self._disk.open(self.log_path, create=True)
         # Also where it was there: its creator, or who renamed the snapshot, may have died before.
         await self._disk.sync_dir(self._folder)
         data = self._file.pread(self._file.size(), 0)
@@ -112,7 +113,7 @@ class Storage:
             return _decode(data[start:end]), end
         except msgspec.MsgspecError as error:
             raise CorruptRaftLog(
-                f"{self._log_path}: record at byte {at} fits its crc and cannot be read: {error}"
+                f"{self.log_path}: record at byte {at} fits its crc and cannot be read: {error}"
             ) from None
 
     def _check_torn(self, data: bytes, at: int) -> None:
@@ -121,7 +122,7 @@ class Storage:
             record, _ = self._record_at(data, found)
             if record is not None:
                 raise CorruptRaftLog(
-                    f"{self._log_path}: no sound record at byte {at}, but one at byte {found}; "
+                    f"{self.log_path}: no sound record at byte {at}, but one at byte {found}; "
                     "a torn record ends a log, this may have lost votes. Restore the file, or "
                     "remove the whole folder to let this node learn everything anew"
                 )
@@ -142,10 +143,10 @@ class Storage:
         await replace_file(self._disk, self._snapshot_path, head + payload)
         behind = tuple(e for e in log.entries if e.index > snapshot.index)
         data = _record(term, vote, behind)
-        await replace_file(self._disk, self._log_path, data)
+        await replace_file(self._disk, self.log_path, data)
         if self._file is not None:
             self._file.close()
-        self._file = self._disk.open(self._log_path)
+        self._file = self._disk.open(self.log_path)
         self._end = len(data)
 
     def read_snapshot(self) -> Snapshot | None:

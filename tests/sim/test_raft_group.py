@@ -27,6 +27,12 @@ class Words:
         self.words.append(command)
         return len(self.words)
 
+    def refuses(self, command: bytes) -> str:
+        return "no word" if command.startswith(b"?") else ""
+
+    def refuses_snapshot(self, data: bytes) -> str:
+        return "no list" if data.startswith(b"?") else ""
+
     def snapshot(self) -> bytes:
         return b",".join(self.words)
 
@@ -62,6 +68,7 @@ class Group:
             raft = self.rafts[name] = Raft(
                 host,
                 "/raft",
+                group="g",
                 me=name,
                 peers=self.peers,
                 machine=words,

@@ -343,6 +343,9 @@ def test_a_store_is_copied_and_a_bit_of_it_flipped_while_its_node_is_down() -> N
         flipped = await processes.flip_bit("b0-1", "brokerIdentity", -1)
         assert flipped.holds
         assert await processes.identity("b0-1") is None, "its checksum is another one"
+        assert not (await processes.cut_file("b0-1", "brokerIdentity", 10**6)).holds
+        cut = await processes.cut_file("b0-1", "brokerIdentity", 3)
+        assert (cut.holds, cut.seen["left"]) == (True, 3)
         await processes.start("b0-1")
         assert await until(lambda: ended(processes), 10)
         assert processes.excused("b0-1")
