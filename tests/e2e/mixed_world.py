@@ -7,6 +7,7 @@ faults with their proofs, questions to the cluster, whole runs) works on mixed c
 
 import asyncio
 import contextlib
+import signal
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
@@ -46,6 +47,7 @@ from reference.wire.route import TopicConfigSerializeWrapper
 TOPIC, QUEUES = "mixed", 4
 TABLED = "tabled"  # a topic, and a group, that only slaves' copies of tables have
 CALL_S, JOIN_S = 6, 40
+LEAD_S = 120  # Java joins the thread of its HA client for up to 90 s before it leads
 FETCH_S = 300  # what the jars may take, where nothing is cached
 
 
@@ -87,6 +89,10 @@ class MixedTarget:
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
         return self._of(node.name).argv(node, settings, config_path)
 
+    def java(self, node: str) -> bool:
+        """Whether a node is Java's."""
+        return node in self._names
+
     async def install(self, machine: Machine) -> None:
         await self._of(machine.name).install(machine)
 
@@ -115,6 +121,7 @@ class World(Deployment):
         group: asyncio.TaskGroup,
     ) -> None:
         super().__init__(environment, target, settings)
+        self._java = frozenset(n.name for n in self.nodes if target.java(n.name))
         self.pool = rpc.Pool(group, dial=environment.dial)
         self.acked: list[bytes] = []
         self.tail: list[bytes] = []  # sent to who could not acknowledge them
@@ -242,11 +249,21 @@ class World(Deployment):
                 return await done()
             return False
 
-        assert await until(held, wait_s), f"not within {wait_s} s: {what}; {await self.master()}"
+        if not await until(held, wait_s):
+            await self._dump_threads()
+            raise AssertionError(f"not within {wait_s} s: {what}; {await self.master()}")
         print(f"{time.monotonic() - began:6.1f} s: {what}")
 
+    async def _dump_threads(self) -> None:
+        """Let the JVMs write what their threads do into their logs: it is why they wait."""
+        for node in await self.processes.living():
+            if node in self._java:
+                await self.processes.signal(node, signal.SIGQUIT)
+        await asyncio.sleep(1)  # nothing says when a dump is complete
+
     async def until_writable(self, broker: str) -> None:
-        await self.until(f"{broker} takes messages", lambda: self.send(broker))
+        wait_s = LEAD_S if broker in self._java else JOIN_S
+        await self.until(f"{broker} takes messages", lambda: self.send(broker), wait_s)
 
     async def settled(self, master: str) -> None:
         """All are in sync; more is written; replicas have the same, and all that was acked."""
@@ -277,7 +294,7 @@ class World(Deployment):
 def show_logs(folder: Path) -> None:
     """Print how the nodes' logs end; pytest shows it where a test failed."""
     for log in sorted(folder.glob("*/node.log")):
-        print(f"--- {log.parent.name}\n{log.read_text(errors='replace')[-3000:]}")
+        print(f"--- {log.parent.name}\n{log.read_text(errors='replace')[-30_000:]}")
 
 
 def first_difference(a: bytes, b: bytes) -> int:
