@@ -10,9 +10,9 @@ from reference.broker.membership.membership import Membership
 from reference.broker.messages import pull
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX, name_fault
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
 from reference.records import QueueOffset, some
 from reference.rpc import Connection, Handler, Reply
 from reference.settings import Settings
@@ -107,7 +107,7 @@ class Pulls:
         return None
 
     def _may_create(self, group: str) -> bool:
-        return self._config.auto_create_subscription_group and name_fault(group) is None
+        return self._config.auto_create_subscription_group and group_name_fault(group) is None
 
     def _is_forgotten(self, h: headers.PullRequest) -> bool:
         """Whether this is a group's own topic that a former master has made, and did not live to

@@ -17,10 +17,10 @@ from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store import delay
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
 from reference.rpc import Connection, Handler, Reply
 from reference.settings import Settings
 from reference.wire.codes import RequestCode, ResponseCode
@@ -102,6 +102,9 @@ class SendBack:
             return Refusal(code=ResponseCode.SYSTEM_ERROR, remark="SERVICE_NOT_AVAILABLE")
         if refusal is not None:
             return refusal
+        illegal = group_name_fault(h.group)  # a store may hold groups from before that was checked
+        if illegal is not None:
+            return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=illegal)
         if h.group not in self._tables.groups:
             why = f"subscription group not exist, {h.group}"
             return Refusal(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark=why)

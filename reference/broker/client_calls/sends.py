@@ -11,10 +11,10 @@ from reference.broker.membership.membership import Membership
 from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
+from reference.names import DLQ_PREFIX, RETRY_PREFIX
 from reference.node import now_ns
 from reference.rpc import Connection, Handler, Reply, split_address
 from reference.settings import Settings

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from reference.broker.messages.refusal import Refusal
-from reference.broker.store.topic_names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+from reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from reference.records import LocalProtocolError, QueueOffset, Record
 from reference.wire import property as props
 from reference.wire.codes import ResponseCode

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
 from reference.wire import property as props
 from reference.wire.message import Message, tags_code
 

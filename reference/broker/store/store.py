@@ -17,6 +17,7 @@ from reference.broker.store.delay import Levels, unit_code
 from reference.broker.store.metrics import Figures
 from reference.broker.store.watermark import Watermark
 from reference.host import Host
+from reference.names import folder_of
 from reference.records import PhyOffset, QueueOffset, Record
 from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 
@@ -90,8 +91,7 @@ class Store:
         """
         self._host.disk.lock(f"{self._root}/lock")
         self._log.recover(self._dispatch, synced=self._watermark.load())
-        for folder in self._queue_folders():
-            self._queue(folder).rewrite()
+        self._rewrite_queues()
         self._dirty.clear()
         self._whole = self._log.end
         if not self._replicated:
@@ -102,16 +102,22 @@ class Store:
         await self._log.sync_recovered()
         await self.mark()
 
-    def _queue_folders(self) -> list[QueueKey]:
-        """Every queue that the log or the disk knows."""
+    def _rewrite_queues(self) -> None:
+        """Make the files of every queue hold what the log says, also where only the disk knows the
+        queue: its messages are lost, or its folder is of another name."""
         disk, base = self._host.disk, f"{self._root}/consumequeue"
-        on_disk = {
-            (topic, int(queue))
-            for topic in disk.list(base)
-            for queue in disk.list(f"{base}/{topic}")
-            if queue.isdigit()
-        }
-        return sorted(on_disk | set(self._queues))
+        known = {(folder_of(topic), number): queue for (topic, number), queue in
+                 self._queues.items()}  # fmt: skip
+        found = {(t, int(q)) for t in disk.list(base) for q in disk.list(f"{base}/{t}")
+                 if q.isdecimal()}  # fmt: skip
+        for topic, number in sorted(found | known.keys()):
+            queue = known.get((topic, number))
+            if queue is not None:
+                queue.rewrite()
+            else:
+                gone = ConsumeQueue(disk, f"{base}/{topic}/{number}", self._queue_file_size)
+                gone.rewrite()
+                gone.close()
 
     def queue_counts(self) -> dict[str, int]:
         """The topics that have messages, each with its queues up to the last one that has any."""
@@ -205,7 +211,7 @@ class Store:
 
     def _queue(self, key: QueueKey) -> ConsumeQueue:
         if key not in self._queues:
-            folder = f"{self._root}/consumequeue/{key[0]}/{key[1]}"
+            folder = f"{self._root}/consumequeue/{folder_of(key[0])}/{key[1]}"
             self._queues[key] = ConsumeQueue(self._host.disk, folder, self._queue_file_size)
         return self._queues[key]
 

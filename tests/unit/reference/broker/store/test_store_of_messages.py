@@ -568,3 +568,23 @@ def test_zeros_behind_the_body_are_a_torn_tail(machine: SimMachine, zeros: int) 
     machine.world.run(machine, read)
     machine.world.run(machine, followed)
     machine.world.run(machine, again)
+
+
+@pytest.mark.parametrize("topic", ["../../../ESCAPED", "a/b", "%DLQ%" * 2 + "x" * 250, "..", "é"])
+def test_no_name_of_a_topic_leads_out_of_the_store(machine: SimMachine, topic: str) -> None:
+    """A log may hold records of another writer, with names that this broker would refuse."""
+
+    async def write(host: SimHost) -> None:
+        store = open_store(host)
+        store.put([message(b"1", topic=topic)])
+        store.flush_queues()
+
+    async def read(host: SimHost) -> None:
+        assert bodies(open_store(host), topic) == [b"1"]
+
+    machine.world.run(machine, write)
+    folders = {path.split("/")[0] for path in files(machine, "/s/consumequeue")}
+    assert len(folders) == 1
+    assert all(len(f.encode()) < 255 and f not in ("", ".", "..") for f in folders)
+    assert {p.split("/")[1] for p in machine.disk.files} == {"s"}
+    machine.world.run(machine, read)
