@@ -62,6 +62,11 @@ def broker_name_fault(name: str) -> str | None:
     return None
 
 
+def takes_messages(topic: str) -> bool:
+    """Whether clients may send to a topic of this name."""
+    return topic_name_fault(topic) is None and topic not in FORBIDDEN_TOPICS
+
+
 def is_system_topic(topic: str) -> bool:
     """Whether a topic belongs to RocketMQ itself."""
     return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX)

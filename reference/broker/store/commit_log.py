@@ -330,6 +330,11 @@ class CommitLog:
         return None
 
 
+def looks_torn(message: Message) -> bool:
+    """Whether a whole record looks as if it was torn behind its body."""
+    return "\0" in message.topic or message.properties.endswith(b"\0")
+
+
 def _record(data: bytes, at: int, offset: int, *, strict: bool = False) -> Message | None:
     """Read the record at `at`; None if no sound one of this offset is there.
 
@@ -340,9 +345,8 @@ def _record(data: bytes, at: int, offset: int, *, strict: bool = False) -> Messa
         message, end = decode(data, at)
     except RemoteProtocolError:
         return None
-    torn = "\0" in message.topic or message.properties.endswith(b"\0")
     if message.physical_offset != offset or (
-        torn and (strict or not any(data[end : end + BLANK_BYTES]))
+        looks_torn(message) and (strict or not any(data[end : end + BLANK_BYTES]))
     ):
         return None  # or whole, but of another place: left over from a dead tail
     return message

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from reference.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, takes_messages
 from reference.wire import property as props
 from reference.wire.message import Message, tags_code
 
@@ -60,14 +60,15 @@ def scheduled(message: Message, level: int, levels: Levels) -> Message:
 
 
 def delivered(waiting: Message, store_host: bytes) -> Message | None:
-    """The copy for which the time has come; None if the record does not say where it goes.
+    """The copy for which the time has come; None if the record does not say where it goes, or names
+    a topic that no client may send to.
 
     Its properties are those of the waiting record. Java keeps the first store host as well; here it
     is the broker's that stores the copy, so that its id leads to it after a fail-over.
     """
     properties = waiting.property_map()
-    topic, queue = properties.get(props.REAL_TOPIC), properties.get(props.REAL_QID, "")
-    if not topic or topic == SCHEDULE_TOPIC or not queue.isdecimal() or len(queue) > 9:
+    topic, queue = properties.get(props.REAL_TOPIC, ""), properties.get(props.REAL_QID, "")
+    if not takes_messages(topic) or not queue.isdecimal() or len(queue) > 9:
         return None
     return msgspec.structs.replace(waiting, topic=topic, queue_id=int(queue), store_host=store_host)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
 from reference.broker.store import watermark
-from reference.broker.store.commit_log import CommitLog, CorruptLog
+from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
 from reference.broker.store.metrics import Figures
@@ -133,7 +133,8 @@ class Store:
         """Store messages of one queue side by side: all of them or none.
 
         Raises:
-            ValueError: they do not fit a file together, or a field does not fit a record.
+            ValueError: they do not fit a file together, or a field does not fit a record, or a
+                recovery would take one for torn.
             OSError: the disk is full or failed; nothing was stored.
         """
         data, stored = self._assign(messages)
@@ -149,6 +150,8 @@ class Store:
         queue_offset = self._queue(key).max_offset
         parts, stored = [], []
         for message, size in zip(messages, sizes, strict=True):
+            if looks_torn(message):
+                raise ValueError("topic or properties hold a zero byte where a torn write has one")
             parts.append(
                 encode_at(
                     message,
@@ -322,6 +325,12 @@ class Store:
             return iter(())
         _, end = self.bounds(topic, queue_id)
         return takewhile(lambda found: found[0] < end, queue.units(offset))
+
+    def unit_of(self, topic: str, queue_id: int, offset: int) -> QueueUnit | None:
+        """The unit of a message, confirmed or not; None if there is no such message."""
+        if not 0 <= offset < self.written(topic, queue_id):
+            return None
+        return self._queues[topic, queue_id].unit(QueueOffset(offset))
 
     def record(self, unit: QueueUnit) -> bytes:
         """The bytes of a stored message."""
