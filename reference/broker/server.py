@@ -32,7 +32,7 @@ from reference.broker.membership.membership import Membership
 from reference.broker.membership.metadata import Metadata
 from reference.broker.membership.metadata_sync import TICK_S, MetadataSync
 from reference.broker.store.metrics import SAMPLE_S
-from reference.broker.store.store import Store
+from reference.broker.store.store import Store, Unflushed
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
@@ -176,11 +176,12 @@ class Broker:
 
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since what is on disk is unknown then;
-        a full disk does not: consume queues can be rebuilt, and are written later."""
+        a full disk does not: consume queues can be rebuilt, and sends are refused until they are
+        written."""
         await self._store.mark()
         try:
             self._store.flush_queues()
-        except OSError as error:
+        except Unflushed as error:
             self._host.log("broker.queues.unwritten", why=str(error))
 
     async def _save_offsets(self) -> None:

@@ -24,6 +24,10 @@ from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 QueueKey = tuple[str, int]
 
 
+class Unflushed(OSError):
+    """The consume queues' files cannot be written; nothing was stored."""
+
+
 class Stored(Record):
     """Where a message went."""
 
@@ -68,6 +72,7 @@ class Store:
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
+        self.flush_fault = ""  # why the last flush of queues failed; empty if it did not
         self._replicated = replicated
         self._levels = levels
         self.figures = Figures()
@@ -135,8 +140,11 @@ class Store:
         Raises:
             ValueError: they do not fit a file together, or a field does not fit a record, or a
                 recovery would take one for torn.
+            Unflushed: what was stored before waits for its queues' files, still in vain.
             OSError: the disk is full or failed; nothing was stored.
         """
+        if self.flush_fault:
+            self.flush_queues()
         data, stored = self._assign(messages)
         self._commit(messages, data, stored)
         return stored
@@ -219,11 +227,21 @@ class Store:
         return self._queues[key]
 
     def flush_queues(self) -> None:
-        """Write the consume queues' news to their files. Raises OSError."""
-        while self._dirty:
-            key = next(iter(self._dirty))
-            self._queues[key].flush()
-            del self._dirty[key]
+        """Write the consume queues' news to their files.
+
+        Raises:
+            Unflushed: they cannot be written. Until they can be, `put` takes nothing, as in
+                RocketMQ: what is not written now must be found in the log at the next start.
+        """
+        try:
+            while self._dirty:
+                key = next(iter(self._dirty))
+                self._queues[key].flush()
+                del self._dirty[key]
+        except OSError as error:
+            self.flush_fault = str(error)
+            raise Unflushed(f"consume queues cannot be written: {error}") from None
+        self.flush_fault = ""
 
     async def sync(self) -> PhyOffset:
         """Make the log durable; returns up to where."""
