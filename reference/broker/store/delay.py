@@ -24,6 +24,7 @@ from reference.wire.message import Message, tags_code
 Levels = tuple[int, ...]  # ms of level 1, 2, ...
 RETRY_LEVEL_FIRST = 3  # of the first second try: 10 s
 UNKNOWN_LEVEL_MS = 1000  # RocketMQ's delay where a record names a level that there is not
+INT64_MAX = 2**63 - 1  # what a unit holds, whatever another writer of the log says
 MAX_RECONSUME_VERSION = 121  # 3.4.9: from here on a client's own bound counts
 
 _TIMER = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
@@ -81,7 +82,7 @@ def unit_code(message: Message, stored_ms: int, levels: Levels) -> int:
     if not level.isdecimal() or len(level) > 9 or level == "0":
         return tags_code(message.tags)
     at = min(int(level), len(levels))
-    return stored_ms + (levels[at - 1] if at else UNKNOWN_LEVEL_MS)
+    return min(stored_ms + (levels[at - 1] if at else UNKNOWN_LEVEL_MS), INT64_MAX)
 
 
 # --- second tries --------------------------------------------------------------------------------

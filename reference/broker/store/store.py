@@ -8,12 +8,14 @@ come between the two, so queue offsets follow log order.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 
 from reference.broker.store import watermark
 from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
+from reference.broker.store.incoming import Incoming, Piece
 from reference.broker.store.metrics import Figures
 from reference.broker.store.watermark import Watermark
 from reference.host import Host
@@ -284,19 +286,25 @@ class Store:
         """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
         return self._log.read_range(offset, size_max)
 
-    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
-        """Append a master's bytes; records that they complete are indexed, and stay hidden.
+    def checked(self, offset: PhyOffset, data: bytes) -> Callable[[], None]:
+        """Judge a master's bytes, which follow on; an empty log may begin at any offset.
+
+        Returns:
+            What appends them, or raises OSError and appends nothing.
 
         Raises:
-            OSError: the disk is full or failed; nothing was appended.
+            RemoteProtocolError: a recovery would not take them back.
         """
-        if self._log.end == self._log.start:
-            self._whole = offset
-        self._log.append_raw(offset, data)
-        for message, end in self._log.records(self._whole):
-            self._whole = end
-            if message is not None:
-                self._dispatch(message, self._whole - message.physical_offset)
+        incoming = Incoming(offset, data, self._log.read_range, self._log.file_size, self.written)
+        whole = offset if self._log.end == self._log.start else self._whole
+        return partial(self._append, incoming.checked(whole))
+
+    def _append(self, piece: Piece) -> None:
+        """Append a master's bytes; records that they complete are indexed, and stay hidden."""
+        self._log.append_raw(piece.start, piece.data)
+        self._whole = piece.whole
+        for message, end in piece.records:
+            self._dispatch(message, end - message.physical_offset)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""

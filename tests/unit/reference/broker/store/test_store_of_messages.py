@@ -110,7 +110,7 @@ def test_a_log_copied_in_any_pieces_is_the_same_store(machine: SimMachine, piece
             replicated=True,
         )  # fmt: skip
         for at in range(0, len(raw), piece):
-            store.append_raw(PhyOffset(at), raw[at : at + piece])
+            store.checked(PhyOffset(at), raw[at : at + piece])()
         assert store.whole_end() == store.end == len(raw)
         assert bodies(store) == []  # nothing is confirmed
         store.confirm(store.end)
@@ -119,15 +119,6 @@ def test_a_log_copied_in_any_pieces_is_the_same_store(machine: SimMachine, piece
 
     machine.world.run(machine, write)
     machine.world.run(machine, copy)
-
-
-def test_bytes_of_a_master_that_are_no_record_are_refused(machine: SimMachine) -> None:
-    async def case(host: SimHost) -> None:
-        store = open_store(host)
-        with pytest.raises(CorruptLog, match="no sound record at offset 0"):
-            store.append_raw(PhyOffset(0), (100).to_bytes(4, "big") + bytes(200))
-
-    machine.world.run(machine, case)
 
 
 def test_a_record_that_fits_no_file_is_refused(machine: SimMachine) -> None:
