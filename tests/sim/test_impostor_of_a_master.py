@@ -13,6 +13,7 @@ from reference_world import (
     BROKER,
     CONTROLLER_CONF,
     JOINED,
+    NAMESRV,
     NAMESRV_CONF,
     Cluster,
     Process,
@@ -23,8 +24,13 @@ from reference_world import (
 from harness.simulation.loop import SimLoop
 from reference.broker.replication.epochs import Epochs
 from reference.records import MasterEpoch, PhyOffset, QueueOffset
+from reference.rpc import Pool
 from reference.wire import ha
+from reference.wire.codes import RequestCode
+from reference.wire.frame import Frame
+from reference.wire.headers import to_ext
 from reference.wire.message import Message, encode_at
+from reference.wire.node_headers import RegisterBrokerRequest
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -173,3 +179,45 @@ def test_odd_records_that_are_sound_end_no_slave(kind: str) -> None:
         slave.loop.kill()
         assert cluster.up("b2", "broker", FOLLOWER).node._store.end > end
         assert {path.split("/")[1] for path in cluster.machines["b2"].disk.files} == {"data"}
+
+
+# --- where a master listens ----------------------------------------------------------------------
+
+
+def replicating(cluster: Cluster, **settings: str) -> Process:
+    """A master, and a slave of it that has all its messages."""
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    settings = {**FOLLOWER, "registerNameServerPeriod": "10000", **settings}
+    master = cluster.up("b1", "broker", settings)
+    cluster.until(lambda: master.node.membership.role == "master")
+    slave = cluster.up("b2", "broker", settings)
+    cluster.until(lambda: master.node.membership.replication.master.in_sync_count == 2)
+    return slave
+
+
+def test_a_master_that_listens_elsewhere_is_asked_and_dialled() -> None:
+    with Cluster() as cluster:
+        slave = replicating(cluster, haListenPort="12345")
+        assert slave.node.membership.master_ha_address == "198.18.0.48:12345"
+
+
+@pytest.mark.parametrize("said", ["198.18.0.48:10913", "198.18.0.96:10912", "nowhere", "x:1:2"])
+def test_an_address_that_another_registers_for_a_master_is_not_dialled(said: str) -> None:
+    """Whoever reaches a name server can register a broker's name and address with an HA address of
+    its own."""
+    with Cluster() as cluster:
+        slave = replicating(cluster)
+        registration = RegisterBrokerRequest(
+            broker_name="b", broker_addr=BROKER, cluster_name="c", ha_server_addr=said, broker_id=0,
+        )  # fmt: skip
+        frame = Frame(code=RequestCode.REGISTER_BROKER, ext=to_ext(registration))
+
+        async def main(pool: Pool) -> None:
+            assert (await pool.call(NAMESRV, frame, timeout_s=3)).code == 0
+            await asyncio.sleep(25)  # the slave registers again meanwhile
+
+        cluster.client(main)
+        assert cluster.logged("b2", "broker.ha.unconfirmed") >= 1
+        assert slave.node.membership.master_ha_address == "198.18.0.48:10912"
+        assert slave.healthy

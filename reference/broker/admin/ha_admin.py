@@ -1,4 +1,4 @@
-"""What controllers and operators ask of a broker about replication: 907, 1007, 1008.
+"""What controllers and operators ask of a broker about replication: 906, 907, 1007, 1008.
 
 Transfer rates are not measured, and shown as 0.
 """
@@ -20,6 +20,8 @@ from reference.wire.bodies import (
 )
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext
+from reference.wire.node_headers import HaInfo
 
 
 class HaAdmin:
@@ -38,6 +40,7 @@ class HaAdmin:
             RequestCode.NOTIFY_BROKER_ROLE_CHANGED: self._role_changed,
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
             RequestCode.GET_BROKER_HA_STATUS: self._status,
+            RequestCode.EXCHANGE_BROKER_HA_INFO: self._info,
         }
 
     async def _role_changed(self, request: Frame, connection: Connection) -> Reply:
@@ -45,6 +48,20 @@ class HaAdmin:
         word may be older than what it would say now."""
         await self._membership.poll_master()
         return request.answer(ResponseCode.SUCCESS)
+
+    def _info(self, request: Frame, connection: Connection) -> Reply:
+        """Where this master's HA port is. Nobody is believed who announces another master here: the
+        controller names it."""
+        asked = from_ext(HaInfo, request.ext)
+        replication = self._membership.replication
+        if asked.master_ha_address or self._membership.role != "master" or replication is None:
+            return request.answer(ResponseCode.SUCCESS)
+        info = HaInfo(
+            master_ha_address=self._membership.ha_address,
+            master_flush_offset=replication.master.began,
+            master_address=self._membership.address,
+        )
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(info))
 
     def _epochs(self, request: Frame, connection: Connection) -> Reply:
         replication = self._membership.replication
