@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable
 
 from reference import rpc
+from reference.bounds import Bounds
 from reference.config import NamesrvConfig
 from reference.host import Host
 from reference.names import broker_name_fault, topic_name_fault
@@ -54,7 +55,8 @@ class Namesrv:
         config = self._settings.now
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._pool = Pool(group)
+            bounds: Bounds[Connection] = Bounds(self._host.log)
+            self._pool = Pool(group, bounds=bounds)
             questions = Questions(self._settings, self._routes, self._kv, started_ns=now_ns())
             handle = dispatcher(
                 {
@@ -65,7 +67,9 @@ class Namesrv:
                     **questions.handlers(),
                 }
             )
-            server = await rpc.serve(config.bind_address, config.listen_port, handle, group=group)
+            server = await rpc.serve(
+                config.bind_address, config.listen_port, handle, group=group, bounds=bounds
+            )
             self._host.log("namesrv.started", port=config.listen_port)
             ready()
             try:

@@ -526,6 +526,18 @@ def test_stores_of_real_brokers_open(machine: SimMachine, release: str) -> None:
     assert len(golden) >= 8
 
 
+def test_a_flipped_bit_in_a_body_is_found(machine: SimMachine) -> None:
+    """S6: what topic, queue or properties hold has no crc, in RocketMQ's format."""
+    first, _, _ = written(machine, [b"A", bytes(100), b"C"])
+    machine.disk.files[f"{LOG}/{0:020d}"][first + 150] ^= 1
+
+    async def read(host: SimHost) -> None:
+        with pytest.raises(CorruptLog, match=f"offset {first}"):
+            open_store(host)
+
+    machine.world.run(machine, read)
+
+
 @pytest.mark.parametrize("zeros", range(1, 60))
 def test_zeros_behind_the_body_are_a_torn_tail(machine: SimMachine, zeros: int) -> None:
     """S6: the crc covers the body only; a write that stopped in topic or properties left zeros."""
