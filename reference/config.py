@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta, field
 
 from reference import java_keys
+from reference.names import broker_name_fault
 from reference.records import RemoteProtocolError
 from reference.rpc import split_address
 from reference.wire.files import decode_properties
@@ -26,7 +27,6 @@ Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 DELAY_LEVELS_MAX = 100
 _DELAY = re.compile(r"(\d{1,6})([smhd])")
 _DELAY_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_NAME = re.compile(r"[^#/\s\x00-\x1f]{1,127}")  # part of the identity file, and a topic
 
 
 class ConfigError(Exception):
@@ -245,8 +245,7 @@ def _fault(key: str, value: str) -> str | None:
     """What is wrong with a value of the right type; None if nothing."""
     match key:
         case "brokerClusterName" | "brokerName":
-            if not _NAME.fullmatch(value):
-                return "not a name of 1 to 127 characters without blanks, '#' and '/'"
+            return broker_name_fault(value)
         case "brokerIP1" | "brokerIP2":
             try:
                 IPv4Address(value or "0.0.0.0")

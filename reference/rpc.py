@@ -9,6 +9,9 @@ What a caller can learn from a failure decides between `fail` and `info`, so it 
 * `NotSent`: no byte of the request left this process; certainly nothing happened.
 * `ConnectionLost`, `TimeoutError`: the request may have been executed, or may be later.
 
+What peers make a node hold is bounded, and who does not read or finish what it has begun is cut
+off (`reference.bounds`).
+
 A connection is closed after a call on it has timed out: its peer may be paused, and an answer that
 comes after the caller gave up must not be taken for anything. Units: seconds.
 
@@ -22,6 +25,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from reference.bounds import FRAME_S_MAX, HALF_FREE_BYTES, Bounds
 from reference.records import InvariantViolation, LocalProtocolError, RemoteProtocolError
 from reference.wire.frame import INT32_MAX, ONEWAY_FLAG, Decoder, Frame, encode
 
@@ -67,9 +71,15 @@ class Connection(asyncio.Protocol):
     """One connection, open or lost. Made by `connect` and, `accepted`, by `serve`."""
 
     def __init__(
-        self, group: asyncio.TaskGroup, handler: Handler, *, accepted: bool = False
+        self,
+        group: asyncio.TaskGroup,
+        handler: Handler,
+        bounds: "Bounds[Connection]",
+        *,
+        accepted: bool = False,
     ) -> None:
         self._group = group
+        self._bounds = bounds
         self._handler = handler
         self._accepted = accepted
         self._decoder = Decoder()
@@ -77,6 +87,8 @@ class Connection(asyncio.Protocol):
         self._waiting: dict[int, asyncio.Future[Frame]] = {}
         self._last_opaque = 0
         self._in_flight = 0
+        self._unread = False  # the peer does not read as fast as it is written to
+        self._late: asyncio.TimerHandle | None = None  # while a frame has begun
         self._on_close: list[Callable[[Connection], None]] = []
         self.serial = 0  # of those that a server accepted, in order; from 1
         self.remote = ""  # "ip:port" of the peer
@@ -130,8 +142,19 @@ class Connection(asyncio.Protocol):
         data = encode(msgspec.structs.replace(request, opaque=opaque))
         if future is not None:
             self._waiting[opaque] = future
-        self._transport.write(data)
+        self._send(self._transport, data)
         return opaque
+
+    def _send(self, transport: asyncio.Transport, data: bytes) -> None:
+        transport.write(data)
+        if self._unread:
+            self._cut_off(self._bounds.unread.hold(self, transport.get_write_buffer_size()))
+
+    def _cut_off(self, others: "list[Connection]", why: str = "too much is unread") -> None:
+        for other in others:
+            self._bounds.log("rpc.peer.cut-off", peer=other.remote, why=why)
+            if other._transport is not None:
+                other._transport.abort()  # what is written would never leave
 
     # The rest is called by the event loop.
 
@@ -144,9 +167,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             frames = self._decoder.feed(data)
-        except RemoteProtocolError:
+        except RemoteProtocolError as error:
+            self._bounds.log("rpc.peer.nonsense", peer=self.remote, why=str(error))
             self.close()  # RocketMQ closes without a word; so do we
             return
+        self._note_half(ended=bool(frames))
         for frame in frames:
             if frame.is_response:
                 waiting = self._waiting.pop(frame.opaque, None)
@@ -155,8 +180,28 @@ class Connection(asyncio.Protocol):
             else:
                 self._serve(frame)
 
+    def _note_half(self, *, ended: bool) -> None:
+        """Count what is there of a frame that has not ended, and give it its time."""
+        pending = self._decoder.pending
+        if self._late is not None and (ended or not pending):
+            self._late.cancel()
+            self._late = None
+        if pending and self._late is None:
+            self._late = asyncio.get_running_loop().call_later(FRAME_S_MAX, self._on_late)
+        counted = pending if pending > HALF_FREE_BYTES else 0
+        self._cut_off(self._bounds.half.hold(self, counted), "too much of frames is there")
+
+    def _on_late(self) -> None:
+        self._late = None
+        self._cut_off([self], f"a frame did not end within {FRAME_S_MAX} s")
+
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        self._bounds.half.hold(self, 0)
+        self._bounds.unread.hold(self, 0)
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -166,12 +211,15 @@ class Connection(asyncio.Protocol):
             callback(self)
 
     def pause_writing(self) -> None:
+        self._unread = True
         # A peer that does not read its answers gets no more requests served. Only the accepting
         # side may do so: if both did, each could wait for ever for the other to read.
         if self._accepted and self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
+        self._unread = False
+        self._bounds.unread.hold(self, 0)
         if self._accepted and self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
 
@@ -219,7 +267,7 @@ class Connection(asyncio.Protocol):
             data = encode(reply)
         except LocalProtocolError as error:  # longer than a frame, as an echo of the request can be
             data = encode(request.answer(SYSTEM_ERROR, f"answer cannot be written: {error}"))
-        self._transport.write(data)
+        self._send(self._transport, data)
 
 
 def assert_transport(transport: asyncio.BaseTransport) -> None:
@@ -261,15 +309,16 @@ async def connect(
     group: asyncio.TaskGroup,
     handler: Handler = refuse,
     dial: Dial = loop_dial,
+    bounds: Bounds[Connection] | None = None,
     timeout_s: float = CONNECT_TIMEOUT_S,
 ) -> Connection:
-    """Open a connection to ``host:port``.
+    """Open a connection to ``host:port``; without `bounds` it has its own.
 
     Raises:
         NotSent: refused, unreachable, or not connected in time.
     """
     host, port = split_address(address)
-    connection = Connection(group, handler)
+    connection = Connection(group, handler, bounds or Bounds())
     try:
         async with asyncio.timeout(timeout_s):
             await dial(lambda: connection, host, port)
@@ -295,16 +344,25 @@ class Server:
             connection.close()
 
 
-async def serve(host: str, port: int, handler: Handler, *, group: asyncio.TaskGroup) -> Server:
-    """Listen on ``host:port`` and answer requests with `handler`.
+async def serve(
+    host: str,
+    port: int,
+    handler: Handler,
+    *,
+    group: asyncio.TaskGroup,
+    bounds: Bounds[Connection] | None = None,
+) -> Server:
+    """Listen on ``host:port`` and answer requests with `handler`; without `bounds` all connections
+    of this port share their own.
 
     Raises:
         OSError: the address is taken or not this machine's.
     """
     server = Server()
+    shared = bounds or Bounds()
 
     def accept() -> Connection:
-        connection = Connection(group, handler, accepted=True)
+        connection = Connection(group, handler, shared, accepted=True)
         server.accepted_count += 1
         connection.serial = server.accepted_count
         server.connections[connection] = None
@@ -319,9 +377,15 @@ class Pool:
     """At most one open connection an address, dialled when first needed."""
 
     def __init__(
-        self, group: asyncio.TaskGroup, *, handler: Handler = refuse, dial: Dial = loop_dial
+        self,
+        group: asyncio.TaskGroup,
+        *,
+        handler: Handler = refuse,
+        dial: Dial = loop_dial,
+        bounds: Bounds[Connection] | None = None,
     ) -> None:
         self._group = group
+        self._bounds = bounds or Bounds()
         self._handler = handler
         self._dial = dial
         self._open: dict[str, Connection] = {}
@@ -338,7 +402,13 @@ class Pool:
         waiters: asyncio.Future[Connection] = asyncio.get_running_loop().create_future()
         self._dialling[address] = waiters
         try:
-            made = await connect(address, group=self._group, handler=self._handler, dial=self._dial)
+            made = await connect(
+                address,
+                group=self._group,
+                handler=self._handler,
+                dial=self._dial,
+                bounds=self._bounds,
+            )
         except BaseException as error:
             # Whoever waited on this attempt shares its failure, never its cancellation.
             shared = error if isinstance(error, NotSent) else NotSent(f"dial given up: {address}")

@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Callable
 
 from reference import rpc
+from reference.bounds import Bounds
 from reference.broker.admin.admin import BLACK_LIST, LIVE_KEYS, Admin
 from reference.broker.admin.group_admin import GroupAdmin
 from reference.broker.admin.ha_admin import HaAdmin
@@ -32,7 +33,7 @@ from reference.broker.membership.membership import Membership
 from reference.broker.membership.metadata import Metadata
 from reference.broker.membership.metadata_sync import TICK_S, MetadataSync
 from reference.broker.store.metrics import SAMPLE_S
-from reference.broker.store.store import Store
+from reference.broker.store.store import Store, Unflushed
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
@@ -102,7 +103,8 @@ class Broker:
                 await disk.sync_dir(folder)
 
     async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
-        pool = rpc.Pool(group)
+        bounds: Bounds[rpc.Connection] = Bounds(self._host.log)
+        pool = rpc.Pool(group, bounds=bounds)
         config, host, store, tables = self._config, self._host, self._store, self._tables
         settings = Settings(config, live=LIVE_KEYS, black_list=BLACK_LIST)
         membership = Membership(config, host, tables, pool, store)
@@ -132,8 +134,8 @@ class Broker:
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
-            await rpc.serve(bind, port, dispatcher(handlers), group=group),
-            await rpc.serve(bind, port - 2, dispatcher(fast), group=group),
+            await rpc.serve(bind, port, dispatcher(handlers), group=group, bounds=bounds),
+            await rpc.serve(bind, port - 2, dispatcher(fast), group=group, bounds=bounds),
         ]
         group.create_task(every(self._config.flush_interval_commit_log / 1000, self._flush))
         group.create_task(
@@ -176,11 +178,12 @@ class Broker:
 
     async def _flush(self) -> None:
         """Sync the log. A failed sync ends the broker, since what is on disk is unknown then;
-        a full disk does not: consume queues can be rebuilt, and are written later."""
+        a full disk does not: consume queues can be rebuilt, and sends are refused until they are
+        written."""
         await self._store.mark()
         try:
             self._store.flush_queues()
-        except OSError as error:
+        except Unflushed as error:
             self._host.log("broker.queues.unwritten", why=str(error))
 
     async def _save_offsets(self) -> None:

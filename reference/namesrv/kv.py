@@ -15,6 +15,7 @@ from reference.wire.seal import seal, unseal
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 ENTRIES_MAX = 10_000
+CHARS_MAX = 8 << 20  # of all names, keys and values: each change writes them all
 
 
 class CorruptKv(Exception):
@@ -69,7 +70,7 @@ class Kv:
         """Set a value; durable when this returns.
 
         Raises:
-            ValueError: there are too many.
+            ValueError: there are too many, or they are too long.
             OSError: the disk is full or failed; nothing has changed.
         """
         async with self._write:
@@ -77,7 +78,11 @@ class Kv:
             count = sum(map(len, self._table.values()))
             if key not in known and count >= ENTRIES_MAX:
                 raise ValueError(f"there are {count} settings already, which is the limit")
-            await self._replace({**self._table, namespace: {**known, key: value}})
+            table = {**self._table, namespace: {**known, key: value}}
+            size = sum(len(n) + len(k) + len(v) for n, t in table.items() for k, v in t.items())
+            if size > CHARS_MAX:
+                raise ValueError(f"settings of {size} characters, at most {CHARS_MAX}")
+            await self._replace(table)
 
     async def delete(self, namespace: str, key: str) -> None:
         """Forget a value, if there is one; durable when this returns. Raises OSError."""

@@ -10,8 +10,10 @@ import asyncio
 from collections.abc import Callable
 
 from reference import rpc
+from reference.bounds import Bounds
 from reference.config import NamesrvConfig
 from reference.host import Host
+from reference.names import broker_name_fault, topic_name_fault
 from reference.namesrv.kv import ORDER_TOPICS, Kv
 from reference.namesrv.questions import BLACK_LIST, LIVE_KEYS, Questions
 from reference.namesrv.routes import EXPIRY_MS, MinIdChanged, Refused, Registration, Routes
@@ -53,7 +55,8 @@ class Namesrv:
         config = self._settings.now
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._pool = Pool(group)
+            bounds: Bounds[Connection] = Bounds(self._host.log)
+            self._pool = Pool(group, bounds=bounds)
             questions = Questions(self._settings, self._routes, self._kv, started_ns=now_ns())
             handle = dispatcher(
                 {
@@ -64,7 +67,9 @@ class Namesrv:
                     **questions.handlers(),
                 }
             )
-            server = await rpc.serve(config.bind_address, config.listen_port, handle, group=group)
+            server = await rpc.serve(
+                config.bind_address, config.listen_port, handle, group=group, bounds=bounds
+            )
             self._host.log("namesrv.started", port=config.listen_port)
             ready()
             try:
@@ -87,6 +92,9 @@ class Namesrv:
             body = decode_compressed(content)
         else:
             body = RegisterBrokerBody.from_json(content)
+        fault = _name_fault(header, body)
+        if fault is not None:
+            return request.answer(ResponseCode.SYSTEM_ERROR, fault)
         if self._is_late(connection, header.broker_addr):
             return request.answer(ResponseCode.SUCCESS, ext={})
         known = self._routes.has(header.broker_name, header.broker_addr)
@@ -223,3 +231,20 @@ class Namesrv:
                     why = f"{type(error).__name__}: {error}"
                     self._host.log("namesrv.notify.failed", to=address, why=why)
         self._sending = False
+
+
+def _name_fault(header: headers.RegisterBrokerRequest, body: RegisterBrokerBody) -> str | None:
+    """Which name of a registration is illegal, and why; None if none is.
+
+    A broker's own name and its cluster's are topics of its table, and may have characters that
+    other topics may not have.
+    """
+    for name in (header.broker_name, header.cluster_name):
+        fault = broker_name_fault(name)
+        if fault is not None:
+            return f"the broker or cluster {name!r:.80} is {fault}"
+    for topic in body.topics:
+        fault = topic_name_fault(topic)
+        if fault is not None and broker_name_fault(topic) is not None:
+            return fault
+    return None

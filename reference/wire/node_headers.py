@@ -138,6 +138,14 @@ class RegisterBrokerResponse(Header):
     master_addr: str | None = None
 
 
+class HaInfo(Header):
+    """906 and its answer. A request without an address asks; only a master's answer has any."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Int64 | None = None  # end of the log when the master began
+    master_address: str | None = None
+
+
 class BrokerRequest(Header):
     """104 and 322."""
 

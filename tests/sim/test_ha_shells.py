@@ -6,6 +6,7 @@ simulated disk. The same shells run on real sockets in the last test.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from random import Random
 
 import pytest
@@ -52,7 +53,10 @@ class MemoryLog:
         stop = min(offset + size_max, offset - offset % FILE_SIZE + FILE_SIZE)
         return self.data[offset - self.start : stop - self.start]
 
-    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
+    def checked(self, offset: PhyOffset, data: bytes) -> Callable[[], None]:
+        return partial(self._append, offset, data)
+
+    def _append(self, offset: PhyOffset, data: bytes) -> None:
         if self.full:
             raise OSError(28, "no space left on device")
         invariant(not self.data or offset == self.end, "appended at the end", at=offset)

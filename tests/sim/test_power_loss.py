@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -338,7 +339,10 @@ class PieceLog:
     def whole_end(self) -> int:
         return self.end - self.end % 10
 
-    def append_raw(self, offset: int, data: bytes) -> None:
+    def checked(self, offset: int, data: bytes) -> Callable[[], None]:
+        return partial(self._append, offset, data)
+
+    def _append(self, offset: int, data: bytes) -> None:
         assert self.durable == self.end or offset % 10 == 0, "two pieces of a record"
         self.end = offset + len(data)
 

@@ -29,7 +29,7 @@ from reference.broker.store.store import Store
 from reference.rpc import Pool
 from reference.wire import headers
 from reference.wire import property as props
-from reference.wire.codes import RequestCode
+from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import to_ext, to_short_ext
 from reference.wire.message import BatchElement, encode_batch
@@ -286,8 +286,13 @@ def test_a_full_disk_refuses_sends_and_the_broker_lives(cluster: Cluster) -> Non
     assert cluster.pull(BROKER, consumer_group="new").code == 1  # a group cannot be written
     cluster.sleep(12)  # periodic flushes meet the full disk
     assert process.healthy
+    answer = cluster.send(BROKER, b"small")  # there may be room for it in the log
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "consume queues cannot be written" in (answer.remark or "")
+    assert process.node._store.flush_fault
     disk.charge(-room)
     assert cluster.send(BROKER, bytes(9000)).code == 0
+    assert not process.node._store.flush_fault
     process.loop.kill()
     up(cluster)
     assert ext(cluster.pull(BROKER))["maxOffset"] == str(stored + 1)

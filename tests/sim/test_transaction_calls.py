@@ -20,12 +20,15 @@ from reference_world import (
     messages,
 )
 
+from reference.names import HALF_TOPIC, OP_TOPIC
+from reference.records import PhyOffset, QueueOffset
 from reference.rpc import Connection, Pool
+from reference.wire import property as props
 from reference.wire.bodies import HeartbeatBody, ProducerData
 from reference.wire.codes import RequestCode
 from reference.wire.frame import Frame
 from reference.wire.headers import CheckTransactionRequest, EndTransactionRequest, from_ext, to_ext
-from reference.wire.message import decode
+from reference.wire.message import Message, decode, encode_at
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
@@ -241,3 +244,63 @@ def test_a_commit_waits_for_replicas_and_is_answered_all_the_same(cluster: Clust
     cluster.until(lambda: replication.master.in_sync_count == 2)
     producing(cluster, 4, COMMIT)
     assert there(cluster) == [b"1", b"2", b"3"]
+
+
+# --- ends of what is no half message -------------------------------------------------------------
+
+
+def forged(topic: str, at: int) -> bytes:
+    """Bytes of a half message as it would be stored at a place of the log."""
+    properties = props.encode(
+        {"REAL_TOPIC": topic, "REAL_QID": "0", "PGROUP": "p", "WAIT": "false"}
+    )
+    message = Message(topic=HALF_TOPIC, body=b"x", properties=properties)
+    return encode_at(
+        message, queue_offset=QueueOffset(0), physical_offset=PhyOffset(at), store_timestamp=1
+    )
+
+
+@pytest.mark.parametrize("topic", ["T", "../../../../ESCAPED", "a\0b", OP_TOPIC])
+def test_a_half_message_in_a_body_is_none(cluster: Cluster, topic: str) -> None:
+    """A client writes whatever looks like a record into a message of its own, and ends it; nor can
+    such bytes be looked at, or sent back."""
+    process = broker_up(cluster, **TIMES)
+    create_topic(cluster)
+    head = 88  # of a record with addresses of IPv4; its body begins behind it
+    body = forged(topic, process.node._store.end + head)
+    assert cluster.send(BROKER, body).code == 0
+    at = process.node._store.end - len(cluster_record(cluster)) + head
+    h = EndTransactionRequest(
+        producer_group="p", tran_state_table_offset=0, commit_log_offset=at,
+        commit_or_rollback=COMMIT, msg_id="x",
+    )  # fmt: skip
+    before = process.node._store.end
+    assert end(cluster, h, COMMIT) == (1, NOT_FOUND)
+    assert process.node._store.end == before
+    view = cluster.ask(BROKER, RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(at)})
+    assert view.code == 1
+
+
+def cluster_record(cluster: Cluster) -> bytes:
+    """The record of the only message of queue 0."""
+    answer = cluster.pull(BROKER)
+    assert len(messages(answer)) == 1
+    return answer.body or b""
+
+
+@pytest.mark.parametrize("topic", ["../../X", "a\0b", OP_TOPIC, "", "x" * 128])
+def test_a_half_message_for_no_topic_of_clients_cannot_be_committed(
+    cluster: Cluster, topic: str
+) -> None:
+    """As another writer of the log may have stored it."""
+    process = broker_up(cluster, **TIMES)
+    text = f"REAL_TOPIC\x01{topic}\x02REAL_QID\x010\x02PGROUP\x01p\x02".encode()
+    waiting = Message(topic=HALF_TOPIC, body=b"x", properties=text, store_host=bytes(8))
+    [stored] = process.node._store.put([waiting])
+    h = EndTransactionRequest(
+        producer_group="p", tran_state_table_offset=0, commit_log_offset=stored.physical_offset,
+        commit_or_rollback=COMMIT, msg_id="x",
+    )  # fmt: skip
+    assert end(cluster, h, COMMIT) == (1, NOT_FOUND)
+    cluster.sleep(3)
+    assert process.healthy

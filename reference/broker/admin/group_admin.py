@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from reference.broker.client_calls.clients import Clients, Member, Producer
 from reference.broker.client_calls.record_reads import stored_before
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import name_fault
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
+from reference.names import group_name_fault
 from reference.rpc import Connection, Handler, Reply
 from reference.wire import node_headers as headers
 from reference.wire.bodies import (
@@ -64,7 +64,7 @@ class GroupAdmin:
 
     async def _put(self, request: Frame, groups: Sequence[SubscriptionGroupConfig]) -> Reply:
         """Create or change groups, all or none."""
-        faults = (name_fault(g.group_name or "") for g in groups)
+        faults = (group_name_fault(g.group_name or "") for g in groups)
         fault = next((f for f in faults if f is not None), None)
         if fault is not None:
             return request.answer(ResponseCode.INVALID_PARAMETER, fault)

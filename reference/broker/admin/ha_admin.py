@@ -1,4 +1,4 @@
-"""What controllers and operators ask of a broker about replication and its id: 907, 1007, 1008.
+"""What is asked of a broker about replication and its id: 906, 907, 1007, 1008.
 
 Transfer rates are not measured, and shown as 0.
 """
@@ -20,6 +20,8 @@ from reference.wire.bodies import (
 )
 from reference.wire.codes import ID_IN_USE, RequestCode, ResponseCode
 from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext
+from reference.wire.node_headers import HaInfo
 
 
 class HaAdmin:
@@ -39,6 +41,7 @@ class HaAdmin:
             ID_IN_USE: self._id_in_use,
             RequestCode.GET_BROKER_EPOCH_CACHE: self._epochs,
             RequestCode.GET_BROKER_HA_STATUS: self._status,
+            RequestCode.EXCHANGE_BROKER_HA_INFO: self._info,
         }
 
     async def _role_changed(self, request: Frame, connection: Connection) -> Reply:
@@ -51,6 +54,20 @@ class HaAdmin:
         """A controller sees another living broker with this one's id; again asked, not believed."""
         self._membership.register_again()
         return request.answer(ResponseCode.SUCCESS)
+
+    def _info(self, request: Frame, connection: Connection) -> Reply:
+        """Where this master's HA port is. Nobody is believed who announces another master here: the
+        controller names it."""
+        asked = from_ext(HaInfo, request.ext)
+        replication = self._membership.replication
+        if asked.master_ha_address or self._membership.role != "master" or replication is None:
+            return request.answer(ResponseCode.SUCCESS)
+        info = HaInfo(
+            master_ha_address=self._membership.ha_address,
+            master_flush_offset=replication.master.began,
+            master_address=self._membership.address,
+        )
+        return request.answer(ResponseCode.SUCCESS, ext=to_ext(info))
 
     def _epochs(self, request: Frame, connection: Connection) -> Reply:
         replication = self._membership.replication

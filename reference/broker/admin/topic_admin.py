@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from reference.broker.client_calls.record_reads import stored_before
 from reference.broker.membership.membership import Membership
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import FORBIDDEN_TOPICS, is_system_topic, name_fault
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
+from reference.names import FORBIDDEN_TOPICS, is_system_topic, topic_name_fault
 from reference.rpc import Connection, Handler, Reply
 from reference.wire import node_headers as headers
 from reference.wire.bodies import MessageQueue, TopicConfigList, TopicOffset, TopicStats
@@ -120,7 +120,7 @@ class TopicAdmin:
 
 def topic_fault(topic: TopicConfig) -> str | None:
     """Why a topic cannot be made; None if it can."""
-    fault = name_fault(topic.topic_name)
+    fault = topic_name_fault(topic.topic_name)
     if fault is None and topic.topic_name in FORBIDDEN_TOPICS:
         fault = f"The topic[{topic.topic_name}] is conflict with system topic."
     queues = (topic.read_queue_nums, topic.write_queue_nums)

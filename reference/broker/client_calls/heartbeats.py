@@ -2,9 +2,9 @@
 
 from reference.broker.client_calls.clients import Clients
 from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.store.topic_names import RETRY_PREFIX, name_fault
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
+from reference.names import RETRY_PREFIX, group_name_fault
 from reference.node import now_ns
 from reference.rpc import Connection, Handler, NotSent, Reply
 from reference.settings import Settings
@@ -48,7 +48,7 @@ class Heartbeats:
     async def _heartbeat(self, request: Frame, connection: Connection) -> Reply:
         body = HeartbeatBody.from_json(request.body)
         for consumer in body.consumer_data_set:
-            fault = name_fault(RETRY_PREFIX + (consumer.group_name or " "))
+            fault = group_name_fault(consumer.group_name or "")
             if fault is not None:
                 return request.answer(ResponseCode.INVALID_PARAMETER, fault)
         if connection.closed:

@@ -1,7 +1,6 @@
 """What consumers ask of a broker: the messages of a queue (11, 361), now or when there are some."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable
 
 from reference.broker.client_calls.clients import Clients
@@ -10,9 +9,9 @@ from reference.broker.membership.membership import Membership
 from reference.broker.messages import pull
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX, name_fault
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
 from reference.records import QueueOffset, some
 from reference.rpc import Connection, Handler, Reply
 from reference.settings import Settings
@@ -53,6 +52,7 @@ class Pulls:
         self._membership = membership
         self._topics = topics
         self._clients = clients
+        self._held_count = 0
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -89,7 +89,9 @@ class Pulls:
             self._tables.commit_offset(h.topic, h.consumer_group, h.queue_id, h.commit_offset)
         self._tables.on_pull(h.topic, h.consumer_group, h.queue_id, h.queue_offset)
         found = self._find(h, wanted)
-        if found.code == ResponseCode.PULL_NOT_FOUND and h.sys_flag & pull.SUSPEND:
+        nothing = found.code == ResponseCode.PULL_NOT_FOUND
+        if nothing and h.sys_flag & pull.SUSPEND and self._held_count < pull.HELD_MAX:
+            self._held_count += 1
             return self._hold(request, h, wanted)
         return self._found(request, h, found)
 
@@ -107,7 +109,7 @@ class Pulls:
         return None
 
     def _may_create(self, group: str) -> bool:
-        return self._config.auto_create_subscription_group and name_fault(group) is None
+        return self._config.auto_create_subscription_group and group_name_fault(group) is None
 
     def _is_forgotten(self, h: headers.PullRequest) -> bool:
         """Whether this is a group's own topic that a former master has made, and did not live to
@@ -141,11 +143,15 @@ class Pulls:
         if not self._config.long_polling_enable:
             limit = self._config.short_polling_time_mills
         found = self._find(h, wanted)
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(min(max(limit, 0), pull.HOLD_MS_MAX) / 1000):
                 while self._is_all_seen(h, found):
                     await self._store.wait(h.topic, h.queue_id)
                     found = self._find(h, wanted)
+        except TimeoutError:
+            pass  # nothing came, and that is the answer
+        finally:
+            self._held_count -= 1
         return self._found(request, h, found)
 
     def _is_all_seen(self, h: headers.PullRequest, found: pull.Found) -> bool:

@@ -17,7 +17,11 @@ def stored_before(store: Store, topic: str, queue_id: int, offset: int) -> int |
 
 
 def record_at(store: Store, offset: int, *, bytes_max: int) -> bytes | None:
-    """The record that begins at a place of the log; None if none does."""
+    """The record that begins at a place of the log; None if none does.
+
+    The queue that the record names must say so, too: the bytes of a body are a client's, and can
+    hold whatever looks like a record.
+    """
     start = PhyOffset(offset)
     if not 0 <= start <= store.end - _HEAD_BYTES:
         return None
@@ -30,4 +34,6 @@ def record_at(store: Store, offset: int, *, bytes_max: int) -> bytes | None:
         message, end = decode(record)
     except (KeyError, RemoteProtocolError):  # of no file, or no record
         return None
-    return record if end == size and message.physical_offset == start else None
+    unit = store.unit_of(message.topic, message.queue_id, message.queue_offset)
+    there = unit is not None and (unit.physical_offset, unit.size) == (start, end)
+    return record if there else None

@@ -19,9 +19,9 @@ from collections import deque
 from reference.broker.membership.membership import Membership
 from reference.broker.store.delay import Levels, delivered
 from reference.broker.store.store import Store
-from reference.broker.store.topic_names import SCHEDULE_TOPIC
 from reference.broker.store.topics import Tables
 from reference.host import Host
+from reference.names import SCHEDULE_TOPIC
 from reference.records import PhyOffset, QueueOffset
 from reference.wire.message import decode
 

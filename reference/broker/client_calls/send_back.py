@@ -16,11 +16,11 @@ from reference.broker.membership.membership import Membership
 from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store import delay
-from reference.broker.store.store import Store
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX
+from reference.broker.store.store import Store, Unflushed
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
 from reference.rpc import Connection, Handler, Reply
 from reference.settings import Settings
 from reference.wire.codes import RequestCode, ResponseCode
@@ -102,6 +102,9 @@ class SendBack:
             return Refusal(code=ResponseCode.SYSTEM_ERROR, remark="SERVICE_NOT_AVAILABLE")
         if refusal is not None:
             return refusal
+        illegal = group_name_fault(h.group)  # a store may hold groups from before that was checked
+        if illegal is not None:
+            return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=illegal)
         if h.group not in self._tables.groups:
             why = f"subscription group not exist, {h.group}"
             return Refusal(code=ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark=why)
@@ -128,6 +131,8 @@ class SendBack:
             (stored,) = self._store.put([waiting])
         except ValueError as error:  # the properties have grown too long
             return _failed(request, f"MESSAGE_ILLEGAL: {error}")
+        except Unflushed:
+            return _failed(request, ResponseCode.SERVICE_NOT_AVAILABLE.name)
         config = self._settings.now
         code = await reached(
             config, self._store, self._membership, stored.end, lambda code, _: code

@@ -10,11 +10,11 @@ from reference.broker.client_calls.made_topics import MadeTopics
 from reference.broker.membership.membership import Membership
 from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
-from reference.broker.store.store import Store
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX
+from reference.broker.store.store import Store, Unflushed
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
+from reference.names import DLQ_PREFIX, RETRY_PREFIX
 from reference.node import now_ns
 from reference.rpc import Connection, Handler, Reply, split_address
 from reference.settings import Settings
@@ -157,6 +157,10 @@ class Sends:
             stored = self._store.put(accepted.messages)
         except ValueError as error:
             refusal = Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
+            return self._refused(request, refusal)
+        except Unflushed as error:
+            why = f"service not available now: {error}"
+            refusal = Refusal(code=ResponseCode.SERVICE_NOT_AVAILABLE, remark=why)
             return self._refused(request, refusal)
         answer = headers.SendResponse(
             msg_id=",".join(

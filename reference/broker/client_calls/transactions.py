@@ -28,10 +28,10 @@ from reference.broker.messages.half_queue import HalfQueue
 from reference.broker.messages.refusal import Refusal
 from reference.broker.messages.transaction import GROUP, NOT_FOUND, QUEUE, Half
 from reference.broker.store.store import Store, Stored
-from reference.broker.store.topic_names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
+from reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
 from reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
 from reference.rpc import Connection, Handler, NotSent, Reply
 from reference.wire import property as props

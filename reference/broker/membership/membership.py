@@ -13,6 +13,7 @@ import asyncio
 from functools import partial
 from typing import Literal
 
+from reference.broker.membership import ha_address
 from reference.broker.membership.controllers import Controllers, Refused
 from reference.broker.membership.joining import RETRY_S, Joining
 from reference.broker.membership.namesrvs import Namesrvs
@@ -402,8 +403,14 @@ class Membership:
         """A name server's answer to a slave says where its master's HA port is."""
         if self.role != "slave" or answer.master_addr != self.master_address:
             return
-        if answer.ha_server_addr and answer.ha_server_addr != self.master_ha_address:
-            self.master_ha_address = answer.ha_server_addr
+        said, master = answer.ha_server_addr, self.master_address
+        if said and said != self.master_ha_address:
+            fault = await ha_address.confirmed(self._pool, master, said)
+            if fault:
+                self._host.log("broker.ha.unconfirmed", master=master, said=said, why=fault)
+            if fault or (self.role, self.master_address) != ("slave", master):
+                return
+            self.master_ha_address = said
             replication = some(self.replication, "a slave has its replication")
             await replication.follow(
                 self.master_ha_address,

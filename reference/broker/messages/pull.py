@@ -19,6 +19,7 @@ MESSAGES_MAX = 32
 BYTES_MAX = 262_144
 SCAN_MAX = 16_000  # units that one pull may skip by its filter
 HOLD_MS_MAX = 60_000  # of long polling, whatever the client asks for
+HELD_MAX = 10_000  # pulls of all clients that wait; others are answered at once
 
 COMMIT_OFFSET, SUSPEND, SUBSCRIPTION, CLASS_FILTER, LITE_PULL = 1, 2, 4, 8, 16  # sysFlag
 

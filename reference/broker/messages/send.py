@@ -16,13 +16,13 @@ from typing import Protocol
 from reference.broker.messages import transaction
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store import delay
-from reference.broker.store.topic_names import (
+from reference.config import BrokerConfig
+from reference.names import (
     DEFAULT_TOPIC,
     FORBIDDEN_TOPICS,
     RETRY_PREFIX,
-    name_fault,
+    topic_name_fault,
 )
-from reference.config import BrokerConfig
 from reference.records import LocalProtocolError, Record, RemoteProtocolError
 from reference.wire import property as props
 from reference.wire.bodies import SubscriptionGroupConfig
@@ -95,7 +95,7 @@ def role_fault(s: Situation) -> Refusal | None:
 
 def topic_fault(topic: str) -> Refusal | None:
     """Why clients may not send to a topic of this name."""
-    fault = name_fault(topic)
+    fault = topic_name_fault(topic)
     if fault is not None:
         return Refusal(code=ResponseCode.INVALID_PARAMETER, remark=fault)
     if topic in FORBIDDEN_TOPICS:

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from reference.broker.messages.refusal import Refusal
-from reference.broker.store.topic_names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+from reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, takes_messages
 from reference.records import LocalProtocolError, QueueOffset, Record
 from reference.wire import property as props
 from reference.wire.codes import ResponseCode
@@ -78,14 +78,15 @@ def half(message: Message) -> Message:
 
 
 def committed(waiting: Message, store_host: bytes) -> Message | None:
-    """The message that a commit stores; None if the record does not say where it goes.
+    """The message that a commit stores; None if the record does not say where it goes, or names a
+    topic that no client may send to.
 
     Java keeps the first store host; here it is the broker's that stores it, so that its id leads to
     it after a fail-over.
     """
     properties = waiting.property_map()
     topic, queue = properties.pop(props.REAL_TOPIC, ""), properties.pop(props.REAL_QID, "")
-    if not topic or topic == HALF_TOPIC or not queue.isdecimal() or len(queue) > 9:
+    if not takes_messages(topic) or not queue.isdecimal() or len(queue) > 9:
         return None
     return msgspec.structs.replace(
         waiting,
@@ -154,8 +155,8 @@ def question(waiting: Message, broker_name: str) -> tuple[CheckTransactionReques
     """What a producer is asked about a stored half message (39): header and body, which is the
     message as it will be once it is committed. None if the record does not say where that is."""
     properties = waiting.property_map()
-    topic, queue = properties.get(props.REAL_TOPIC), properties.get(props.REAL_QID, "")
-    if not topic or not queue.isdecimal() or len(queue) > 9:
+    topic, queue = properties.get(props.REAL_TOPIC, ""), properties.get(props.REAL_QID, "")
+    if not takes_messages(topic) or not queue.isdecimal() or len(queue) > 9:
         return None
     key = properties.get(props.UNIQ_KEY)
     header = CheckTransactionRequest(

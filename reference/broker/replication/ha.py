@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
+from reference.broker.replication import epochs as policy
 from reference.broker.replication import ha_master_events as master
 from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import Epochs
@@ -23,7 +24,7 @@ from reference.broker.replication.ha_progress import SlaveProgress
 from reference.broker.replication.ha_slave import HaSlave
 from reference.broker.replication.sync_state_set import ProposeSyncStateSet
 from reference.node import now_ns
-from reference.records import MasterEpoch, PhyOffset, invariant
+from reference.records import MasterEpoch, PhyOffset, RemoteProtocolError, invariant
 from reference.rpc import CONNECT_TIMEOUT_S, split_address
 from reference.wire import ha as wire
 
@@ -133,7 +134,7 @@ class HaServer:
             wire.slave_decoder(),
             made=lambda: self._inbox.post(master.Accepted(link=number)),
             received=lambda packet: self._on_packet(number, packet),
-            lost=lambda why: self._on_lost(number),
+            lost=lambda why: self._on_lost(number, link),
         )
         self._links[number] = link
         return link
@@ -144,7 +145,9 @@ class HaServer:
             self._links[number].hold(reading=False)
         self._inbox.post(master.Received(link=number, packet=packet))
 
-    def _on_lost(self, number: int) -> None:
+    def _on_lost(self, number: int, link: Link) -> None:
+        if link.nonsense:
+            self._log("ha.slave.nonsense", peer=link.peer, why=link.nonsense)
         self._links.pop(number, None)
         self._inbox.post(master.Lost(link=number))
 
@@ -311,23 +314,44 @@ class HaClient:
         await self._step(group, effect.done)
 
     async def _append(self, group: asyncio.TaskGroup, effect: slave.Append) -> bool:
-        if effect.epochs is not None:
-            await self._save_if_new(effect.epochs)
-        if effect.data and self._core.durable and self._access.whole_end() < effect.start:
-            # The crc of a record covers its body alone. While only one piece of it is not synced,
-            # a loss of power leaves a beginning of it, which recovery sees; with two it may leave
-            # a hole in its head or in its properties.
-            await self._access.sync()
         try:
-            if effect.data:
-                self._access.append_raw(effect.start, effect.data)
+            append = self._access.checked(effect.start, effect.data) if effect.data else None
+            if effect.epochs is not None:
+                await self._save_if_new(effect.epochs)
+            if append is not None:
+                await self._sync_begun(effect.start)
+                append()
+        except RemoteProtocolError as error:
+            await self._drop_begun()
+            return await self._append_failed(group, str(error))
         except OSError as error:
-            failed = slave.AppendFailed(why=str(error), end=self._access.end, epochs=self._saved())
-            await self._step(group, failed)
-            return False
+            return await self._append_failed(group, str(error))
         for send in effect.then:
             self._send(send)
         return True
+
+    async def _sync_begun(self, end: PhyOffset) -> None:
+        """Sync the beginning of a record that the log ends with, in a durable broker.
+
+        The crc of a record covers its body alone. While only one piece of it is not synced, a loss
+        of power leaves a beginning of it, which recovery sees; with two it may leave a hole in its
+        head or in its properties.
+        """
+        if self._core.durable and self._access.whole_end() < end:
+            await self._access.sync()
+
+    async def _drop_begun(self) -> None:
+        """Cut the beginning of a record off whose rest turned out to be none: the next master may
+        have another one there."""
+        whole = self._access.whole_end()
+        if whole < self._access.end:
+            await self._access.truncate(whole)
+            await self._save_if_new(policy.reconcile(self._saved(), whole))
+
+    async def _append_failed(self, group: asyncio.TaskGroup, why: str) -> bool:
+        failed = slave.AppendFailed(why=why, end=self._access.end, epochs=self._saved())
+        await self._step(group, failed)
+        return False
 
     async def _save_if_new(self, epochs: Epochs) -> None:
         if epochs != self._saved():

@@ -40,11 +40,16 @@ class LogAccess(Protocol):
         """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
         ...
 
-    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
-        """Append at `offset`, which is the end; in an empty log it may be any.
+    def checked(self, offset: PhyOffset, data: bytes) -> Callable[[], None]:
+        """Judge what is to be appended at `offset`, which is the end; in an empty log it may be
+        any.
+
+        Returns:
+            What appends it, if nothing is appended or cut in between. It raises OSError where the
+            disk is full or failed; nothing was appended then.
 
         Raises:
-            OSError: the disk is full or failed; nothing was appended.
+            RemoteProtocolError: a recovery would not take it back.
         """
         ...
 
@@ -120,7 +125,7 @@ class Link(asyncio.Protocol):
         self._decoder = decoder
         self._made, self._received, self._lost = made, received, lost
         self._transport: asyncio.Transport | None = None
-        self._why = ""
+        self.nonsense = ""  # why the peer's bytes could not be read
         self._given_up = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -137,9 +142,9 @@ class Link(asyncio.Protocol):
             for packet in self._decoder.feed(data):
                 self._received(packet)
         except RemoteProtocolError as error:
-            self._why = str(error)
+            self.nonsense = str(error)
+            self._lost(self.nonsense)
             self.close()
-            self._lost(self._why)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

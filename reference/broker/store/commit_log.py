@@ -14,7 +14,7 @@ that ends in zeros was torn, whatever follows. Claims: S6, S11.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from reference.host import Disk, File
 from reference.records import PhyOffset, RemoteProtocolError, invariant
@@ -51,7 +51,7 @@ class CommitLog:
     def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
         self._disk = disk
         self.folder = folder
-        self._size = file_size
+        self.file_size = file_size
         self._files: dict[int, File] = {}  # first offset -> file, ascending
         self._short: set[int] = set()  # files that could not be given their size back
         self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
@@ -71,9 +71,9 @@ class CommitLog:
         Raises:
             ValueError: it fits no file.
         """
-        if size + BLANK_BYTES > self._size:
-            raise ValueError(f"record of {size} bytes fits no file of {self._size}")
-        room = self._size - self.end % self._size
+        if size + BLANK_BYTES > self.file_size:
+            raise ValueError(f"record of {size} bytes fits no file of {self.file_size}")
+        room = self.file_size - self.end % self.file_size
         return PhyOffset(self.end if size + BLANK_BYTES <= room else self.end + room)
 
     def write(self, offset: PhyOffset, data: bytes) -> None:
@@ -85,12 +85,12 @@ class CommitLog:
         """
         invariant(self.place(len(data)) == offset, "records are written in place", at=offset)
         if offset != self.end:
-            self._pwrite(encode_blank(self._size - self.end % self._size), self.end)
+            self._pwrite(encode_blank(self.file_size - self.end % self.file_size), self.end)
         self._pwrite(data, offset)
         self.end = PhyOffset(offset + len(data))
 
     def _pwrite(self, data: bytes, offset: int) -> None:
-        file, at = self._file(offset), offset % self._size
+        file, at = self._file(offset), offset % self.file_size
         try:
             file.pwrite(data, at)
         except OSError:
@@ -106,19 +106,19 @@ class CommitLog:
         self._grow(base)
 
     def _grow(self, base: int) -> None:
-        self._files[base].truncate(self._size)
+        self._files[base].truncate(self.file_size)
         self._short.discard(base)
 
     def read(self, offset: PhyOffset, size: int) -> bytes:
         """Read the record at `offset`, whose size the caller knows."""
-        base = offset - offset % self._size
+        base = offset - offset % self.file_size
         return self._files[base].pread(size, offset - base)
 
     # Raw bytes, for replication. They may end within a record.
 
     def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
         """Read from `offset` up to `size_max` bytes, the end of its file, or of the log."""
-        room = min(size_max, self._size - offset % self._size, self.end - offset)
+        room = min(size_max, self.file_size - offset % self.file_size, self.end - offset)
         return self.read(offset, room) if room > 0 else b""
 
     def append_raw(self, offset: PhyOffset, data: bytes) -> None:
@@ -131,38 +131,10 @@ class CommitLog:
         invariant(offset == self.end or not self._files, "raw bytes follow on", at=offset)
         at = 0
         while at < len(data):
-            room = self._size - (offset + at) % self._size
+            room = self.file_size - (offset + at) % self.file_size
             self._pwrite(data[at : at + room], offset + at)
             at += room
         self.end = PhyOffset(offset + len(data))
-
-    def records(self, offset: PhyOffset) -> Iterator[tuple[Message | None, PhyOffset]]:
-        """Each whole record from `offset` on and its end; None in place of the message for the
-        BLANK at the end of a file.
-
-        Raises:
-            CorruptLog: other bytes are there.
-        """
-        while window := self.read_range(offset, READ_BYTES):
-            at = 0  # in the window
-            while at + BLANK_BYTES <= len(window):
-                start = offset + at
-                length, magic = peek(window, at)
-                if magic == BLANK_MAGIC and length == self._size - start % self._size:
-                    if start + length > self.end:
-                        return
-                    yield None, PhyOffset(start + length)
-                elif at + length > len(window):
-                    break
-                else:
-                    message = _record(window, at, start)
-                    if message is None:
-                        raise CorruptLog(f"{self.folder}: no sound record at offset {start}")
-                    yield message, PhyOffset(start + length)
-                at += length
-            if not at:
-                return
-            offset = PhyOffset(offset + at)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut to `offset`, durably: what lay behind is erased and never comes back."""
@@ -174,7 +146,7 @@ class CommitLog:
             self._disk.unlink(f"{self.folder}/{file_name(base)}")
         self.end = PhyOffset(offset if self._files else 0)
         self.durable = min(self.durable, self.end)
-        base = offset - offset % self._size
+        base = offset - offset % self.file_size
         self._named = min(self._named, base)
         await self._disk.sync_dir(self.folder)
         if base in self._files:
@@ -187,10 +159,10 @@ class CommitLog:
         Several may wait at the same time: what is durable moves only when a sync is over.
         """
         end, cuts = self.end, self._cuts
-        bases = [b for b in self._files if self.durable < b + self._size and b < end]
+        bases = [b for b in self._files if self.durable < b + self.file_size and b < end]
         if self.durable < end and bases[-1] >= self._named:
             await self._disk.sync_dir(self.folder)
-            self._named = max(self._named, bases[-1] + self._size)
+            self._named = max(self._named, bases[-1] + self.file_size)
         if self.durable < end:
             for base in bases:
                 if base in self._files:
@@ -201,11 +173,11 @@ class CommitLog:
         return end
 
     def _file(self, offset: int) -> File:
-        base = offset - offset % self._size
+        base = offset - offset % self.file_size
         if base not in self._files:
             file = self._disk.open(f"{self.folder}/{file_name(base)}", create=True)
             try:
-                file.truncate(self._size)  # Java refuses files of any other size
+                file.truncate(self.file_size)  # Java refuses files of any other size
             except OSError:
                 file.close()
                 raise
@@ -266,15 +238,15 @@ class CommitLog:
         names = [n for n in self._disk.list(self.folder) if n.isdecimal()]
         for at, name in enumerate(names):
             base = int(name)
-            if base % self._size or (at and base != int(names[at - 1]) + self._size):
+            if base % self.file_size or (at and base != int(names[at - 1]) + self.file_size):
                 raise CorruptLog(
-                    f"{self.folder}/{name}: files of {self._size} bytes do not meet here; "
+                    f"{self.folder}/{name}: files of {self.file_size} bytes do not meet here; "
                     "is mappedFileSizeCommitLog what it was?"
                 )
             self._files[base] = file = self._disk.open(f"{self.folder}/{name}")
-            if file.size() > self._size:
+            if file.size() > self.file_size:
                 raise CorruptLog(
-                    f"{self.folder}/{name}: {file.size()} bytes, files have {self._size}; "
+                    f"{self.folder}/{name}: {file.size()} bytes, files have {self.file_size}; "
                     "is mappedFileSizeCommitLog what it was?"
                 )
 
@@ -291,10 +263,10 @@ class CommitLog:
                 window_at, window = at, file.pread(READ_BYTES, at)
             record = at - window_at
             length, magic = peek(window, record)
-            if magic == BLANK_MAGIC and length == self._size - at:
-                return self._size, True
+            if magic == BLANK_MAGIC and length == self.file_size - at:
+                return self.file_size, True
             strict = self._synced is not None and base + at >= self._synced
-            message = _record(window, record, base + at, strict=strict)
+            message = sound_record(window, record, base + at, strict=strict)
             if message is None:
                 return at, False
             on_record(message, length)
@@ -325,12 +297,19 @@ class CommitLog:
                 first = at + hit.start() - 4
                 size, _ = peek(data, hit.start() - 4)
                 length = min(max(size, 0), RECORD_BYTES_MAX)
-                if _record(file.pread(length + BLANK_BYTES, first), 0, base + first):
+                if sound_record(file.pread(length + BLANK_BYTES, first), 0, base + first):
                     return PhyOffset(base + first)
         return None
 
 
-def _record(data: bytes, at: int, offset: int, *, strict: bool = False) -> Message | None:
+def looks_torn(message: Message) -> bool:
+    """Whether a whole record looks as if it was torn behind its body."""
+    return "\0" in message.topic or message.properties.endswith(b"\0")
+
+
+def sound_record(
+    data: bytes | memoryview, at: int, offset: int, *, strict: bool = False
+) -> Message | None:
     """Read the record at `at`; None if no sound one of this offset is there.
 
     A record that ends in zeros where text should be was torn behind its body, which is all that
@@ -340,9 +319,8 @@ def _record(data: bytes, at: int, offset: int, *, strict: bool = False) -> Messa
         message, end = decode(data, at)
     except RemoteProtocolError:
         return None
-    torn = "\0" in message.topic or message.properties.endswith(b"\0")
     if message.physical_offset != offset or (
-        torn and (strict or not any(data[end : end + BLANK_BYTES]))
+        looks_torn(message) and (strict or not any(data[end : end + BLANK_BYTES]))
     ):
         return None  # or whole, but of another place: left over from a dead tail
     return message

@@ -17,13 +17,14 @@ from collections.abc import Mapping
 
 import msgspec
 
-from reference.broker.store.topic_names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC
+from reference.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, takes_messages
 from reference.wire import property as props
 from reference.wire.message import Message, tags_code
 
 Levels = tuple[int, ...]  # ms of level 1, 2, ...
 RETRY_LEVEL_FIRST = 3  # of the first second try: 10 s
 UNKNOWN_LEVEL_MS = 1000  # RocketMQ's delay where a record names a level that there is not
+INT64_MAX = 2**63 - 1  # what a unit holds, whatever another writer of the log says
 MAX_RECONSUME_VERSION = 121  # 3.4.9: from here on a client's own bound counts
 
 _TIMER = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
@@ -60,14 +61,15 @@ def scheduled(message: Message, level: int, levels: Levels) -> Message:
 
 
 def delivered(waiting: Message, store_host: bytes) -> Message | None:
-    """The copy for which the time has come; None if the record does not say where it goes.
+    """The copy for which the time has come; None if the record does not say where it goes, or names
+    a topic that no client may send to.
 
     Its properties are those of the waiting record. Java keeps the first store host as well; here it
     is the broker's that stores the copy, so that its id leads to it after a fail-over.
     """
     properties = waiting.property_map()
-    topic, queue = properties.get(props.REAL_TOPIC), properties.get(props.REAL_QID, "")
-    if not topic or topic == SCHEDULE_TOPIC or not queue.isdecimal() or len(queue) > 9:
+    topic, queue = properties.get(props.REAL_TOPIC, ""), properties.get(props.REAL_QID, "")
+    if not takes_messages(topic) or not queue.isdecimal() or len(queue) > 9:
         return None
     return msgspec.structs.replace(waiting, topic=topic, queue_id=int(queue), store_host=store_host)
 
@@ -80,7 +82,7 @@ def unit_code(message: Message, stored_ms: int, levels: Levels) -> int:
     if not level.isdecimal() or len(level) > 9 or level == "0":
         return tags_code(message.tags)
     at = min(int(level), len(levels))
-    return stored_ms + (levels[at - 1] if at else UNKNOWN_LEVEL_MS)
+    return min(stored_ms + (levels[at - 1] if at else UNKNOWN_LEVEL_MS), INT64_MAX)
 
 
 # --- second tries --------------------------------------------------------------------------------

@@ -8,19 +8,26 @@ come between the two, so queue offsets follow log order.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import takewhile
 
 from reference.broker.store import watermark
-from reference.broker.store.commit_log import CommitLog, CorruptLog
+from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
+from reference.broker.store.incoming import Incoming, Piece
 from reference.broker.store.metrics import Figures
 from reference.broker.store.watermark import Watermark
 from reference.host import Host
+from reference.names import folder_of
 from reference.records import PhyOffset, QueueOffset, Record
 from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 
 QueueKey = tuple[str, int]
+
+
+class Unflushed(OSError):
+    """The consume queues' files cannot be written; nothing was stored."""
 
 
 class Stored(Record):
@@ -67,6 +74,7 @@ class Store:
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
+        self.flush_fault = ""  # why the last flush of queues failed; empty if it did not
         self._replicated = replicated
         self._levels = levels
         self.figures = Figures()
@@ -90,8 +98,7 @@ class Store:
         """
         self._host.disk.lock(f"{self._root}/lock")
         self._log.recover(self._dispatch, synced=self._watermark.load())
-        for folder in self._queue_folders():
-            self._queue(folder).rewrite()
+        self._rewrite_queues()
         self._dirty.clear()
         self._whole = self._log.end
         if not self._replicated:
@@ -102,16 +109,22 @@ class Store:
         await self._log.sync_recovered()
         await self.mark()
 
-    def _queue_folders(self) -> list[QueueKey]:
-        """Every queue that the log or the disk knows."""
+    def _rewrite_queues(self) -> None:
+        """Make the files of every queue hold what the log says, also where only the disk knows the
+        queue: its messages are lost, or its folder is of another name."""
         disk, base = self._host.disk, f"{self._root}/consumequeue"
-        on_disk = {
-            (topic, int(queue))
-            for topic in disk.list(base)
-            for queue in disk.list(f"{base}/{topic}")
-            if queue.isdigit()
-        }
-        return sorted(on_disk | set(self._queues))
+        known = {(folder_of(topic), number): queue for (topic, number), queue in
+                 self._queues.items()}  # fmt: skip
+        found = {(t, int(q)) for t in disk.list(base) for q in disk.list(f"{base}/{t}")
+                 if q.isdecimal()}  # fmt: skip
+        for topic, number in sorted(found | known.keys()):
+            queue = known.get((topic, number))
+            if queue is not None:
+                queue.rewrite()
+            else:
+                gone = ConsumeQueue(disk, f"{base}/{topic}/{number}", self._queue_file_size)
+                gone.rewrite()
+                gone.close()
 
     def queue_counts(self) -> dict[str, int]:
         """The topics that have messages, each with its queues up to the last one that has any."""
@@ -127,9 +140,13 @@ class Store:
         """Store messages of one queue side by side: all of them or none.
 
         Raises:
-            ValueError: they do not fit a file together, or a field does not fit a record.
+            ValueError: they do not fit a file together, or a field does not fit a record, or a
+                recovery would take one for torn.
+            Unflushed: what was stored before waits for its queues' files, still in vain.
             OSError: the disk is full or failed; nothing was stored.
         """
+        if self.flush_fault:
+            self.flush_queues()
         data, stored = self._assign(messages)
         self._commit(messages, data, stored)
         return stored
@@ -143,6 +160,8 @@ class Store:
         queue_offset = self._queue(key).max_offset
         parts, stored = [], []
         for message, size in zip(messages, sizes, strict=True):
+            if looks_torn(message):
+                raise ValueError("topic or properties hold a zero byte where a torn write has one")
             parts.append(
                 encode_at(
                     message,
@@ -205,16 +224,26 @@ class Store:
 
     def _queue(self, key: QueueKey) -> ConsumeQueue:
         if key not in self._queues:
-            folder = f"{self._root}/consumequeue/{key[0]}/{key[1]}"
+            folder = f"{self._root}/consumequeue/{folder_of(key[0])}/{key[1]}"
             self._queues[key] = ConsumeQueue(self._host.disk, folder, self._queue_file_size)
         return self._queues[key]
 
     def flush_queues(self) -> None:
-        """Write the consume queues' news to their files. Raises OSError."""
-        while self._dirty:
-            key = next(iter(self._dirty))
-            self._queues[key].flush()
-            del self._dirty[key]
+        """Write the consume queues' news to their files.
+
+        Raises:
+            Unflushed: they cannot be written. Until they can be, `put` takes nothing, as in
+                RocketMQ: what is not written now must be found in the log at the next start.
+        """
+        try:
+            while self._dirty:
+                key = next(iter(self._dirty))
+                self._queues[key].flush()
+                del self._dirty[key]
+        except OSError as error:
+            self.flush_fault = str(error)
+            raise Unflushed(f"consume queues cannot be written: {error}") from None
+        self.flush_fault = ""
 
     async def sync(self) -> PhyOffset:
         """Make the log durable; returns up to where."""
@@ -257,19 +286,25 @@ class Store:
         """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
         return self._log.read_range(offset, size_max)
 
-    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
-        """Append a master's bytes; records that they complete are indexed, and stay hidden.
+    def checked(self, offset: PhyOffset, data: bytes) -> Callable[[], None]:
+        """Judge a master's bytes, which follow on; an empty log may begin at any offset.
+
+        Returns:
+            What appends them, or raises OSError and appends nothing.
 
         Raises:
-            OSError: the disk is full or failed; nothing was appended.
+            RemoteProtocolError: a recovery would not take them back.
         """
-        if self._log.end == self._log.start:
-            self._whole = offset
-        self._log.append_raw(offset, data)
-        for message, end in self._log.records(self._whole):
-            self._whole = end
-            if message is not None:
-                self._dispatch(message, self._whole - message.physical_offset)
+        incoming = Incoming(offset, data, self._log.read_range, self._log.file_size, self.written)
+        whole = offset if self._log.end == self._log.start else self._whole
+        return partial(self._append, incoming.checked(whole))
+
+    def _append(self, piece: Piece) -> None:
+        """Append a master's bytes; records that they complete are indexed, and stay hidden."""
+        self._log.append_raw(piece.start, piece.data)
+        self._whole = piece.whole
+        for message, end in piece.records:
+            self._dispatch(message, end - message.physical_offset)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""
@@ -316,6 +351,12 @@ class Store:
             return iter(())
         _, end = self.bounds(topic, queue_id)
         return takewhile(lambda found: found[0] < end, queue.units(offset))
+
+    def unit_of(self, topic: str, queue_id: int, offset: int) -> QueueUnit | None:
+        """The unit of a message, confirmed or not; None if there is no such message."""
+        if not 0 <= offset < self.written(topic, queue_id):
+            return None
+        return self._queues[topic, queue_id].unit(QueueOffset(offset))
 
     def record(self, unit: QueueUnit) -> bytes:
         """The bytes of a stored message."""

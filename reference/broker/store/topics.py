@@ -12,8 +12,8 @@ from typing import TypeVar
 
 import msgspec
 
-from reference.broker.store.topic_names import DEFAULT_TOPIC, RETRY_PREFIX, is_system_topic
 from reference.host import Host, read_file, replace_file
+from reference.names import DEFAULT_TOPIC, RETRY_PREFIX, is_system_topic
 from reference.records import RemoteProtocolError
 from reference.wire.bodies import (
     ConsumerOffsets,

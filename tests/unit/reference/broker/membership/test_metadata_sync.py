@@ -4,7 +4,7 @@ import pytest
 
 from reference.broker.client_calls.clients import SILENCE_NS, Clients
 from reference.broker.membership.metadata_sync import THROTTLE_NS, Throttle, fast_address
-from reference.broker.store.topic_names import is_system_topic
+from reference.names import is_system_topic
 from reference.wire.bodies import ConsumerData, HeartbeatBody, ProducerData
 
 

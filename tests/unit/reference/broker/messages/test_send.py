@@ -8,7 +8,7 @@ import pytest
 
 from reference.broker.messages import pull, send
 from reference.broker.messages.refusal import Refusal
-from reference.broker.store.topic_names import name_fault
+from reference.names import topic_name_fault
 from reference.records import PhyOffset, QueueOffset
 from reference.wire import property as props
 from reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig
@@ -234,10 +234,10 @@ def test_topics_made_by_a_first_send() -> None:
 
 def test_name_faults_are_texts() -> None:
     """A blank, an illegal and a long name each say so (docs/spec/remoting.md 2.14)."""
-    assert name_fault("T") is None
-    assert "blank" in (name_fault("") or "")
-    assert "illegal" in (name_fault("a b") or "")
-    assert "longer" in (name_fault("a" * 128) or "")
+    assert topic_name_fault("T") is None
+    assert "blank" in (topic_name_fault("") or "")
+    assert "illegal" in (topic_name_fault("a b") or "")
+    assert "longer" in (topic_name_fault("a" * 128) or "")
 
 
 # --- pull --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from reference.broker.messages import transaction
 from reference.broker.messages.half_queue import HalfQueue
 from reference.broker.messages.transaction import Half
-from reference.broker.store.topic_names import HALF_TOPIC, OP_TOPIC
+from reference.names import HALF_TOPIC, OP_TOPIC
 from reference.records import PhyOffset, QueueOffset
 from reference.wire import frame
 from reference.wire import property as props

@@ -16,7 +16,7 @@ from reference.broker.store.commit_log import CommitLog, CorruptLog
 from reference.broker.store.store import Store
 from reference.config import BrokerConfig
 from reference.records import PhyOffset, QueueOffset
-from reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, peek
+from reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, encode_at, peek
 
 FILE = 4096
 GOLDEN = Path(__file__).parents[4] / "wire" / "golden"
@@ -110,7 +110,7 @@ def test_a_log_copied_in_any_pieces_is_the_same_store(machine: SimMachine, piece
             replicated=True,
         )  # fmt: skip
         for at in range(0, len(raw), piece):
-            store.append_raw(PhyOffset(at), raw[at : at + piece])
+            store.checked(PhyOffset(at), raw[at : at + piece])()
         assert store.whole_end() == store.end == len(raw)
         assert bodies(store) == []  # nothing is confirmed
         store.confirm(store.end)
@@ -119,15 +119,6 @@ def test_a_log_copied_in_any_pieces_is_the_same_store(machine: SimMachine, piece
 
     machine.world.run(machine, write)
     machine.world.run(machine, copy)
-
-
-def test_bytes_of_a_master_that_are_no_record_are_refused(machine: SimMachine) -> None:
-    async def case(host: SimHost) -> None:
-        store = open_store(host)
-        with pytest.raises(CorruptLog, match="no sound record at offset 0"):
-            store.append_raw(PhyOffset(0), (100).to_bytes(4, "big") + bytes(200))
-
-    machine.world.run(machine, case)
 
 
 def test_a_record_that_fits_no_file_is_refused(machine: SimMachine) -> None:
@@ -535,6 +526,18 @@ def test_stores_of_real_brokers_open(machine: SimMachine, release: str) -> None:
     assert len(golden) >= 8
 
 
+def test_a_flipped_bit_in_a_body_is_found(machine: SimMachine) -> None:
+    """S6: what topic, queue or properties hold has no crc, in RocketMQ's format."""
+    first, _, _ = written(machine, [b"A", bytes(100), b"C"])
+    machine.disk.files[f"{LOG}/{0:020d}"][first + 150] ^= 1
+
+    async def read(host: SimHost) -> None:
+        with pytest.raises(CorruptLog, match=f"offset {first}"):
+            open_store(host)
+
+    machine.world.run(machine, read)
+
+
 @pytest.mark.parametrize("zeros", range(1, 60))
 def test_zeros_behind_the_body_are_a_torn_tail(machine: SimMachine, zeros: int) -> None:
     """S6: the crc covers the body only; a write that stopped in topic or properties left zeros."""
@@ -555,7 +558,11 @@ def test_zeros_behind_the_body_are_a_torn_tail(machine: SimMachine, zeros: int) 
     async def followed(host: SimHost) -> None:
         store = open_store(host)
         odd = msgspec.structs.replace(torn, properties=properties + b"\0")
-        store.put([odd])
+        with pytest.raises(ValueError, match="zero byte"):
+            store.put([odd])
+        at = store.end
+        data = encode_at(odd, queue_offset=QueueOffset(0), physical_offset=at, store_timestamp=1)
+        store._log.write(at, data)  # as another writer of the log may
         store.put([message(b"next")])
 
     async def again(host: SimHost) -> None:
@@ -568,3 +575,23 @@ def test_zeros_behind_the_body_are_a_torn_tail(machine: SimMachine, zeros: int) 
     machine.world.run(machine, read)
     machine.world.run(machine, followed)
     machine.world.run(machine, again)
+
+
+@pytest.mark.parametrize("topic", ["../../../ESCAPED", "a/b", "%DLQ%" * 2 + "x" * 250, "..", "é"])
+def test_no_name_of_a_topic_leads_out_of_the_store(machine: SimMachine, topic: str) -> None:
+    """A log may hold records of another writer, with names that this broker would refuse."""
+
+    async def write(host: SimHost) -> None:
+        store = open_store(host)
+        store.put([message(b"1", topic=topic)])
+        store.flush_queues()
+
+    async def read(host: SimHost) -> None:
+        assert bodies(open_store(host), topic) == [b"1"]
+
+    machine.world.run(machine, write)
+    folders = {path.split("/")[0] for path in files(machine, "/s/consumequeue")}
+    assert len(folders) == 1
+    assert all(len(f.encode()) < 255 and f not in ("", ".", "..") for f in folders)
+    assert {p.split("/")[1] for p in machine.disk.files} == {"s"}
+    machine.world.run(machine, read)

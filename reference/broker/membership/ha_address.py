@@ -1,0 +1,39 @@
+"""Whether an HA address is a master's: a slave dials no other.
+
+The controller names a master by its address for clients; where its HA port is, a name server says,
+and a name server takes that from whoever registers. The usual place is the port behind the one for
+clients, at the same host. Any other must be confirmed by the master (906).
+"""
+
+from reference.rpc import Pool, split_address
+from reference.wire.codes import RequestCode, ResponseCode
+from reference.wire.frame import Frame
+from reference.wire.headers import from_ext, to_ext
+from reference.wire.node_headers import HaInfo
+
+CALL_TIMEOUT_S = 3.0
+
+
+def is_usual(master_address: str, ha_address: str) -> bool:
+    """Whether this is where a master listens if nothing is configured."""
+    host, port = split_address(master_address)
+    return ha_address == f"{host}:{port + 1}"
+
+
+async def confirmed(pool: Pool, master_address: str, ha_address: str) -> str:
+    """Ask a master, unless the address is the usual one.
+
+    Returns:
+        Why it is not the master's; empty if it is.
+    """
+    if is_usual(master_address, ha_address):
+        return ""
+    question = Frame(code=RequestCode.EXCHANGE_BROKER_HA_INFO, ext=to_ext(HaInfo()))
+    try:
+        answer = await pool.call(master_address, question, timeout_s=CALL_TIMEOUT_S)
+    except (OSError, TimeoutError) as error:
+        return f"{type(error).__name__}: {error}"
+    if answer.code != ResponseCode.SUCCESS:
+        return f"code {answer.code}: {answer.remark}"
+    own = from_ext(HaInfo, answer.ext).master_ha_address
+    return "" if own == ha_address else f"the master listens at {own or 'none'}"
