@@ -38,7 +38,7 @@ Effect = Literal[
     "cut",  # packets between pairs of nodes are dropped; the proof names the sources
     "moved",  # the node has another address
     "disk",  # the disk is slow, frozen, full or faulty
-    "slow",  # packets of the node are delayed
+    "slow",  # packets of the node are delayed, or lost and sent again
     "degraded",  # the node runs and is impaired in another way
     "clock",  # the wall clock is wrong; no component of a cluster depends on it
     "order",  # controllers were ordered to elect
@@ -151,6 +151,13 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("stop-delay",),
         strength=("ms",),
         color="#A0E0E9",
+    ),
+    FaultFacts(
+        strikes="start-packet-loss",
+        effect="slow",
+        heals=("stop-packet-loss",),
+        strength=("percent",),
+        color="#9FC7B8",
     ),
     FaultFacts(
         strikes="bump-clock",

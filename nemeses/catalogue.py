@@ -18,7 +18,7 @@ from histories.fault_facts import FaultFacts
 from histories.fault_facts import complaint as complaint_of
 from nemeses.kind import ActKind, Kind
 from nemeses.kinds.address import READDRESS
-from nemeses.kinds.machine import CLOCK, DELAY, DISK
+from nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
 from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
 from nemeses.kinds.power import POWER
@@ -30,7 +30,7 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, READDRESS, KILL, STOP, RESTART, POWER),
-    *(CLOCK, DISK, DELAY, ORDERS),
+    *(CLOCK, DISK, DELAY, LOSS, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 

@@ -66,13 +66,13 @@ class LossRule(Block):
         super().__init__(block)
         self.source = source
         self.packets = self.of = 0
-        self._per_million = percent * MILLION // 100
+        self.percent = percent
         self._draws = draws
 
     def takes(self, now_ns: int, length: int) -> bool:
         """Whether a packet that comes now gets through."""
         self.of += 1
-        lost = self._draws.chance(self._per_million, now_ns // QUANTUM_NS, length)
+        lost = self._draws.chance(self.percent * MILLION // 100, now_ns // QUANTUM_NS, length)
         self.packets += lost
         return not lost
 

@@ -154,7 +154,7 @@ def test_a_loss_drops_its_share_one_way_and_ends(where: str, tmp_path: Path) -> 
     async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         assert await a.lost_packets() == {}
         await a.lose([Loss(source="b", block=b.block, percent=50)])
-        assert await a.lost_packets() == {"b": Dropped(0, 0)}
+        assert list(await a.lost_packets()) == ["b"]
 
         async def many() -> bool:
             await asyncio.gather(*(b.probe(a.address, PORT, timeout_s=SHORT_S) for _ in range(20)))
@@ -164,7 +164,7 @@ def test_a_loss_drops_its_share_one_way_and_ends(where: str, tmp_path: Path) -> 
         seen = (await a.lost_packets())["b"]
         assert 0.3 < seen.packets / seen.of < 0.7, "beyond five standard deviations of 200 packets"
         assert await b.lost_packets() == {}
-        assert await meets(b, a), "TCP sends again"
+        await until(lambda: meets(b, a))
         async with line(environment.dial, a.address) as client:
             assert await client.answered(LONG_S)
         await a.lose([])
@@ -182,7 +182,7 @@ def test_a_cut_and_a_loss_stand_beside_each_other(where: str, tmp_path: Path) ->
         assert await a.lost_packets() == {"b": Dropped(0, 0)}, "it sees what no cut has caught"
         await a.cut([])
         assert await a.cut_packets() == {}
-        assert await meets(b, a)
+        await until(lambda: meets(b, a))
         assert (await a.lost_packets())["b"].of > 0
         await a.cut([Cut(source="b", block=b.block)])
         await a.lose([])
@@ -196,8 +196,9 @@ def test_a_loss_outlives_a_change_of_address(where: str, tmp_path: Path) -> None
     async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
         await a.lose([Loss(source="b", block=b.block, percent=50)])
         await b.set_address(nth(b, 1))
-        assert await meets(b, a)
-        assert (await a.lost_packets())["b"].of > 0
+        before = (await a.lost_packets())["b"].of
+        await until(lambda: meets(b, a))
+        assert (await a.lost_packets())["b"].of > before
 
     world(where, tmp_path, main)
 

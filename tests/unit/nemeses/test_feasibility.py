@@ -74,6 +74,27 @@ def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) 
         check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({}, "l: percent None is none of 1 to 99"),
+        ({"percent": 100}, "l: percent 100 is none of 1 to 99"),
+        ({"percent": 0.5}, "l: percent 0.5 is none of 1 to 99"),
+        ({"percent": 5, "ways": "into"}, "l: ways 'into' is none of both, in, out"),
+        ({"percent": 5, "from": ["c9"]}, "l: lost from 'c9', which is no node"),
+        ({"percent": 5, "from": "slaves"}, "l: lost from 'slaves', which is none of rest, "),
+    ],
+)
+def test_a_loss_that_cannot_be_is_refused(args: dict[str, Any], said: str) -> None:
+    class Able(Weak):
+        capabilities = frozenset(Capability)
+
+    environment: Any = Able()
+    act = Act(id="l", f="start-packet-loss", who=Who(part="master"), args=args)
+    with pytest.raises(ScheduleError, match=said):
+        check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
+
+
 @pytest.mark.parametrize(("f", "lacks"), [("start-disk-fault", "disk"), ("bump-clock", "clock"),
                                           ("start-delay", "delay")])  # fmt: skip
 def test_real_machines_of_this_computer_lack_some(f: str, lacks: str) -> None:
