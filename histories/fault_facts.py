@@ -74,7 +74,8 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             after the last fault.
         loses_unsynced: whether disks lose unsynced data.
         may_end_by: arguments with which it may end the node's process.
-        strength: arguments that define how strong it is, not which nodes it strikes.
+        strength: arguments that define how strong it is and between whom, not which nodes it
+            strikes.
         color: of its band in reports (``#RRGGBB``): a light tint, since it lies over plots in both
             themes.
     """
@@ -156,7 +157,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes="start-packet-loss",
         effect="slow",
         heals=("stop-packet-loss",),
-        strength=("percent",),
+        strength=("percent", "ways", "from"),
         color="#9FC7B8",
     ),
     FaultFacts(

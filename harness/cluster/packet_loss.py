@@ -10,8 +10,6 @@ something on each way that nothing else impairs. Units: seconds.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from harness.client.probes import PROBE_TIMEOUT_S, until
 from harness.cluster.processes import Nodes
 from harness.cluster.ways import Losing, Way, Ways
@@ -63,7 +61,8 @@ class Losses:
             )
 
         holds = await until(dropping, LOSS_TIMEOUT_S) and counted.keys() == {*lossy}
-        return Proof(holds, {"percent": percent, "ways": ways, "dropped": _seen(node, counted)})
+        seen = {"percent": percent, "peers": list(others), "dropped": _seen(node, counted)}
+        return Proof(holds, seen)
 
     async def stop_losing(self, node: str) -> Proof:
         ended = _all_ways(node, self._ways.losing.pop(node, None))
@@ -128,9 +127,10 @@ def _grudge(ways: Iterable[Way]) -> Grudge:
 
 
 def _seen(node: str, counted: Counted) -> dict[str, Any]:
-    """Packets that were dropped, and of how many, by direction and peer."""
+    """Packets that were dropped, and of how many, by direction."""
     found: dict[str, Any] = {}
-    for (to, source), counts in counted.items():
-        direction, peer = ("in", source) if to == node else ("out", to)
-        found.setdefault(direction, {})[peer] = msgspec.to_builtins(counts)
+    for (to, _), counts in counted.items():
+        sums = found.setdefault("in" if to == node else "out", {"packets": 0, "of": 0})
+        sums["packets"] += counts.packets
+        sums["of"] += counts.of
     return found

@@ -252,7 +252,7 @@ class Lossy(Protocol):
     ) -> Proof:
         """Lose so many percent (1 to 99) of the packets between the node and its peers, beside all
         cuts and instead of what the node lost before; prove it: in each direction machines have
-        dropped some. `seen` has `dropped`: by direction and peer, how many ``packets`` were
+        dropped some. `seen` has `peers`, and as `dropped` by direction how many ``packets`` were
         dropped, and ``of`` how many. Needs `Capability.LOSS`."""
         ...
 

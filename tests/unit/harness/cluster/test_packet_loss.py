@@ -20,17 +20,15 @@ def test_a_loss_is_proven_in_each_direction_by_what_was_dropped() -> None:
             proof = await lose("b0-0", percent=30, peers=PEERS, ways=ways)  # type: ignore[arg-type]
             assert proof.holds, proof
             assert list(proof.seen["dropped"]) == seen
-            for peers in proof.seen["dropped"].values():
-                assert sorted(peers) == ["c0", "n0"]
-                dropped, of = (sum(p[k] for p in peers.values()) for k in ("packets", "of"))
-                assert 0 < dropped <= of
+            assert proof.seen["peers"] == ["c0", "n0"]
+            assert all(0 < d["packets"] <= d["of"] for d in proof.seen["dropped"].values())
             assert cluster.losses.losing("b0-0")
             assert bool(await environment.machine("b0-0").lost_packets()) is ("in" in seen)
             assert bool(await environment.machine("c0").lost_packets()) is ("out" in seen)
         healed = await cluster.losses.stop_losing("b0-0")
         assert healed.holds, healed
         assert healed.seen["met"] == {"c0": {"b0-0": "open"}, "n0": {"b0-0": "open"}}
-        assert sum(p["packets"] for p in healed.seen["dropped"]["out"].values()) > 0
+        assert healed.seen["dropped"]["out"]["packets"] > 0
         assert not cluster.losses.losing("b0-0")
         for node in PEERS:
             assert await environment.machine(node).lost_packets() == {}
@@ -70,9 +68,8 @@ def test_a_loss_behind_a_cut_holds_once_its_rules_are_in_force() -> None:
         assert cut["b0-0"].holds
         proof = await cluster.losses.lose("b0-0", percent=50, peers=PEERS, ways="both")
         assert proof.holds, proof
-        none = {"packets": 0, "of": 0}
-        assert proof.seen["dropped"]["in"] == {"c0": none, "n0": none}
-        assert sum(p["packets"] for p in proof.seen["dropped"]["out"].values()) > 0
+        assert proof.seen["dropped"]["in"] == {"packets": 0, "of": 0}
+        assert proof.seen["dropped"]["out"]["packets"] > 0
         healed = await cluster.losses.stop_losing("b0-0")
         assert (healed.holds, healed.seen["met"]) == (True, {}), "the cut hides all ways"
         assert sorted(await environment.machine("b0-0").cut_packets()) == ["c0", "n0"]
