@@ -39,8 +39,8 @@ def register(kind: Kind) -> None:
     """Add a kind of fault.
 
     Raises:
-        ValueError: its name is taken, one of its acts is another kind's, or its facts cannot be
-            declared.
+        ValueError: its name is taken, one of its acts is another kind's, nothing has the name of
+            its stand-in, or its facts cannot be declared.
     """
     if kind.name in _kinds or kind.name == NO_FAULT or THEN in kind.name:
         raise ValueError(f"fault {kind.name!r}: the name is taken")
@@ -48,6 +48,8 @@ def register(kind: Kind) -> None:
     for act in kind.acts:
         if known.get(act.f, act) is not act:
             raise ValueError(f"fault {kind.name!r}: act {act.f!r} is another kind's")
+    if kind.stand_in and kind.stand_in not in _kinds:
+        raise ValueError(f"fault {kind.name!r}: no fault {kind.stand_in!r} can take its place")
     for facts in kind.facts:
         if wrong := complaint_of(facts):
             raise ValueError(f"facts of fault {facts.strikes!r}: {wrong}")

@@ -125,6 +125,7 @@ DELAY = Kind(
         ),
     ),
     rounds=_rounds("start-delay", "stop-delay", DELAYS),
+    stand_in="loss",  # TCP makes a delay of it
 )  # fmt: skip
 
 
@@ -160,4 +161,5 @@ LOSS = Kind(
     ),
     rounds=_rounds("start-packet-loss", "stop-packet-loss", LOSSES),
     asked_only=True,
+    stand_in="partition",
 )  # fmt: skip
