@@ -44,6 +44,7 @@ DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk"})
 DELAY_AILS = frozenset({"delay"})
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader")
 HELD_S = 5.0
+LOSSY_S = 10.0  # so that TCP, which sends again after 0.2, 0.6, 1.4 and 3 s, may miss a heartbeat
 CLOCKS: tuple[dict[str, Any], ...] = (
     {"offset_ms": 3_600_000}, {"offset_ms": 30_000}, {"drift_ppm": 50_000},
 )  # fmt: skip
@@ -60,12 +61,12 @@ def _ailing(ailments: frozenset[str]) -> Callable[[Stage, Args], Fit]:
 
 
 def _rounds(
-    strike: str, heal: str, ways: Sequence[dict[str, Any]]
+    strike: str, heal: str, ways: Sequence[dict[str, Any]], hold_s: float = HELD_S
 ) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
     def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
         parts, how = Bag(drawing.rng, STRUCK), Bag(drawing.rng, ways)
         while True:
-            yield held(Step(strike, who=one_of(parts), args=how.next()), heal, HELD_S)
+            yield held(Step(strike, who=one_of(parts), args=how.next()), heal, hold_s)
 
     return rounds
 
@@ -159,7 +160,7 @@ LOSS = Kind(
             do=on_each(Lossy, lambda cluster, args: cluster.stop_losing),
         ),
     ),
-    rounds=_rounds("start-packet-loss", "stop-packet-loss", LOSSES),
+    rounds=_rounds("start-packet-loss", "stop-packet-loss", LOSSES, LOSSY_S),
     asked_only=True,
     stand_in="partition",
 )  # fmt: skip
