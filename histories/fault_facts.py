@@ -39,7 +39,7 @@ Effect = Literal[
     "cut",  # packets between pairs of nodes are dropped; the proof names the sources
     "moved",  # the node has another address
     "disk",  # the disk is slow, frozen, full or faulty
-    "slow",  # packets of the node are delayed
+    "slow",  # packets of the node are delayed, or lost and sent again
     "degraded",  # the node runs and is impaired in another way
     "clock",  # the wall clock is wrong; no component of a cluster depends on it
     "order",  # controllers were ordered to elect
@@ -78,7 +78,8 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             after the last fault.
         loses_unsynced: whether disks lose unsynced data.
         may_end_by: arguments with which it may end the node's process.
-        strength: arguments that define how strong it is, not which nodes it strikes.
+        strength: arguments that define how strong it is and between whom, not which nodes it
+            strikes.
         color: of its band in reports (``#RRGGBB``): a light tint, since it lies over plots in both
             themes.
     """
@@ -155,6 +156,13 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("stop-delay",),
         strength=("ms",),
         color="#A0E0E9",
+    ),
+    FaultFacts(
+        strikes="start-packet-loss",
+        effect="slow",
+        heals=("stop-packet-loss",),
+        strength=("percent", "ways", "from"),
+        color="#9FC7B8",
     ),
     FaultFacts(
         strikes="bump-clock",

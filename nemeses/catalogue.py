@@ -18,7 +18,7 @@ from histories.fault_facts import FaultFacts
 from histories.fault_facts import complaint as complaint_of
 from nemeses.kind import ActKind, Kind
 from nemeses.kinds.address import READDRESS
-from nemeses.kinds.machine import CLOCK, DELAY, DISK
+from nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
 from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
 from nemeses.kinds.power import POWER
@@ -31,7 +31,7 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, READDRESS, KILL, STOP, RESTART, POWER),
-    *(CLOCK, DISK, DELAY, STORE, ORDERS),
+    *(CLOCK, DISK, DELAY, LOSS, STORE, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 
@@ -40,8 +40,8 @@ def register(kind: Kind) -> None:
     """Add a kind of fault.
 
     Raises:
-        ValueError: its name is taken, one of its acts is another kind's, or its facts cannot be
-            declared.
+        ValueError: its name is taken, one of its acts is another kind's, nothing has the name of
+            its stand-in, or its facts cannot be declared.
     """
     if kind.name in _kinds or kind.name == NO_FAULT or THEN in kind.name:
         raise ValueError(f"fault {kind.name!r}: the name is taken")
@@ -49,6 +49,8 @@ def register(kind: Kind) -> None:
     for act in kind.acts:
         if known.get(act.f, act) is not act:
             raise ValueError(f"fault {kind.name!r}: act {act.f!r} is another kind's")
+    if kind.stand_in and kind.stand_in not in _kinds:
+        raise ValueError(f"fault {kind.name!r}: no fault {kind.stand_in!r} can take its place")
     for facts in kind.facts:
         if wrong := complaint_of(facts):
             raise ValueError(f"facts of fault {facts.strikes!r}: {wrong}")

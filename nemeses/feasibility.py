@@ -1,11 +1,13 @@
-"""Whether an environment and a cluster allow what a schedule asks for, before it begins."""
+"""Whether an environment and a cluster allow what a run asks for, before it begins; if not, what
+takes its place, where anything can.
+"""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from harness.contracts.cluster import Cluster
 from harness.contracts.environment import Capability, Environment, MissingCapability
 from harness.schedule.format import Schedule, ScheduleError
-from nemeses.catalogue import acts, complaint
+from nemeses.catalogue import NO_FAULT, THEN, acts, complaint, kinds_of
 
 
 def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:
@@ -26,6 +28,30 @@ def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:
         strange = [node for node in act.who.nodes if node not in names]
         if strange:
             raise MissingCapability(f"act {act.id} ({act.f}) concerns {strange[0]}, which is not")
+
+
+def replaceable(names: Iterable[str]) -> bool:
+    """Whether any of these faults has something that can take its place."""
+    asked = (kind for name in names if name != NO_FAULT for kind in kinds_of(name))
+    return any(kind.stand_in for kind in asked)
+
+
+def stand_ins(names: Iterable[str], can: Collection[Capability]) -> dict[str, str]:
+    """Of faults those that cannot be done with these capabilities, each with what takes its place.
+    One that nothing can take the place of is left out: a run that asks for it is refused."""
+    every = {name: THEN.join(_done(each, can) for each in name.split(THEN)) for name in names}
+    return {name: instead for name, instead in every.items() if instead != name}
+
+
+def _done(name: str, can: Collection[Capability]) -> str:
+    """The fault, or the first in the row of its stand-ins that can be done."""
+    tried = name
+    while tried and tried != NO_FAULT:
+        [kind] = kinds_of(tried)
+        if kind.needs <= set(can):
+            return tried
+        tried = kind.stand_in
+    return name
 
 
 def possible(environment: Environment, needs: Collection[Capability], what: str) -> None:

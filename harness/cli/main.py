@@ -266,9 +266,10 @@ def up(**given: Any) -> int:
 
 
 def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = False) -> Options:
-    """Options as asked for, or a usage error (`runs.options_from`)."""
+    """Options as asked for, with stand-ins for what the environment cannot do; or a usage error."""
     with usage():
-        return stored_run.options_from(given, place, lasting=lasting)
+        options = stored_run.options_from(given, place, lasting=lasting)
+    return doctor.with_stand_ins(options, doctor.aloud)
 
 
 @cli.command("campaign")

@@ -2,10 +2,10 @@
 
 A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
 `harness.cluster.processes` (processes and the proofs of what was done to them),
-`harness.cluster.network` (cuts and addresses), `harness.cluster.machines` (clocks, disks, slow
-ways), `harness.cluster.queries` (what it says of itself, and orders to its controllers). Spares
-have machines and can be started, ended, moved and wiped, and are in no other way part of the
-cluster.
+`harness.cluster.network` (cuts and addresses), `harness.cluster.packet_loss` (lossy ways),
+`harness.cluster.machines` (clocks, disks, slow ways), `harness.cluster.queries` (what it says of
+itself, and orders to its controllers). Spares have machines and can be started, ended, moved and
+wiped, and are in no other way part of the cluster.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from harness.client.probes import until
 from harness.cluster.machines import Hardware
 from harness.cluster.network import Links
+from harness.cluster.packet_loss import Losses
 from harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from harness.cluster.queries import Inquiry, SetupFailed
+from harness.cluster.ways import Ways
 from harness.contracts.cluster import Part
 from harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
 from harness.contracts.target import Node, Settings, Target
@@ -40,8 +42,10 @@ class Deployment:
         self._environment = environment
         self._target = target
         self.processes = Nodes(environment, target, settings)
-        self.links = Links(environment, self.processes, by_name=settings.by_name)
-        self.machines = Hardware(environment, self.processes)
+        ways = Ways(environment, self.processes)
+        self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
+        self.losses = Losses(self.processes, ways)
+        self.machines = Hardware(self.processes, ways)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
 
     # Life.
@@ -158,7 +162,7 @@ class Deployment:
         Raises:
             MissingCapability: none does.
         """
-        for part in (self.processes, self.links, self.machines, self.queries):
+        for part in (self.processes, self.links, self.losses, self.machines, self.queries):
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

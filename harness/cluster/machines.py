@@ -14,8 +14,9 @@ import msgspec
 
 from harness.client.probes import PROBE_TIMEOUT_S, until
 from harness.cluster.processes import Nodes
+from harness.cluster.ways import Ways
 from harness.contracts.cluster import Proof
-from harness.contracts.environment import Environment, Port, Written
+from harness.contracts.environment import Port, Written
 from reference.rpc import split_address
 
 CLOCK, DELAY = "clock", "delay"
@@ -39,13 +40,13 @@ class Hardware:
     """What is wrong with the machines of a run.
 
     Args:
-        environment: whose machines.
         nodes: what runs on them.
+        ways: between them.
     """
 
-    def __init__(self, environment: Environment, nodes: Nodes) -> None:
-        self._environment = environment
+    def __init__(self, nodes: Nodes, ways: Ways) -> None:
         self._nodes = nodes
+        self._ways = ways
         self._right_ms: dict[str, float] = {}  # by node: what its clock showed at time 0
         self._ailments: dict[str, frozenset[str]] = {}
 
@@ -137,8 +138,9 @@ class Hardware:
 
         async def soon() -> bool:
             dials.update(await self._dials(node, PROBE_TIMEOUT_S))
-            # Where packets are late themselves, so is every answer.
-            told = [d for n, d in dials.items() if DELAY not in self.ailments(n)]
+            # Where packets are late themselves, or are lost, so is every answer.
+            prompt = self._ways.lossless(node, dials)
+            told = [d for n, d in dials.items() if n in prompt and DELAY not in self.ailments(n)]
             return all(d.ms < least_ms for d in told if d.met != "silent")
 
         holds = not least_ms or await until(soon, HEAL_TIMEOUT_S)

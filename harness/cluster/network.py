@@ -18,22 +18,19 @@ from typing import Any
 
 from harness.client.probes import PROBE_TIMEOUT_S, met, until
 from harness.cluster.processes import Nodes
+from harness.cluster.ways import Ways
 from harness.contracts.cluster import Grudge, Proof
 from harness.contracts.environment import (
     CLIENT,
     CLIENT_ADDRESS,
-    Capability,
     Cut,
     Environment,
     Machine,
     Port,
 )
-from reference.rpc import split_address
 
 CUT_PROBE_TIMEOUT_S = 1.0  # far beyond what an answer takes here, far below a client's patience
 CUT_TIMEOUT_S, HEAL_TIMEOUT_S, ANSWER_TIMEOUT_S = 5.0, 10.0, 10.0
-
-Met = dict[str, dict[str, Port]]  # destination -> source -> what its probe met
 
 
 class Links:
@@ -42,12 +39,16 @@ class Links:
     Args:
         environment: whose machines.
         nodes: what runs on them.
+        ways: between them.
         by_name: whether machines know each other by name.
     """
 
-    def __init__(self, environment: Environment, nodes: Nodes, *, by_name: bool) -> None:
+    def __init__(
+        self, environment: Environment, nodes: Nodes, ways: Ways, *, by_name: bool
+    ) -> None:
         self._environment = environment
         self._nodes = nodes
+        self._ways = ways
         self._by_name = by_name
         self._cuts: dict[str, tuple[Grudge, bool]] = {}  # by name: who from whom, with resets?
         self._first: dict[str, str] = {}
@@ -68,7 +69,7 @@ class Links:
         before, _ = self._cuts.pop(name, ({}, False))
         self._cuts[name] = wanted, reset
         await self._install([*wanted, *before])
-        slow_s = await self._slowness({*wanted, *set().union(*wanted.values())})
+        slow_s = await self._ways.slowness({*wanted, *set().union(*wanted.values())})
         seen: dict[str, Proof] = {}
 
         async def caught() -> bool:
@@ -98,7 +99,7 @@ class Links:
         return Cut(source=source, block=block, reset=reset)
 
     async def _cut_proofs(self, grudge: Grudge, patience_s: float) -> dict[str, Proof]:
-        met_by = await self._probes(grudge, patience_s)
+        met_by = await self._ways.probes(grudge, patience_s)
         proofs = {}
         for to, sources in grudge.items():
             packets = await self._nodes.machine(to).cut_packets()
@@ -118,12 +119,17 @@ class Links:
             for to, sources in self._cuts.pop(each)[0].items():
                 healed[to] = healed.get(to, frozenset()) | sources
         await self._install(healed)
-        free = {to: self._unhindered(to, sources) for to, sources in healed.items()}
-        patience_s = PROBE_TIMEOUT_S + await self._slowness({*free, *set().union(*free.values())})
+        free = {
+            to: self._ways.lossless(to, self._unhindered(to, sources))
+            for to, sources in healed.items()
+        }
+        patience_s = PROBE_TIMEOUT_S + await self._ways.slowness(
+            {*free, *set().union(*free.values())}
+        )
         seen: dict[str, Proof] = {}
 
         async def whole() -> bool:
-            met_by = await self._probes(free, patience_s)
+            met_by = await self._ways.probes(free, patience_s)
             for to in healed:
                 ports = met_by.get(to, {})
                 rules = len(await self._nodes.machine(to).cut_packets())
@@ -134,37 +140,10 @@ class Links:
         await until(whole, HEAL_TIMEOUT_S)
         return seen
 
-    async def _slowness(self, names: Iterable[str]) -> float:
-        """How long an answer between two of them may be on its way by delays, in seconds."""
-        if Capability.DELAY not in self._environment.capabilities:
-            return 0.0
-        machines = [self._nodes.machine(name) for name in sorted(set(names) - {CLIENT})]
-        delays = [max((await machine.delays()).values(), default=0) for machine in machines]
-        return sum(sorted(delays)[-2:]) / 1000
-
     def _unhindered(self, to: str, sources: frozenset[str]) -> frozenset[str]:
         """Whose probes of a machine no cut stops, on the way there or back."""
         there = sources - self._cut_off(to).keys()
         return frozenset(source for source in there if to not in self._cut_off(source))
-
-    async def _probes(self, grudge: Grudge, timeout_s: float) -> Met:
-        """Dial each destination from each of its sources, all at once."""
-        async with asyncio.TaskGroup() as group:
-            tasks = {
-                (to, source): group.create_task(self._probe(source, to, timeout_s))
-                for to, sources in grudge.items()
-                for source in sorted(sources)
-            }
-        found: Met = {}
-        for (to, source), task in tasks.items():
-            found.setdefault(to, {})[source] = task.result()
-        return found
-
-    async def _probe(self, source: str, to: str, timeout_s: float) -> Port:
-        host, port = split_address(self._nodes.address(to))
-        if source == CLIENT:
-            return await met(self._environment.dial(asyncio.Protocol, host, port), timeout_s)
-        return await self._nodes.machine(source).probe(host, port, timeout_s=timeout_s)
 
     # Addresses.
 

@@ -36,6 +36,9 @@ Part = Literal[
 # direction; a symmetric partition names both. (Jepsen's word.)
 Grudge = Mapping[str, frozenset[str]]
 
+# Which packets between a node and others are concerned: all, those to the node, those from it.
+Direction = Literal["both", "in", "out"]
+
 
 class Proof(msgspec.Struct, frozen=True):
     """What a probe saw. `holds` is whether that proves the fault, or its heal, took effect."""
@@ -252,6 +255,29 @@ class Delayable(Protocol):
 
     async def stop_delay(self, node: str) -> Proof:
         """Let packets take as long as before; prove it likewise."""
+        ...
+
+
+@runtime_checkable
+class Lossy(Protocol):
+    """Machines between which packets can be lost at random."""
+
+    def losing(self, node: str) -> bool:
+        """Whether a fault lets packets of the node be lost."""
+        ...
+
+    async def lose(
+        self, node: str, *, percent: int, peers: Sequence[str], ways: Direction
+    ) -> Proof:
+        """Lose so many percent (1 to 99) of the packets between the node and its peers, beside all
+        cuts and instead of what the node lost before; prove it: in each direction machines have
+        dropped some. `seen` has `peers`, and as `dropped` by direction how many ``packets`` were
+        dropped, and ``of`` how many. Needs `Capability.LOSS`."""
+        ...
+
+    async def stop_losing(self, node: str) -> Proof:
+        """Lose none of the node's packets any more, but for losses of other nodes; prove it: no
+        other rules are left, and probes meet something."""
         ...
 
 

@@ -39,6 +39,7 @@ class Capability(Enum):
     RESTART = "restart"  # start a process again on the same store
     PAUSE = "pause"  # stop a process as SIGSTOP does, and let it go on as SIGCONT does
     CUT = "cut"  # take no packets from certain machines, in silence or with resets
+    LOSS = "packet-loss"  # lose a random share of the packets from certain machines
     READDRESS = "readdress"  # give a machine another address of its block, and names to addresses
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
     CLOCK = "clock"  # set a machine's wall clock off, and let it drift
@@ -125,6 +126,25 @@ class Cut(msgspec.Struct, frozen=True):
     source: str
     block: str
     reset: bool = False
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """Packets of which a machine loses a random share, each by itself. One direction, as a `Cut`.
+
+    `source` names the machine that sends them, `block` is its block of addresses; `percent` of
+    them, 1 to 99, are dropped in silence.
+    """
+
+    source: str
+    block: str
+    percent: int
+
+
+class Dropped(msgspec.Struct, frozen=True):
+    """How many packets of a source a loss has dropped, and of how many that came."""
+
+    packets: int
+    of: int
 
 
 class Machine(Protocol):
@@ -242,6 +262,18 @@ class Machine(Protocol):
 
     async def cut_packets(self) -> dict[str, int]:
         """How many packets each present cut has caught since `cut`, by name of the source."""
+        ...
+
+    async def lose(self, losses: Sequence[Loss]) -> None:
+        """Lose packets of these sources from now on, in established connections too. Replaces all
+        losses of this machine at once; none ends them. Beside its cuts: a packet that is cut is not
+        seen here. Losses outlive processes and changes of address. Only where `Capability.LOSS`
+        is."""
+        ...
+
+    async def lost_packets(self) -> dict[str, Dropped]:
+        """What each present loss has dropped since `lose`, by name of the source. Only where
+        `Capability.LOSS` is."""
         ...
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:

@@ -269,7 +269,7 @@ class DockerEnvironment:
         nobody = str(self._network[-2])
         trial = [Cut(source="nobody", block=nobody), Cut(source="any", block=nobody, reset=True)]
         for cuts in (trial, []):
-            await client.ask("cut", name=CLIENT, ruleset=ruleset(cuts))
+            await client.ask("filter", name=CLIENT, ruleset=ruleset(cuts))
         place = self._place()
         for number, name in enumerate(names, start=1):
             disk = await asyncio.to_thread(self._disk, name) if self._with_disks else None

@@ -30,13 +30,14 @@ from harness.contracts.environment import (
     EnvironmentLost,
     EnvironmentUnavailable,
     Lack,
+    Loss,
     MachineSpec,
     machine_address,
 )
 from harness.environments.disks import node_disk
 from harness.environments.machines.agent_client import Link
 from harness.environments.machines.machine import LinkedMachine, Place, dial_from
-from harness.environments.machines.packet_filter import ruleset
+from harness.environments.machines.packet_filter import loss_ruleset, ruleset
 from reference.records import some
 from reference.rpc import Dial
 
@@ -51,6 +52,22 @@ UNSHARE = (
     "--fork", "--kill-child",
 )  # fmt: skip
 COULD = frozenset(Capability) - SIMULATED_ONLY  # where programs and kernel allow it
+# Rules that each needs, for addresses that nobody has, and the kernel's module for them.
+TRIALS = {
+    Capability.CUT: (
+        ruleset(
+            [
+                Cut(source="silent", block="198.18.0.16/28"),
+                Cut(source="reset", block="198.18.0.32/28", reset=True),
+            ]
+        ),
+        "nf_tables",
+    ),
+    Capability.LOSS: (
+        loss_ruleset([Loss(source="some", block="198.18.0.16/28", percent=10)]),
+        "nft_numgen",
+    ),
+}
 LOST = "the helper of the local environment ended, and the cluster with it"
 PASSED_ON = ("PATH", "PYTHONPATH")  # so that nodes find the same interpreter and packages
 SYSCTL = Path("/proc/sys")
@@ -263,19 +280,12 @@ def allowing(settings: Path, *, root: bool) -> str:
 def lacking() -> dict[Capability, Lack]:
     """What `local` could do and cannot on this machine, and why. Asks once a process."""
     found = {}
-    if not _has("nft"):
-        found[Capability.CUT] = Lack("nft is missing", package="nftables")
-    else:
-        rules = ruleset(
-            [
-                Cut(source="silent", block="198.18.0.16/28"),
-                Cut(source="reset", block="198.18.0.32/28", reset=True),
-            ]
-        )
-        why = _tried("nft", "-f", "-", text=rules)
-        if why:
+    for capability, (rules, module) in TRIALS.items():
+        if not _has("nft"):
+            found[capability] = Lack("nft is missing", package="nftables")
+        elif why := _tried("nft", "-f", "-", text=rules):
             what = f"no packet rules can be made ({' '.join(why.split())})"
-            found[Capability.CUT] = Lack(what, mend="modprobe nf_tables")
+            found[capability] = Lack(what, mend=f"modprobe {module}")
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
         found[Capability.READDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")

@@ -21,7 +21,9 @@ from harness.contracts.environment import (
     OBSERVER_ADDRESS,
     Capability,
     Cut,
+    Dropped,
     Lack,
+    Loss,
     MachineSpec,
     Port,
     ProcessStatus,
@@ -207,6 +209,12 @@ class SimulatedMachine:
 
     async def cut_packets(self) -> dict[str, int]:
         return {rule.source: rule.packets for rule in self._machine.stack.rules}
+
+    async def lose(self, losses: Sequence[Loss]) -> None:
+        self._machine.stack.lose(losses)
+
+    async def lost_packets(self) -> dict[str, Dropped]:
+        return {loss.source: Dropped(loss.packets, loss.of) for loss in self._machine.stack.losses}
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
         loop = cast(SimLoop, asyncio.get_running_loop())

@@ -36,6 +36,7 @@ from harness.run.execute import make_environment, make_target
 from harness.schedule.options import Options
 from harness.targets.rocketmq.releases import REFERENCE
 from nemeses.catalogue import needs_of
+from nemeses.feasibility import replaceable, stand_ins
 
 TRIAL = ".maxq-trial-"
 
@@ -78,6 +79,24 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
     for line in choice.lines:
         say(line)
     return choice.environment
+
+
+def with_stand_ins(options: Options, say: Say) -> Options:
+    """The options, with faults that their environment cannot do replaced by those that take their
+    place (`nemeses.kind.Kind.stand_in`). Each is said, and recorded in the options."""
+    if not replaceable(options.nemesis):
+        return options  # it does not matter what the environment can do
+    facts = FACTS[options.environment]()
+    can = facts.could - facts.lacking.keys()
+    instead = stand_ins(options.nemesis, can)
+    for asked, done in instead.items():
+        lacks = ", ".join(sorted(c.value for c in needs_of([asked]) - can))
+        say(f"{options.environment} cannot do {lacks}: {done} strikes in place of {asked}")
+    return msgspec.structs.replace(
+        options,
+        nemesis=tuple(dict.fromkeys(instead.get(name, name) for name in options.nemesis)),
+        stand_ins=instead,
+    )
 
 
 def diagnosis(options: Options, place: Place, say: Say) -> list[str]:

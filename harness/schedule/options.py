@@ -74,6 +74,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
+    stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
 
     @property

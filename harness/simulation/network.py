@@ -1,8 +1,9 @@
 """The simulated network: machines with addresses, who listens where, what is cut, how dials go.
 
-Each machine has a `Stack`, its kernel's part: addresses, names, cuts, ports. A dial to a machine
-where no process listens is refused, one that is not taken is tried again as a kernel does, one to
-an address that no machine has fails after three seconds. The death of a process resets its
+Each machine has a `Stack`, its kernel's part: addresses, names, cuts, losses, ports. A dial to a
+machine where no process listens is refused, one that is not taken is tried again as a kernel does
+(RFC 6298: after 1 s, then twice as long each time), one to an address that no machine has fails
+after three seconds. The death of a process resets its
 connections and frees its ports. A machine without power does not answer, and has forgotten its
 connections when it is back: until a peer says something, the peer's half stays open.
 
@@ -19,8 +20,10 @@ from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
+from harness.contracts.draws import MILLION, Draws
+from harness.contracts.environment import Loss
 from harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
-from harness.simulation.stream import Address, Link, SimTransport, Verdict, join
+from harness.simulation.stream import QUANTUM_NS, Address, Link, SimTransport, Verdict, join
 
 EPHEMERAL_PORT, EPHEMERAL_PORTS = 32_768, 28_000
 SYN_RETRY_NS = 1_000_000_000  # then twice as long each time
@@ -52,6 +55,28 @@ class Rule(Block):
         self.packets = 0
 
 
+class LossRule(Block):
+    """A source of whose packets a machine loses a share; how many came, and how many were lost.
+
+    Whether one is lost is drawn for the millisecond in which it comes and its length, as its
+    latency is: packets of one burst share their fate.
+    """
+
+    def __init__(self, source: str, block: str, percent: int, draws: Draws) -> None:
+        super().__init__(block)
+        self.source = source
+        self.packets = self.of = 0
+        self.percent = percent
+        self._draws = draws
+
+    def takes(self, now_ns: int, length: int) -> bool:
+        """Whether a packet that comes now gets through."""
+        self.of += 1
+        lost = self._draws.chance(self.percent * MILLION // 100, now_ns // QUANTUM_NS, length)
+        self.packets += lost
+        return not lost
+
+
 class Stack:
     """The network side of a machine. It outlives the machine's processes."""
 
@@ -61,6 +86,7 @@ class Stack:
         self.addresses = [address]  # the first is the machine's own
         self.hosts: dict[str, str] = {}
         self.rules: tuple[Rule, ...] = ()
+        self.losses: tuple[LossRule, ...] = ()
         self._powered = True
         self.listeners: dict[tuple[str, int], tuple[SimLoop, Factory]] = {}
         self.delays_ns: dict[str, int] = {}  # by block of addresses
@@ -96,6 +122,15 @@ class Stack:
         """Take no packets that a rule covers, instead of what was not taken before."""
         self.network.version += 1
         self.rules = tuple(rules)
+
+    def lose(self, losses: Iterable[Loss]) -> None:
+        """Lose a share of the packets of these sources, instead of what was lost before."""
+        self.network.version += 1
+        draws = self.network.draws.of("loss", self.name)
+        self.losses = tuple(
+            LossRule(loss.source, loss.block, loss.percent, draws.of(loss.source))
+            for loss in losses
+        )
 
     def delay(self, delays_ns: Mapping[str, int]) -> None:
         """Packets from these blocks of addresses take so much longer, instead of what was so."""
@@ -182,9 +217,10 @@ class Network:
         self.scheduler = scheduler
         self._constant_latency = constant_latency
         self.owners: dict[str, Stack] = {}  # by address
-        self.version = 0  # of addresses, cuts, delays and power: what is known of a way may change
+        # Of addresses, cuts, losses, delays and power: what is known of a way may change.
+        self.version = 0
         self._kernel = Kernel(scheduler)
-        self._draws = scheduler.draws.of("network")
+        self.draws = scheduler.draws.of("network")
         self._links: dict[tuple[str, str, int], Link] = {}
 
     @property
@@ -203,7 +239,7 @@ class Network:
         known = self._links.get(key)
         if known is None:
             known = self._links[key] = Link(
-                self._draws.of(*key), constant_latency=self._constant_latency
+                self.draws.of(*key), constant_latency=self._constant_latency
             )
         return known
 
@@ -221,8 +257,17 @@ class Network:
         stack = self.owners[address] = Stack(self, name, address)
         return stack
 
-    def verdict(self, source: str, target: str, *, reset: bool = False) -> Verdict:
-        """What becomes of a packet that is sent now; `reset`: one that is not answered."""
+    def lossy(self, source: str, target: str) -> bool:
+        """Whether packets are lost this way."""
+        receiver = self.owners.get(target)
+        return receiver is not None and any(loss.covers(source) for loss in receiver.losses)
+
+    def verdict(self, source: str, target: str, length: int = 0, *, reset: bool = False) -> Verdict:
+        """What becomes of a packet of so many bytes that is sent now.
+
+        `reset`: one that is not answered. None is lost by chance: the next packet of whoever missed
+        it would be answered by another.
+        """
         sender, receiver = self.owners.get(source), self.owners.get(target)
         if sender is None or receiver is None or not (sender.powered and receiver.powered):
             return "nobody"
@@ -230,6 +275,9 @@ class Network:
             if rule.covers(source):
                 rule.packets += 1
                 return "reset" if rule.reset and not reset else "drop"
+        for loss in () if reset else receiver.losses:
+            if loss.covers(source) and not loss.takes(self.now_ns, length):
+                return "drop"
         return "take"
 
     # Listening.

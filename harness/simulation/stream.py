@@ -1,13 +1,16 @@
 """The simulated network's connections: two ends, and a flow of segments each way, as TCP has them.
 
 A flow delivers bytes in order and once, but not as they were written: now and then a segment is
-split, or reaches its reader together with the next. What a machine does not take is sent again,
-after 200 ms and then twice as long each time, until it is taken or the connection is given up; so
-after a silent cut has healed the stream goes on, late. Both directions are needed: without
+split, or reaches its reader together with the next. What a machine does not take, or what is lost
+on the way, is sent again, after 200 ms and then twice as long each time, until it is taken or,
+after 15 times, the connection ends (ETIMEDOUT); so after a silent cut has healed the stream goes
+on, late. Nothing is sent again sooner (RFC 5681, fast retransmit): requests and answers seldom have
+the three segments behind a lost one that this takes. Both directions are needed: without
 acknowledgements a sender falls silent after one window. All this is the work of kernels: it goes on
 while a process is paused, and after it has died. Times are ns.
 
-Source: RFC 6298 (retransmission), and what Linux does: tcp_retries2, orphaned sockets.
+Source: RFC 6298 (retransmission), and what Linux does: 200 ms at least (TCP_RTO_MIN), tcp_retries2,
+orphaned sockets.
 """
 
 import asyncio
@@ -203,8 +206,11 @@ class Ways(Protocol):
     def delay_ns(self, source: str, target: str) -> int:
         """How much longer than others packets take this way."""
 
-    def verdict(self, source: str, target: str, *, reset: bool = False) -> Verdict:
-        """What becomes of a packet that is sent now."""
+    def lossy(self, source: str, target: str) -> bool:
+        """Whether packets are lost this way."""
+
+    def verdict(self, source: str, target: str, length: int = 0, *, reset: bool = False) -> Verdict:
+        """What becomes of a packet of so many bytes that is sent now."""
 
 
 class Flow:
@@ -284,7 +290,7 @@ class Flow:
             if self._acknowledged():
                 self._unacknowledged = 0
                 self._stop_retrying()
-                self._clear = self._network.version
+                self._clear = -1 if self._lossy() else self._network.version
             else:
                 self._unacknowledged += 1
                 self._retry_later()
@@ -314,10 +320,16 @@ class Flow:
             self._retry_later()
 
     def _flush(self) -> None:
-        """The way is free again."""
+        """The way is free again. Where packets are lost, it is so until the next loss: what came
+        behind a gap has been kept, and each further gap is waited for anew."""
         self._unacknowledged, self._stalled = 0, False
         self._stop_retrying()
+        lossy = self._lossy()
         while self._queue and not self._source.gone:
+            if lossy and self._verdict() != "take":
+                self._stalled = True
+                self._retry_later()
+                return
             self._take()
 
     def _stop_retrying(self) -> None:
@@ -342,8 +354,16 @@ class Flow:
         elif not isinstance(payload, ConnectionError) and self._hears_reset():
             self._source.reset(ConnectionResetError(104, "connection reset by peer"))
 
-    def _verdict(self) -> str:
-        return self._network.verdict(self._source.local[0], self._source.remote[0])
+    def _lossy(self) -> bool:
+        """Whether segments or their acknowledgements are lost."""
+        here, there = self._source.local[0], self._source.remote[0]
+        return self._network.lossy(here, there) or self._network.lossy(there, here)
+
+    def _verdict(self) -> Verdict:
+        """What becomes of the first segment, if it is sent now."""
+        head = self._queue[0] if self._queue else None
+        length = len(head) if isinstance(head, bytes) else 0
+        return self._network.verdict(self._source.local[0], self._source.remote[0], length)
 
     def _acknowledged(self) -> bool:
         """Send the target's acknowledgement; whether it is taken."""

@@ -1,4 +1,4 @@
-"""Clock, disk, delay: what can happen to a machine while its node runs on.
+"""Clock, disk, delay, loss: what can happen to a machine while its node runs on.
 
     bump-clock        offset_ms, drift_ppm (microseconds more each second)
     reset-clock
@@ -6,22 +6,37 @@
     stop-disk-fault
     start-delay       ms: so much longer packets take from all other machines of nodes
     stop-delay
+    start-packet-loss percent (1 to 99) of the packets between the node and others are lost;
+                      from: which others (`nemeses.peers`; the default: all); ways: ``both`` (the
+                      default), ``in`` (only packets to the node), ``out`` (only packets from it)
+    stop-packet-loss
 
 A full or frozen disk may end its node: that is the fault's doing. No store is wiped for it: a disk
 that takes nothing damages nothing, and a node that does not start on it when it is sound again has
 a bug.
+
+A loss stands beside partitions: its heal ends no cut, and no heal of a cut ends it. Clients lose
+nothing.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
-from harness.contracts.cluster import ClockShifting, Delayable, DiskBreaking, Part
+from harness.contracts.cluster import (
+    ClockShifting,
+    Delayable,
+    Direction,
+    DiskBreaking,
+    Lossy,
+    Part,
+)
 from harness.contracts.environment import Capability
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from nemeses.kinds.process import held, one_of
-from nemeses.stage import Stage
+from nemeses.peers import REST, complaint, peers_of
+from nemeses.stage import Stage, Told
 
 # What a heal is for (`Ailing.ailments`).
 CLOCK_AILS = frozenset({"clock"})
@@ -29,10 +44,15 @@ DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk"})
 DELAY_AILS = frozenset({"delay"})
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader")
 HELD_S = 5.0
+LOSSY_S = 10.0  # so that TCP, which sends again after 0.2, 0.6, 1.4 and 3 s, may miss a heartbeat
 CLOCKS: tuple[dict[str, Any], ...] = (
     {"offset_ms": 3_600_000}, {"offset_ms": 30_000}, {"drift_ppm": 50_000},
 )  # fmt: skip
 DISKS: tuple[dict[str, Any], ...] = ({"sync_ms": 1_000}, {"frozen": True}, {"full": True})
+LOSSES: tuple[dict[str, Any], ...] = (
+    {"percent": 5}, {"percent": 20}, {"percent": 50}, {"percent": 50, "ways": "in"},
+    {"percent": 50, "ways": "out"},
+)  # fmt: skip
 DELAYS: tuple[dict[str, Any], ...] = ({"ms": 50}, {"ms": 500}, {"ms": 2_000})
 
 
@@ -41,12 +61,12 @@ def _ailing(ailments: frozenset[str]) -> Callable[[Stage, Args], Fit]:
 
 
 def _rounds(
-    strike: str, heal: str, ways: Sequence[dict[str, Any]]
+    strike: str, heal: str, ways: Sequence[dict[str, Any]], hold_s: float = HELD_S
 ) -> Callable[[Drawing], Iterator[Sequence[Step]]]:
     def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
         parts, how = Bag(drawing.rng, STRUCK), Bag(drawing.rng, ways)
         while True:
-            yield held(Step(strike, who=one_of(parts), args=how.next()), heal, HELD_S)
+            yield held(Step(strike, who=one_of(parts), args=how.next()), heal, hold_s)
 
     return rounds
 
@@ -106,4 +126,41 @@ DELAY = Kind(
         ),
     ),
     rounds=_rounds("start-delay", "stop-delay", DELAYS),
+    stand_in="loss",  # TCP makes a delay of it
+)  # fmt: skip
+
+
+async def _lose(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    peers = await peers_of(stage, args.get("from", REST))
+    lose = partial(
+        stage.cluster.offers(Lossy).lose,
+        percent=int(args["percent"]), peers=peers, ways=args.get("ways", "both"),
+    )  # fmt: skip
+    return await stage.each(lose, nodes)
+
+
+def _no_loss(args: Args, nodes: Sequence[str]) -> str:
+    percent, ways = args.get("percent"), args.get("ways", "both")
+    if not isinstance(percent, int) or not 1 <= percent <= 99:
+        return f"percent {percent!r} is none of 1 to 99"
+    if ways not in get_args(Direction):
+        return f"ways {ways!r} is none of {', '.join(get_args(Direction))}"
+    return complaint("lost", args.get("from", REST), nodes)
+
+
+LOSS = Kind(
+    name="loss",
+    acts=(
+        ActKind(
+            f="start-packet-loss", needs=frozenset({Capability.LOSS}), do=_lose, complaint=_no_loss,
+        ),
+        ActKind(
+            f="stop-packet-loss", needs=frozenset({Capability.LOSS}), back=True,
+            fit=lambda stage, args: stage.cluster.offers(Lossy).losing,
+            do=on_each(Lossy, lambda cluster, args: cluster.stop_losing),
+        ),
+    ),
+    rounds=_rounds("start-packet-loss", "stop-packet-loss", LOSSES, LOSSY_S),
+    asked_only=True,
+    stand_in="partition",
 )  # fmt: skip

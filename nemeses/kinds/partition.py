@@ -3,11 +3,10 @@
     start-partition   shape: one of `SHAPES`, `AROUND` and `LINKS`, drawn when it strikes; keeps:
                       the cut must leave a majority of the controllers connected, and to it a
                       replica of each broker set (`nemeses.majority`);
-                      or, without a shape, from: whom the victims do not hear: ``rest`` (all others,
-                      the default), ``brokers``, ``controllers``, ``namesrvs``, a part, or names of
-                      nodes; ways: ``both``, ``in`` (only they do not hear), ``out`` (only they are
-                      not heard); clients: ``with`` the victims, ``against`` them, or ``both`` (the
-                      default: clients hear everybody);
+                      or, without a shape, from: whom the victims do not hear (`nemeses.peers`; the
+                      default: all others); ways: ``both``, ``in`` (only they do not hear), ``out``
+                      (only they are not heard); clients: ``with`` the victims, ``against`` them, or
+                      ``both`` (the default: clients hear everybody);
                       or grudge: for each machine, whose packets it drops;
                       reset: answer packets by a reset
     stop-partition    of the act that it names, of all partitions otherwise
@@ -25,9 +24,7 @@ does so by itself. The fourth may be anything, as may every cut of `partition-an
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
-from typing import Any, get_args
-
-import msgspec
+from typing import Any
 
 from harness.contracts.cluster import Grudge, Part
 from harness.contracts.environment import CLIENT, Capability, Role
@@ -44,6 +41,8 @@ from nemeses.majority import (
     some_majority,
     spared,
 )
+from nemeses.peers import REST, peers_of
+from nemeses.peers import complaint as peers_complaint
 from nemeses.stage import Stage, Told, recorded, told
 
 CUT_S = 5.0  # beyond the 3 s after which a silent broker counts as dead
@@ -68,8 +67,6 @@ LINKS: dict[str, tuple[Part, Part]] = {
     "link-broker-namesrv": ("broker", "namesrv"),
     "link-broker-broker": ("master", "slave"),
 }
-REST = "rest"
-GROUPS = {"brokers": Role.BROKER, "controllers": Role.CONTROLLER, "namesrvs": Role.NAMESRV}
 CHOICES = {"ways": ("both", "in", "out"), "clients": ("both", "with", "against")}  # first: usual
 
 Aimed = tuple[Grudge, dict[str, Part]]  # the cut, and which parts the struck nodes play
@@ -214,7 +211,7 @@ def _role(node: str, parts: Mapping[str, Part]) -> dict[str, object]:
 async def _grudge(stage: Stage, victims: Sequence[str], args: Args) -> Grudge:
     if "grudge" in args:
         return recorded(args)
-    others = [n for n in await _others(stage, args.get("from", REST)) if n not in victims]
+    others = [n for n in await peers_of(stage, args.get("from", REST)) if n not in victims]
     ways = args.get("ways", "both")
     found: dict[str, set[str]] = {}
     if ways in ("both", "in"):
@@ -226,16 +223,6 @@ async def _grudge(stage: Stage, victims: Sequence[str], args: Args) -> Grudge:
     for node in clients:
         found.setdefault(node, set()).add(CLIENT)
     return {node: frozenset(sources) for node, sources in sorted(found.items()) if sources}
-
-
-async def _others(stage: Stage, whom: object) -> list[str]:
-    if isinstance(whom, list | tuple):
-        return [n for n in whom if n in stage.nodes]
-    if whom == REST:
-        return list(stage.nodes)
-    if whom in GROUPS:
-        return [n.name for n in stage.cluster.by_role(GROUPS[str(whom)])]
-    return list(await stage.cluster.playing(msgspec.convert(whom, Part)))
 
 
 async def _heal(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
@@ -250,12 +237,7 @@ def _complaint(args: Args, nodes: Sequence[str]) -> str:
     shapes = (*SHAPES, *AROUND, *LINKS)
     if args.get("shape", HALVES) not in shapes:
         return f"no shape {args['shape']!r}; there are: {', '.join(sorted(shapes))}"
-    far = args.get("from", REST)
-    if isinstance(far, list | tuple):
-        strange = [n for n in far if n not in nodes]
-        return f"cut from {strange[0]!r}, which is no node" if strange else ""
-    whom = (REST, *GROUPS, *get_args(Part))
-    return "" if far in whom else f"cut from {far!r}, which is none of {', '.join(whom)}"
+    return peers_complaint("cut", args.get("from", REST), nodes)
 
 
 NEEDS = frozenset({Capability.CUT})

@@ -36,4 +36,5 @@ POWER = Kind(
         START,
     ),
     rounds=_losses,
+    stand_in="kill",
 )  # fmt: skip

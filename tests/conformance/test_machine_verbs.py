@@ -23,7 +23,7 @@ from real_machines import (
     world,
 )
 
-from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, Cut
+from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, Cut, Dropped, Loss
 from harness.environments.machines.machine import LinkedMachine
 
 pytestmark = [pytest.mark.parametrize("where", WORLDS), pytest.mark.timeout(300)]
@@ -146,6 +146,59 @@ def test_cutting_clients_off_ends_what_they_have_and_leaves_observers(
                     assert await observer.answered(LONG_S)
             await a.cut([])
             await asyncio.wait_for(silent.echo.wait(), LONG_S)  # TCP sends again
+
+    world(where, tmp_path, main)
+
+
+def test_a_loss_drops_its_share_one_way_and_ends(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        assert await a.lost_packets() == {}
+        await a.lose([Loss(source="b", block=b.block, percent=50)])
+        assert list(await a.lost_packets()) == ["b"]
+
+        async def many() -> bool:
+            await asyncio.gather(*(b.probe(a.address, PORT, timeout_s=SHORT_S) for _ in range(20)))
+            return (await a.lost_packets())["b"].of >= 200
+
+        await until(many)
+        seen = (await a.lost_packets())["b"]
+        assert 0.3 < seen.packets / seen.of < 0.7, "beyond five standard deviations of 200 packets"
+        assert await b.lost_packets() == {}
+        await until(lambda: meets(b, a))
+        async with line(environment.dial, a.address) as client:
+            assert await client.answered(LONG_S)
+        await a.lose([])
+        assert await a.lost_packets() == {}
+
+    world(where, tmp_path, main)
+
+
+def test_a_cut_and_a_loss_stand_beside_each_other(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        await a.cut([Cut(source="b", block=b.block)])
+        await a.lose([Loss(source="b", block=b.block, percent=50)])
+        assert await b.probe(a.address, PORT, timeout_s=SHORT_S) == "silent"
+        assert (await a.cut_packets())["b"] > 0
+        assert await a.lost_packets() == {"b": Dropped(0, 0)}, "it sees what no cut has caught"
+        await a.cut([])
+        assert await a.cut_packets() == {}
+        await until(lambda: meets(b, a))
+        assert (await a.lost_packets())["b"].of > 0
+        await a.cut([Cut(source="b", block=b.block)])
+        await a.lose([])
+        assert await a.lost_packets() == {}
+        assert await b.probe(a.address, PORT, timeout_s=SHORT_S) == "silent"
+
+    world(where, tmp_path, main)
+
+
+def test_a_loss_outlives_a_change_of_address(where: str, tmp_path: Path) -> None:
+    async def main(environment: Real, a: LinkedMachine, b: LinkedMachine) -> None:
+        await a.lose([Loss(source="b", block=b.block, percent=50)])
+        await b.set_address(nth(b, 1))
+        before = (await a.lost_packets())["b"].of
+        await until(lambda: meets(b, a))
+        assert (await a.lost_packets())["b"].of > before
 
     world(where, tmp_path, main)
 

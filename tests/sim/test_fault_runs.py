@@ -38,6 +38,7 @@ BEGINS = {
     "clock": "bump-clock",
     "disk": "start-disk-fault",
     "delay": "start-delay",
+    "loss": "start-packet-loss",
 }
 
 

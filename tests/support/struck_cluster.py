@@ -182,6 +182,17 @@ class FakeCluster:
         self.sick[node].discard("delay")
         return self._proof("stop_delay", node)
 
+    def losing(self, node: str) -> bool:
+        return "loss" in self.ailments(node)
+
+    async def lose(self, node: str, *, percent: int, peers: Sequence[str], ways: str) -> Proof:
+        self.sick.setdefault(node, set()).add("loss")
+        return self._proof("lose", node, percent=percent, peers=list(peers), ways=ways)
+
+    async def stop_losing(self, node: str) -> Proof:
+        self.sick[node].discard("loss")
+        return self._proof("stop_losing", node)
+
     async def elect(self, node: str) -> Proof:
         return self._proof("elect", node)
 

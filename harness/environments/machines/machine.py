@@ -24,6 +24,8 @@ from harness.contracts.environment import (
     DISK,
     Capability,
     Cut,
+    Dropped,
+    Loss,
     MissingCapability,
     Port,
     ProcessStatus,
@@ -31,7 +33,7 @@ from harness.contracts.environment import (
 )
 from harness.environments.disks.node_disk import OwnDisk
 from harness.environments.machines.agent_client import Link
-from harness.environments.machines.packet_filter import ruleset
+from harness.environments.machines.packet_filter import loss_ruleset, ruleset
 from reference.rpc import Dial, Wired
 
 ANY_ADDRESS = "0.0.0.0"
@@ -220,12 +222,19 @@ class LinkedMachine:
             msgspec.structs.replace(c, block=self._place.client) if c.source == CLIENT else c
             for c in cuts
         ]
-        await self._link.ask("cut", name=self._name, ruleset=ruleset(resolved))
+        await self._link.ask("filter", name=self._name, ruleset=ruleset(resolved))
 
     async def cut_packets(self) -> dict[str, int]:
         answer, _ = await self._link.ask("caught", name=self._name)
-        packets: dict[str, int] = answer["packets"]
+        packets: dict[str, int] = answer["cut"]
         return packets
+
+    async def lose(self, losses: Sequence[Loss]) -> None:
+        await self._link.ask("filter", name=self._name, ruleset=loss_ruleset(losses))
+
+    async def lost_packets(self) -> dict[str, Dropped]:
+        answer, _ = await self._link.ask("caught", name=self._name)
+        return {source: Dropped(*counts) for source, counts in answer["lost"].items()}
 
     async def probe(self, host: str, port: int, *, timeout_s: float) -> Port:
         sock = await socket_inside(self._link, self._name, ANY_ADDRESS)

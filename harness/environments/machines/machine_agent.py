@@ -83,7 +83,7 @@ class Station:
             "status": self.status,
             "socket": self.socket,
             "address": self.address,
-            "cut": self.cut,
+            "filter": self.filter,
             "caught": self.caught,
             "space": self.space,
             "plug": self.plug,
@@ -176,15 +176,15 @@ class Station:
             run("ip", "addr", "add", address, "dev", DEVICE, inside=self.nets[name])
         return {}
 
-    def cut(self, name: str, ruleset: str) -> dict[str, Any]:
-        """Replace a machine's packet rules."""
+    def filter(self, name: str, ruleset: str) -> dict[str, Any]:
+        """Replace a machine's cuts, or its losses."""
         run("nft", "-f", "-", inside=self.nets[name], text=ruleset)
         return {}
 
     def caught(self, name: str) -> dict[str, Any]:
         """Packets that a machine's rules have caught."""
         listing = run("nft", "-j", "list", "ruleset", "inet", inside=self.nets[name])
-        return {"packets": packet_filter.caught(listing)}
+        return {"cut": packet_filter.caught(listing), "lost": packet_filter.lost(listing)}
 
     def space(self, name: str) -> tuple[dict[str, Any], FileIO]:
         """Hand out a machine's namespace of mounts."""

@@ -1,9 +1,11 @@
-"""Cuts as nftables rules: the text that replaces a machine's rules, and what they caught.
+"""Cuts and losses as nftables rules: text that replaces a machine's rules, and what they caught.
 
-One table, `maxq`, with one chain on the input hook, so that a machine can lose what it is sent
-while what it sends still leaves. A ruleset replaces the table in one transaction: no packet meets
-half of it, and counters begin at zero. nftables and not iptables, because an ordinary user's
-namespace may not take the lock file of iptables. Pure: text in, text out.
+Two tables, each with one chain on the input hook, so that a machine can lose what it is sent while
+what it sends still leaves: `maxq` has the cuts, `maxq_loss` the losses, so that one changes without
+the other. Cuts come first: a loss sees what no cut has caught. A ruleset replaces its table in one
+transaction: no packet meets half of it, and counters begin at zero. nftables and not iptables,
+because an ordinary user's namespace may not take the lock file of iptables; its `numgen` and not
+the queue discipline netem, which many kernels of containers lack. Pure: text in, text out.
 
 Rules for those who edit it: this module also runs inside containers, so it imports nothing but the
 standard library at run time.
@@ -11,13 +13,13 @@ standard library at run time.
 
 import json
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.contracts.environment import Cut
+    from harness.contracts.environment import Cut, Loss
 
-TABLE = "maxq"
+TABLE, LOSS_TABLE = "maxq", "maxq_loss"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")  # of a source: it becomes the comment of its rules
 BLOCK = re.compile(r"[0-9.]{7,15}(/[0-9]{1,2})?")
 
@@ -28,14 +30,26 @@ def ruleset(cuts: Sequence["Cut"]) -> str:
     Raises:
         ValueError: a source or a block that is no name, no block of addresses.
     """
+    return _table(TABLE, "cut", 0, [rule for cut in cuts for rule in _rules(cut)])
+
+
+def loss_ruleset(losses: Sequence["Loss"]) -> str:
+    """What `nft -f -` must read to have these losses and no others.
+
+    Raises:
+        ValueError: a source or a block that is no name, no block of addresses; an impossible share.
+    """
+    return _table(LOSS_TABLE, "loss", 10, [_loss_rule(loss) for loss in losses])
+
+
+def _table(table: str, chain: str, priority: int, rules: Sequence[str]) -> str:
     # `delete` fails where no table is, `add` succeeds where one is: both together always work.
-    lines = [f"add table inet {TABLE}", f"delete table inet {TABLE}"]
-    if cuts:
-        rules = [rule for cut in cuts for rule in _rules(cut)]
+    lines = [f"add table inet {table}", f"delete table inet {table}"]
+    if rules:
         lines += [
-            f"table inet {TABLE} {{",
-            " chain cut {",
-            "  type filter hook input priority 0; policy accept;",
+            f"table inet {table} {{",
+            f" chain {chain} {{",
+            f"  type filter hook input priority {priority}; policy accept;",
             *(f"  {rule}" for rule in rules),
             " }",
             "}",
@@ -43,12 +57,17 @@ def ruleset(cuts: Sequence["Cut"]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _from(what: str, source: str, block: str) -> tuple[str, str]:
+    """What matches packets of a source, and the comment that names it."""
+    if NAME.fullmatch(source) is None:
+        raise ValueError(f"a {what}'s source is no name of a machine: {source!r}")
+    if BLOCK.fullmatch(block) is None:
+        raise ValueError(f"a {what}'s block is no block of addresses: {block!r}")
+    return f"ip saddr {block}", f'comment "{source}"'
+
+
 def _rules(cut: "Cut") -> list[str]:
-    if NAME.fullmatch(cut.source) is None:
-        raise ValueError(f"a cut's source is no name of a machine: {cut.source!r}")
-    if BLOCK.fullmatch(cut.block) is None:
-        raise ValueError(f"a cut's block is no block of addresses: {cut.block!r}")
-    source, comment = f"ip saddr {cut.block}", f'comment "{cut.source}"'
+    source, comment = _from("cut", cut.source, cut.block)
     drop = f"{source} counter drop {comment}"
     if not cut.reset:
         return [drop]
@@ -61,14 +80,31 @@ def _rules(cut: "Cut") -> list[str]:
     ]
 
 
+def _loss_rule(loss: "Loss") -> str:
+    """The first counter counts what comes, the second what is dropped of it."""
+    source, comment = _from("loss", loss.source, loss.block)
+    if not 1 <= loss.percent <= 99:
+        raise ValueError(f"a loss's share is none of 1 to 99 percent: {loss.percent}")
+    return f"{source} counter numgen random mod 100 < {loss.percent} counter drop {comment}"
+
+
 def caught(listing: str) -> dict[str, int]:
     """Packets that each cut has caught, by source, from ``nft -j list ruleset inet``."""
     counts: dict[str, int] = {}
-    for item in json.loads(listing)["nftables"]:
-        rule = item.get("rule", {})
-        source = rule.get("comment")
-        if rule.get("table") != TABLE or source is None:
-            continue
-        packets = sum(e["counter"]["packets"] for e in rule["expr"] if "counter" in e)
-        counts[source] = counts.get(source, 0) + packets
+    for source, packets in _counters(listing, TABLE):
+        counts[source] = counts.get(source, 0) + sum(packets)
     return counts
+
+
+def lost(listing: str) -> dict[str, tuple[int, int]]:
+    """Packets that each loss has dropped, and of how many that came, by source; likewise."""
+    return {source: (drops, came) for source, (came, drops) in _counters(listing, LOSS_TABLE)}
+
+
+def _counters(listing: str, table: str) -> Iterator[tuple[str, list[int]]]:
+    """The source of each rule of a table, and what its counters show, in order."""
+    for item in json.loads(listing)["nftables"]:
+        rule: dict[str, Any] = item.get("rule", {})
+        source = rule.get("comment")
+        if rule.get("table") == table and source is not None:
+            yield source, [e["counter"]["packets"] for e in rule["expr"] if "counter" in e]

@@ -64,6 +64,7 @@ def test_a_registered_kind_is_named_needed_and_declared() -> None:
     [
         ({"name": "kill"}, "the name is taken"),
         ({"name": "none"}, "the name is taken"),
+        ({"stand_in": "kil"}, "no fault 'kil' can take its place"),
         ({"acts": (OWN.acts[0]._replace(f="kill"),)}, "act 'kill' is another kind's"),
         ({"facts": (msgspec.structs.replace(FLAP, strikes="kill"),)}, "kill is built in"),
         ({"facts": (msgspec.structs.replace(FLAP, heals=()),)}, "has no end"),

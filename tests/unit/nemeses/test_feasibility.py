@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.contracts.environment import Capability, MissingCapability
+from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
 from harness.environments.local import LocalEnvironment
 from harness.schedule.format import Act, Schedule, ScheduleError, Who
-from nemeses.feasibility import check
+from nemeses.catalogue import NO_FAULT, fault_names, kinds_of
+from nemeses.feasibility import check, stand_ins
 
 
 class Weak:
@@ -72,6 +73,56 @@ def test_a_cut_that_nobody_can_make_is_refused(args: dict[str, Any], said: str) 
     act = Act(id="c", f="start-partition", who=Who(part="master"), args=args)
     with pytest.raises(ScheduleError, match=said):
         check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        ({}, "l: percent None is none of 1 to 99"),
+        ({"percent": 100}, "l: percent 100 is none of 1 to 99"),
+        ({"percent": 0.5}, "l: percent 0.5 is none of 1 to 99"),
+        ({"percent": 5, "ways": "into"}, "l: ways 'into' is none of both, in, out"),
+        ({"percent": 5, "from": ["c9"]}, "l: lost from 'c9', which is no node"),
+        ({"percent": 5, "from": "slaves"}, "l: lost from 'slaves', which is none of rest, "),
+    ],
+)
+def test_a_loss_that_cannot_be_is_refused(args: dict[str, Any], said: str) -> None:
+    class Able(Weak):
+        capabilities = frozenset(Capability)
+
+    environment: Any = Able()
+    act = Act(id="l", f="start-packet-loss", who=Who(part="master"), args=args)
+    with pytest.raises(ScheduleError, match=said):
+        check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
+
+
+REAL = frozenset(Capability) - SIMULATED_ONLY
+
+
+@pytest.mark.parametrize(
+    ("names", "can", "instead"),
+    [
+        (["delay", "kill", "none"], REAL, {"delay": "loss"}),
+        (["delay", "loss"], REAL - {Capability.LOSS}, {"delay": "partition", "loss": "partition"}),
+        (["power-then-delay"], REAL - {Capability.POWER_LOSS},
+         {"power-then-delay": "kill-then-loss"}),
+        (["power", "delay", "loss"], frozenset(Capability), {}),
+        (["clock", "disk"], REAL, {}),
+        (["power"], frozenset(), {}),
+    ],
+)  # fmt: skip
+def test_what_takes_the_place_of_a_fault(
+    names: list[str], can: frozenset[Capability], instead: dict[str, str]
+) -> None:
+    assert stand_ins(names, can) == instead
+
+
+@pytest.mark.parametrize("name", [name for name in fault_names() if name != NO_FAULT])
+def test_a_row_of_stand_ins_ends(name: str) -> None:
+    row = [name]
+    while (stand_in := kinds_of(row[-1])[0].stand_in) and len(row) <= len(fault_names()):
+        row.append(stand_in)
+    assert len(set(row)) == len(row)
 
 
 @pytest.mark.parametrize(("f", "lacks"), [("start-disk-fault", "disk"), ("bump-clock", "clock"),

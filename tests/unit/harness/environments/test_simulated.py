@@ -12,6 +12,9 @@ from harness.contracts.environment import (
     CLIENT_ADDRESS,
     SIMULATED_ONLY,
     Capability,
+    Cut,
+    Dropped,
+    Loss,
     Machine,
     MachineSpec,
     MissingCapability,
@@ -121,6 +124,30 @@ def test_a_machine_is_away_for_a_moment_when_it_loses_its_power() -> None:
             assert not loss.done()
             assert await loss == {"lost_bytes": 0, "lost_names": 0}
             assert await b.probe(a.address, 9, timeout_s=0.1) == "refused"
+
+    in_world(main)
+
+
+def test_a_loss_drops_its_share_one_way_beside_a_cut_and_ends() -> None:
+    """As tests/conformance/test_machine_verbs.py asks of real machines."""
+
+    async def main(world: World, a: SimulatedMachine, b: SimulatedMachine) -> None:
+        await a.lose([Loss(source="b", block=b.block, percent=50)])
+        await a.cut([Cut(source="b", block=b.block)])
+        assert await b.probe(a.address, 9, timeout_s=0.3) == "silent"
+        assert await a.lost_packets() == {"b": Dropped(0, 0)}, "it sees what no cut has caught"
+        await a.cut([])
+        for _ in range(300):
+            await b.probe(a.address, 9, timeout_s=0.3)
+        seen = (await a.lost_packets())["b"]
+        assert seen.of >= 300
+        assert 0.3 < seen.packets / seen.of < 0.7
+        assert await b.lost_packets() == {}
+        await b.set_address("198.18.0.33")
+        assert await b.probe(a.address, 9, timeout_s=60) == "refused"
+        assert (await a.lost_packets())["b"].of > seen.of, "it outlives a change of address"
+        await a.lose([])
+        assert await a.lost_packets() == {}
 
     in_world(main)
 

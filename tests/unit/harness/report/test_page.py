@@ -5,6 +5,7 @@ from base64 import b64encode
 from hashlib import sha256
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
 from report_evidence import ATTACK, evidence, hostile, large
 
@@ -117,6 +118,13 @@ def test_style_and_script_name_no_address() -> None:
     text_of = text_of.replace("http://www.w3.org/2000/svg", "")  # the name of SVG, never asked for
     for word in ("http:", "https:", "url(", "@import", "fetch", "XMLHttp", "innerHTML", "eval("):
         assert word not in text_of
+
+
+def test_a_page_says_which_fault_took_the_place_of_another() -> None:
+    given = evidence([])
+    options = msgspec.structs.replace(given.options, nemesis=("kill",), stand_ins={"power": "kill"})
+    assert "kill in place of power" in render(msgspec.structs.replace(given, options=options))
+    assert "in place of" not in render(given)
 
 
 def test_an_empty_history_has_a_whole_page() -> None:

@@ -201,3 +201,22 @@ def test_what_faults_need_is_asked_for() -> None:
 
 def test_every_environment_is_known_in_the_order_of_preference() -> None:
     assert tuple(doctor.FACTS) == choose.ORDER == ("docker", "local", "simulated")
+
+
+def test_what_takes_the_place_of_a_fault_is_said_and_recorded(world: Callable[..., Tried]) -> None:
+    world({Capability.DELAY: Lack("one kernel")}, local=Engine())
+    said: list[str] = []
+    asked = msgspec.structs.replace(OPTIONS, nemesis=("delay", "kill", "loss"))
+    options = doctor.with_stand_ins(asked, said.append)
+    assert said == ["local cannot do delay: loss strikes in place of delay"]
+    assert (options.nemesis, options.stand_ins) == (("loss", "kill"), {"delay": "loss"})
+
+
+@pytest.mark.parametrize("nemesis", [("kill",), ("none",), ("clock",), ("loss", "power")])
+def test_nothing_is_said_of_what_needs_no_stand_in_or_has_none(
+    world: Callable[..., Tried], nemesis: tuple[str, ...]
+) -> None:
+    world({Capability.CLOCK: Lack("one clock")}, local=Engine())
+    said: list[str] = []
+    asked = msgspec.structs.replace(OPTIONS, nemesis=nemesis)
+    assert (doctor.with_stand_ins(asked, said.append), said) == (asked, [])

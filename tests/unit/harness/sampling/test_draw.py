@@ -46,8 +46,9 @@ from harness.schedule.format import EVENTS as KNOWN_EVENTS
 from harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
 from harness.schedule.perform import queue_calls
 from harness.schedule.reductions import family
+from histories.fault_facts import TAMPERS
 from nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
-from nemeses.kinds.partition import GROUPS
+from nemeses.peers import GROUPS
 
 SHORT_MS = 15_000
 SEEDS = range(120)  # of which every second takes a row of the covering array: all of it, and more
@@ -152,8 +153,9 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
             assert named <= names - set(act.who.nodes)
             assert named or far in (PARTS | set(GROUPS) | {"rest"})
         kinds |= {act.f for act in script.acts}
-    by_hand = {"elect-master", "wipe", "copy-store", "cut-file", "flip-bit", "apply-ids"}
-    drawn = set(acts()) - by_hand
+    # Written by hand, or drawn by `maxq test` alone.
+    others = {"elect-master", "apply-ids", "start-packet-loss", "stop-packet-loss", *TAMPERS}
+    drawn = set(acts()) - others
     assert kinds == drawn, "every fault is drawn by somebody"
     assert set(EVENTS) == set(KNOWN_EVENTS)
 

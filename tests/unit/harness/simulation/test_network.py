@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.contracts.environment import Loss
 from harness.simulation.loop import SimLoop
 from harness.simulation.network import Rule
 from harness.simulation.world import SimMachine, World
@@ -354,3 +355,126 @@ def test_connections_of_one_machine_have_ports_of_their_own(pair: Pair) -> None:
     ends = [pair.dial().transport.get_extra_info("sockname") for _ in range(50)]
     assert len(set(ends)) == 50
     assert all(32_768 <= port < 60_768 for _, port in ends)
+
+
+def lose(pair: Pair, percent: int, *, ways: str = "both") -> None:
+    """Lose packets on their way to b, back from it, or both."""
+    if ways in ("both", "in"):
+        pair.b.stack.lose([Loss(source="a", block=A_BLOCK, percent=percent)])
+    if ways in ("both", "out"):
+        pair.a.stack.lose([Loss(source="b", block=B_BLOCK, percent=percent)])
+
+
+def transfers(pair: Pair, count: int) -> list[float]:
+    """How long each of some messages takes, one sent a second after the other has come (s)."""
+    near, took = pair.dial(), []
+    for number in range(1, count + 1):
+        begun = pair.world.scheduler.now_ns
+        near.transport.write(b"message")
+        pair.world.scheduler.run_until(
+            lambda n=number: bool(pair.accepted) and len(pair.accepted[-1].heard) == 7 * n  # type: ignore[misc]
+        )
+        took.append((pair.world.scheduler.now_ns - begun) / SECOND_NS)
+        pair.sleep(1)
+    return took
+
+
+@pytest.fixture
+def steady() -> Iterator[Pair]:
+    """A pair whose packets all take the same time, and whose segments are not divided."""
+    world = World(1, constant_latency=True)
+    yield Pair(world)
+    world.close()
+
+
+def test_a_lost_segment_comes_after_a_retransmission_timeout_that_doubles(steady: Pair) -> None:
+    lose(steady, 30, ways="in")
+    took = transfers(steady, 2_000)
+    for timeout, share in ((0.2, 0.3), (0.6, 0.09), (1.4, 0.027)):
+        late = sum(t >= timeout for t in took) / len(took)
+        assert share * 0.75 < late < share * 1.25, (timeout, late)
+    times = (0, 0.2, 0.6, 1.4, 3, 6.2, 12.6, 25.4)
+    assert all(any(0 < t - after < 0.001 for after in times) for t in took)
+    [loss] = steady.b.stack.losses
+    assert 0.25 < loss.packets / loss.of < 0.35
+
+
+def test_a_lost_acknowledgement_delays_nothing(pair: Pair) -> None:
+    near = pair.dial()
+    lose(pair, 50, ways="out")
+    for number in range(1, 201):
+        near.transport.write(b"message")
+        pair.sleep(0.005)
+        assert len(pair.accepted[0].heard) == 7 * number
+    [loss] = pair.a.stack.losses
+    assert loss.packets > 50
+
+
+def test_a_stream_stays_whole_and_in_order_under_loss(pair: Pair) -> None:
+    near = pair.dial()
+    lose(pair, 20)
+    written = [b"%05d" % n * (1 + n % 7) for n in range(300)]
+    for piece in written:
+        near.transport.write(piece)
+        pair.sleep(0.01)
+    near.transport.close()
+    pair.within(lambda: pair.accepted[0].ended == [None], 300)
+    assert pair.accepted[0].heard == b"".join(written)
+
+
+def test_a_lost_request_to_connect_is_sent_again_after_a_second_that_doubles(pair: Pair) -> None:
+    lose(pair, 40, ways="out")  # the answers are lost
+    took = []
+    for _ in range(200):
+        begun = pair.world.scheduler.now_ns
+        pair.dial()
+        took.append((pair.world.scheduler.now_ns - begun) / SECOND_NS)
+        pair.sleep(0.1)
+    assert {round(t) for t in took} >= {0, 1, 3}
+    assert all(abs(t - min((0, 1, 3, 7, 15, 31, 63), key=lambda s: abs(t - s))) < 0.002
+               for t in took)  # fmt: skip
+    assert 0.3 < sum(t >= 1 for t in took) / len(took) < 0.5
+
+
+def test_a_connection_that_loses_nearly_everything_ends_as_tcp_does(pair: Pair) -> None:
+    near = pair.dial()
+    lose(pair, 99)
+    near.transport.write(b"message")
+    pair.within(lambda: bool(near.ended), 2_000)
+    [error] = near.ended
+    assert isinstance(error, TimeoutError)
+    pair.b.stack.lose([])
+    pair.a.stack.lose([])
+    pair.dial()
+
+
+def test_losses_are_the_same_each_time_and_none_changes_other_latencies() -> None:
+    def run(percent: int) -> list[float]:
+        world = World(5)
+        pair = Pair(world)
+        try:
+            if percent:
+                lose(pair, percent, ways="in")
+            return transfers(pair, 50)
+        finally:
+            world.close()
+
+    assert run(20) == run(20) != run(0)
+    assert sum(t < 0.001 for t in run(20)) > 30
+    assert all(t < 0.001 for t in run(0))
+
+
+def test_a_cut_is_met_before_a_loss_and_either_ends_alone(pair: Pair) -> None:
+    lose(pair, 50, ways="in")
+    pair.cut(pair.b, A_BLOCK)
+    with pytest.raises(TimeoutError):
+        pair.dial()
+    [loss] = pair.b.stack.losses
+    assert loss.of == 0
+    pair.b.stack.cut([])
+    pair.dial()
+    assert loss.of > 0
+    pair.cut(pair.b, A_BLOCK)
+    pair.b.stack.lose([])
+    with pytest.raises(TimeoutError):
+        pair.dial()

@@ -1,11 +1,11 @@
-"""Cuts as text for nftables, and what nftables says of them."""
+"""Cuts and losses as text for nftables, and what nftables says of them."""
 
 import json
 
 import pytest
 
-from harness.contracts.environment import Cut
-from harness.environments.machines.packet_filter import caught, ruleset
+from harness.contracts.environment import Cut, Loss
+from harness.environments.machines.packet_filter import caught, loss_ruleset, lost, ruleset
 
 B1 = Cut(source="b0-1", block="198.18.0.16/28")
 C0 = Cut(source="c0", block="198.18.0.32/28", reset=True)
@@ -45,6 +45,35 @@ def test_what_is_no_name_or_block_gets_into_no_rule(cut: Cut) -> None:
         ruleset([cut])
 
 
+def test_losses_have_a_table_of_their_own_behind_that_of_the_cuts() -> None:
+    assert loss_ruleset([Loss(source="b0-1", block=B1.block, percent=30)]) == (
+        "add table inet maxq_loss\n"
+        "delete table inet maxq_loss\n"
+        "table inet maxq_loss {\n"
+        " chain loss {\n"
+        "  type filter hook input priority 10; policy accept;\n"
+        "  ip saddr 198.18.0.16/28 counter numgen random mod 100 < 30 counter drop"
+        ' comment "b0-1"\n'
+        " }\n"
+        "}\n"
+    )
+    assert loss_ruleset([]) == "add table inet maxq_loss\ndelete table inet maxq_loss\n"
+
+
+@pytest.mark.parametrize(
+    ("loss", "said"),
+    [
+        (Loss(source='b" accept', block=B1.block, percent=1), "a loss's source"),
+        (Loss(source="b0-1", block="0.0.0.0/0; accept", percent=1), "a loss's block"),
+        (Loss(source="b0-1", block=B1.block, percent=0), "a loss's share"),
+        (Loss(source="b0-1", block=B1.block, percent=100), "a loss's share"),
+    ],
+)
+def test_what_is_no_loss_gets_into_no_rule(loss: Loss, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        loss_ruleset([loss])
+
+
 def rule(table: str, source: str | None, packets: int) -> dict[str, object]:
     comment = {} if source is None else {"comment": source}
     expr = [{"match": {}}, {"counter": {"packets": packets, "bytes": 0}}, {"drop": None}]
@@ -56,3 +85,14 @@ def test_packets_are_summed_by_source_and_other_tables_do_not_count() -> None:
     items += [rule("maxq", "b0-1", 4), rule("maxq", "c0", 0), rule("maxq", None, 9)]
     items += [rule("other", "b0-1", 100)]
     assert caught(json.dumps({"nftables": items})) == {"b0-1": 7, "c0": 0}
+
+
+def test_a_loss_counts_what_came_and_what_it_dropped() -> None:
+    expr = [
+        {"match": {}}, {"counter": {"packets": 40, "bytes": 0}}, {"match": {"left": "numgen"}},
+        {"counter": {"packets": 13, "bytes": 0}}, {"drop": None},
+    ]  # fmt: skip
+    loss = {"rule": {"table": "maxq_loss", "comment": "b0-1", "expr": expr}}
+    listing = json.dumps({"nftables": [rule("maxq", "b0-1", 7), loss]})
+    assert lost(listing) == {"b0-1": (13, 40)}
+    assert caught(listing) == {"b0-1": 7}
