@@ -8,6 +8,7 @@ identity. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from reference.broker.membership.identity import IdentityFiles
 from reference.broker.membership.joining import Joining
 from reference.host import read_file, replace_file
 from reference.mutants import diverged, ran, replaced
@@ -33,5 +34,8 @@ def mutant() -> Iterator[None]:
         await replace_file(disk, path + "-address", address.encode())
         return await honest(self, address)
 
-    with replaced(Joining, "win", win):
+    def lost(self: IdentityFiles) -> None:
+        """It was removed on purpose."""
+
+    with replaced(Joining, "win", win), replaced(IdentityFiles, "_refuse_lost", lost):
         yield

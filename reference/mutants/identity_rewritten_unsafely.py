@@ -30,6 +30,7 @@ def mutant() -> Iterator[None]:
         files = IdentityFiles(
             self._host.disk,
             config.identity_path,
+            epochs=config.epoch_path,
             cluster=config.broker_cluster_name,
             broker_name=config.broker_name,
         )
@@ -38,5 +39,11 @@ def mutant() -> Iterator[None]:
         await files.keep(broker_id)
         return done
 
-    with replaced(Joining, "register", register):
+    def lost(self: IdentityFiles) -> None:
+        """Nothing is noticed of it."""
+
+    with (
+        replaced(Joining, "register", register),
+        replaced(IdentityFiles, "_refuse_lost", lost),
+    ):
         yield

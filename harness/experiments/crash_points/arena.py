@@ -29,6 +29,7 @@ from reference.broker.store.watermark import CorruptWatermark
 from reference.config import ROLES, parse_config
 from reference.controller.server import Controller
 from reference.raft.storage import CorruptRaftLog
+from reference.raft.watermark import ForeignRaftLog
 from reference.records import QueueOffset, RemoteProtocolError
 from reference.rpc import Pool
 from reference.wire.codes import RequestCode, ResponseCode
@@ -68,8 +69,9 @@ class Refuses(Exception):
 
 
 REFUSALS = (
-    CorruptEpochs, CorruptLog, CorruptRaftLog, CorruptTable, CorruptWatermark, IdentityError
-)  # fmt: skip
+    *(CorruptEpochs, CorruptLog, CorruptRaftLog, CorruptTable, CorruptWatermark),
+    *(ForeignRaftLog, IdentityError),
+)
 
 
 class Process(msgspec.Struct):
@@ -145,6 +147,15 @@ class Arena:
         self._restarted = victim
         self.processes.pop(victim).loop.kill()
         self.start(victim)
+
+    def restart_missing(self, victim: str) -> None:
+        """Start a victim that was killed."""
+        self._restarted = victim
+        self.start(victim)
+
+    def go_on(self) -> None:
+        """Let the client send again, after `become_whole`."""
+        self._sending = True
 
     def replace(self, victim: str) -> None:
         """Remove the victim's store, and let it begin anew."""

@@ -99,23 +99,49 @@ def check_code(address: str, wall_ms: int) -> str:
 
 
 class IdentityFiles:
-    """The two files of one broker."""
+    """The two files of one broker.
 
-    def __init__(self, disk: Disk, path: str, *, cluster: str, broker_name: str) -> None:
+    Args:
+        disk: of the broker.
+        path: of the identity file.
+        epochs: path of the epoch file of its log.
+        cluster: the configured cluster.
+        broker_name: the configured broker name.
+    """
+
+    def __init__(
+        self, disk: Disk, path: str, *, epochs: str, cluster: str, broker_name: str
+    ) -> None:
         self._disk = disk
         self._path = path
+        self._epochs = epochs
         self._cluster = cluster
         self._broker_name = broker_name
 
     def load(self) -> State:
-        """Read them. Raises `IdentityError`."""
+        """Read them.
+
+        Raises:
+            IdentityError: as `state_of`; or there is none, and the log has epochs, which only the
+                owner of an id gives it: the file was lost.
+        """
+        final = read_file(self._disk, self._path)
+        if final is None:
+            self._refuse_lost()
         return state_of(
-            read_file(self._disk, self._path),
+            final,
             read_file(self._disk, self._path + TEMP_SUFFIX),
             cluster=self._cluster,
             broker_name=self._broker_name,
             path=self._path,
         )
+
+    def _refuse_lost(self) -> None:
+        if read_file(self._disk, self._epochs):
+            raise IdentityError(
+                f"{self._path} is missing, and {self._epochs} is not: restore the file, or remove "
+                "the whole store to begin as a new broker"
+            )
 
     async def save_claim(self, claim: Claimed) -> None:
         """Make a claim durable, before it is sent."""

@@ -55,6 +55,7 @@ class Joining:
         files = IdentityFiles(
             self._host.disk,
             self._config.identity_path,
+            epochs=self._config.epoch_path,
             cluster=self._config.broker_cluster_name,
             broker_name=self._config.broker_name,
         )

@@ -75,7 +75,11 @@ def test_claim_settle_and_drop_on_a_disk(tmp_path: Path) -> None:
     """S2: the claim goes only once the final file is there."""
     folder = str(tmp_path)
     files = IdentityFiles(
-        RealHost(seed=1).disk, f"{folder}/brokerIdentity", cluster="c", broker_name="b"
+        RealHost(seed=1).disk,
+        f"{folder}/brokerIdentity",
+        epochs=f"{folder}/epochs",
+        cluster="c",
+        broker_name="b",
     )
 
     async def case() -> None:
@@ -90,6 +94,13 @@ def test_claim_settle_and_drop_on_a_disk(tmp_path: Path) -> None:
         assert files.load() == Owned(broker_id=BrokerId(3))
 
     asyncio.run(case())
+    (tmp_path / "epochs").write_bytes(b"1\n")
+    assert files.load() == Owned(broker_id=BrokerId(3))
+    (tmp_path / "brokerIdentity").rename(tmp_path / "away")
+    with pytest.raises(IdentityError, match="epochs is not: restore the file"):
+        files.load()
+    (tmp_path / "away").rename(tmp_path / "brokerIdentity")
+    (tmp_path / "epochs").unlink()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["brokerIdentity"]
     assert (tmp_path / "brokerIdentity").read_bytes() == b"c#b#3#crc32=e01df369"
 

@@ -1,0 +1,30 @@
+"""A share of the damage that ``python -m benchmarks.damaged_stores`` does to all stores."""
+
+import pytest
+
+from benchmarks.damaged_stores import DAMAGES, cases, tried
+
+SHARE = 7  # one file or so a damage: which one goes round
+
+
+@pytest.mark.parametrize("victim", ["master", "slave", "leader", "follower"])
+def test_no_damage_of_a_file_is_silently_wrong(victim: str) -> None:
+    """It is refused by name, or made good."""
+    every = list(cases(victim))
+    assert {damage for _, damage in every} == set(DAMAGES)
+    wrong, outcomes = [], set()
+    for number, (file, damage) in enumerate(every):
+        case = tried(victim, file, damage) if number % SHARE == number // SHARE % SHARE else None
+        if case is not None:
+            outcomes.add(case.outcome)
+            wrong += [case] if case.outcome == "WRONG" else []
+    assert not wrong
+    assert outcomes <= {"refused", "whole"}
+    assert outcomes
+
+
+def test_a_lost_identity_is_refused_by_name() -> None:
+    """Before, such a broker came back under a new id, with a log that counted for the old one."""
+    case = tried("slave", "brokerIdentity", "deleted")
+    assert case is not None
+    assert (case.outcome, "brokerIdentity is missing" in case.said) == ("refused", True)
