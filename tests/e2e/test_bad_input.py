@@ -76,8 +76,12 @@ def test_a_damaged_store(start: Callable[..., Node], tmp_path: Path) -> None:
     assert node.ends() == 0
     [log] = store.rglob("log")
     whole = log.read_bytes()
-    log.write_bytes(whole[:-3])  # a torn end is cut
-    node = start("controller", config)
+    log.write_bytes(whole[:-3])
+    shorter = start("controller", config)
+    assert shorter.ends() == 1
+    assert f"{log}: the log ends in term 0 at entry 0, and had reached" in shorter.log.read_text()
+    (log.parent / "watermark").unlink()
+    node = start("controller", config)  # a torn end is cut
     node.until("raft.leader", count=2)
     node.process.terminate()
     assert node.ends() == 0

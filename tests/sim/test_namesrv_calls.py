@@ -28,6 +28,7 @@ from reference.wire.route import (
     TopicList,
     TopicRouteData,
 )
+from reference.wire.seal import unseal
 
 CONF = {**NAMESRV_CONF, "kvConfigPath": "/data/kvConfig.json"}
 KV = "/data/kvConfig.json"
@@ -263,7 +264,7 @@ def test_kv_settings_survive_the_process(cluster: Cluster) -> None:
     assert cluster.ask(NAMESRV, 100, {"namespace": "n", "key": "k", "value": "é=\n"}).code == 0
     assert cluster.ask(NAMESRV, 102, order("T2", None)).code == 0
     assert cluster.ask(NAMESRV, 102, order("none", None)).code == 0
-    stored = msgspec.json.decode(cluster.disk("namesrv", KV) or b"")
+    stored = msgspec.json.decode(unseal(cluster.disk("namesrv", KV) or b""))
     assert stored == {"configTable": {"ORDER_TOPIC_CONFIG": {"T1": "b:4"}, "n": {"k": "é=\n"}}}
     process.loop.kill()
     cluster.up("namesrv", "namesrv", CONF)

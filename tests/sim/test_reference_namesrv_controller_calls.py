@@ -223,7 +223,7 @@ def test_controller_answers_by_the_tables(cluster: Cluster) -> None:
     assert "masterAddress" not in ext(registered)
     assert SyncStateSet.from_json(registered.body) == SyncStateSet()
     assert ask(1002, brokerId=-1).code == 2004  # nobody is known to live
-    beat_once(cluster, {**SET, "brokerId": "1", "brokerAddr": "x:1",
+    beat_once(cluster, {**SET, "brokerId": "1", "brokerAddr": "10.0.0.9:10911",
                         "heartbeatTimeoutMills": "3000"})  # fmt: skip
     elected = ask(1002, brokerId=1)
     assert elected.code == 0
@@ -239,6 +239,8 @@ def test_controller_answers_by_the_tables(cluster: Cluster) -> None:
     assert ElectMasterBody.from_json(again.body) == ElectMasterBody(sync_state_set=(1,))
     assert ext(ask(1004))["masterAddress"] == "10.0.0.9:10911"
     assert ext(ask(1003, brokerId=1, brokerAddress="10.0.0.9:10911"))["masterEpoch"] == "1"
+    copy = ask(1003, brokerId=1, brokerAddress="10.0.0.8:10911")  # the owner of the id is alive
+    assert (copy.code, "10.0.0.9:10911, which is alive" in (copy.remark or "")) == (2014, True)
     info = BrokerReplicasInfo.from_json(ask(1006, b'["b","x"]').body).replicas_info_table["b"]
     assert [(r.broker_id, r.alive) for r in info.in_sync_replicas] == [(1, True)]
     cluster.sleep(9)

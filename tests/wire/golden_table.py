@@ -415,9 +415,14 @@ def _checkpoint(data: bytes) -> bytes:
     return whole[: len(data)].ljust(len(data), b"\0")
 
 
+def _identity(data: bytes) -> bytes:
+    """Write an identity again, but for the last part, which is ours."""
+    return files.encode_identity(files.decode_identity(data)).rpartition(b"#crc32=")[0]
+
+
 SMALL_FILES: dict[str, Callable[[bytes], bytes]] = {
     "epochFileCheckpoint": lambda data: files.encode_epochs(files.decode_epochs(data)),
-    "brokerIdentity": lambda data: files.encode_identity(files.decode_identity(data)),
+    "brokerIdentity": _identity,
     "checkpoint": _checkpoint,
     "config/timercheck": lambda data: files.encode_timer_checkpoint(
         files.decode_timer_checkpoint(data)
