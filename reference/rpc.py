@@ -171,7 +171,8 @@ class Connection(asyncio.Protocol):
             self._bounds.log("rpc.peer.nonsense", peer=self.remote, why=str(error))
             self.close()  # RocketMQ closes without a word; so do we
             return
-        self._note_half(ended=bool(frames))
+        if self._decoder.pending or self._late is not None:  # most reads are whole frames
+            self._note_half(ended=bool(frames))
         for frame in frames:
             if frame.is_response:
                 waiting = self._waiting.pop(frame.opaque, None)

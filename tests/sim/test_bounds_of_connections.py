@@ -97,6 +97,19 @@ def test_a_frame_that_does_not_end_is_given_its_time(cluster: Cluster) -> None:
     assert cluster.logged("b1", "rpc.peer.cut-off") == 1
 
 
+def test_bytes_that_are_no_frame_close_their_connection_and_are_logged(cluster: Cluster) -> None:
+    broker_up(cluster)
+
+    async def main(pool: Pool) -> None:
+        noisy, other = await stranger(BROKER), await stranger(BROKER)
+        noisy.say(b"GET / HTTP/1.1\r\n\r\n")
+        await asyncio.sleep(1)
+        assert (noisy.lost, other.lost) == (True, False)
+
+    cluster.client(main)
+    assert cluster.logged("b1", "rpc.peer.nonsense") == 1
+
+
 def test_each_frame_has_its_own_time(cluster: Cluster) -> None:
     """A peer that is slow but ends its frames is served for ever."""
     address, _, log = serving(cluster)

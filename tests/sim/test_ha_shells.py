@@ -359,7 +359,7 @@ def test_a_log_without_epochs_is_copied_anew(made: Callable[..., Brokers]) -> No
 
 
 def test_bytes_that_are_no_packets_close_the_connection(made: Callable[..., Brokers]) -> None:
-    """The node lives."""
+    """The node lives, and its log says why."""
     set_ = made(2)
     assert set_.elect(1)
     loop, _ = set_.world.process(set_.machines[2])
@@ -377,6 +377,7 @@ def test_bytes_that_are_no_packets_close_the_connection(made: Callable[..., Brok
 
     loop.create_task(dial())
     set_.until(lambda: bool(ended))
+    assert "ha.slave.nonsense: unknown ha state: 1195725856" in set_.nodes[1].said
     assert set_.send(1, "lives") == ""
 
 
