@@ -84,7 +84,7 @@ HISTORIES: dict[str, Options] = {
         seed=4, seconds=12, workload=("queue",), nemesis=FAULTS, profile="P-DEFAULT"
     ),
     "ids": small(
-        seed=1, seconds=12, workload=("queue", "registration"), nemesis=("kill", "readdress")
+        seed=1, seconds=12, workload=("queue", "registration"), nemesis=("kill", "change-address")
     ),
     "each": small(seed=2, seconds=8, workload=("queue",), nemesis=FAULTS, ending="each-replica"),
     "power": small(seed=3, seconds=12, workload=("queue",), nemesis=("power", "pause")),

@@ -42,7 +42,7 @@ WORKLOADS = (
     ("queue", "offsets"),
 )
 FAULTS = (
-    ("kill", "partition", "readdress"),
+    ("kill", "partition", "change-address"),
     ("kill", "partition"),
     ("power", "pause"),
 )

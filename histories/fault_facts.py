@@ -26,9 +26,11 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from histories.aliases import renamed
+
 # Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
-POWER_LOSS, CHANGE_IP = "power-loss", "change-ip"
+POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 
@@ -36,7 +38,7 @@ Effect = Literal[
     "down",  # the process has ended
     "held",  # the process is suspended
     "cut",  # packets between pairs of nodes are dropped; the proof names the sources
-    "moved",  # the node has another address
+    "address",  # the node has another address
     "disk",  # the disk is slow, frozen, full or faulty
     "slow",  # packets of the node are delayed
     "degraded",  # the node runs and is impaired in another way
@@ -47,7 +49,7 @@ Effect = Literal[
 Kind = Literal["fault", "heal", "question"]
 
 GONE: tuple[Effect, ...] = ("down", "held")  # the node is silent, and others can notice
-DOUBTFUL: tuple[Effect, ...] = ("moved", "disk", "slow", "degraded")  # it may or may not work
+DOUBTFUL: tuple[Effect, ...] = ("address", "disk", "slow", "degraded")  # it may or may not work
 HARMLESS: tuple[Effect, ...] = ("clock", "order", "none")
 
 # For kinds without a colour of their own, and for unknown acts.
@@ -131,9 +133,9 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         color="#A0E9C9",
     ),
     FaultFacts(
-        strikes=CHANGE_IP,
-        effect="moved",
-        heals=("restore-ip",),
+        strikes=CHANGE_ADDRESS,
+        effect="address",
+        heals=("restore-address",),
         strength=("stays",),
         color="#A0C8E9",
     ),
@@ -240,7 +242,7 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         facts = self.of(f)
         if facts is not None and facts.effect == "down":
             return facts.passes
-        return f in self.starting or self.concerns(f, "moved")
+        return f in self.starting or self.concerns(f, "address")
 
     def loses_unsynced(self, f: str) -> bool:
         """Whether disks lose unsynced data by an act."""
@@ -293,7 +295,7 @@ def read(values: Any) -> tuple[FaultFacts, ...]:
     found: list[FaultFacts] = []
     for value in values if isinstance(values, list | tuple) else ():
         try:
-            found.append(msgspec.convert(value, FaultFacts))
+            found.append(msgspec.convert(renamed(value), FaultFacts))
         except msgspec.ValidationError:
             continue
     return tuple(found)

@@ -27,7 +27,7 @@ Three workloads have operations whose shapes are not a log's:
     apply-id   {"set", "code"}; ok adds "id": an applicant with a register code of its own was
         registered under an id.
     join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
-    leave, kill-broker, readdress   {"node"}; ok the same: it went, or came back elsewhere.
+    leave, kill-broker, change-address   {"node"}; ok the same: it went, or came back elsewhere.
     wipe       {"node"}; ok the same: its store is removed on purpose. Here ends the claim that an
         id survives; that no id is given out twice holds on.
 

@@ -14,10 +14,11 @@ from harness.contracts.cluster import Part
 from harness.contracts.environment import Capability
 from harness.contracts.nearest import nearest
 from harness.schedule.format import Act
+from histories.aliases import THEN, current
 from histories.fault_facts import FaultFacts
 from histories.fault_facts import complaint as complaint_of
 from nemeses.kind import ActKind, Kind
-from nemeses.kinds.address import READDRESS
+from nemeses.kinds.address import CHANGE_ADDRESS
 from nemeses.kinds.machine import CLOCK, DELAY, DISK
 from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
@@ -25,11 +26,20 @@ from nemeses.kinds.power import POWER
 from nemeses.kinds.process import KILL, PAUSE, RESTART, STOP
 
 NO_FAULT = "none"
-THEN = "-then-"  # joins two kinds, of which the second strikes within a while of the first
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
-    *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, READDRESS, KILL, STOP, RESTART, POWER),
+    *(
+        PARTITION,
+        PARTITION_CLIENTS,
+        PARTITION_ANY,
+        PAUSE,
+        CHANGE_ADDRESS,
+        KILL,
+        STOP,
+        RESTART,
+        POWER,
+    ),
     *(CLOCK, DISK, DELAY, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
@@ -42,11 +52,11 @@ def register(kind: Kind) -> None:
         ValueError: its name is taken, one of its acts is another kind's, or its facts cannot be
             declared.
     """
-    if kind.name in _kinds or kind.name == NO_FAULT or THEN in kind.name:
+    if kind.name in (*_kinds, NO_FAULT) or THEN in kind.name or current(kind.name) != kind.name:
         raise ValueError(f"fault {kind.name!r}: the name is taken")
     known = acts()
     for act in kind.acts:
-        if known.get(act.f, act) is not act:
+        if known.get(act.f, act) is not act or current(act.f) != act.f:
             raise ValueError(f"fault {kind.name!r}: act {act.f!r} is another kind's")
     for facts in kind.facts:
         if wrong := complaint_of(facts):

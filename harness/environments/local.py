@@ -211,7 +211,7 @@ def _place() -> Place:
         client=f"{CLIENT_ADDRESS}/32",
         hostname=socket.gethostname(),
         env={k: os.environ[k] for k in PASSED_ON if k in os.environ},
-        mount_hosts=Capability.READDRESS not in lacking(),
+        mount_hosts=Capability.CHANGE_ADDRESS not in lacking(),
     )
 
 
@@ -278,7 +278,7 @@ def lacking() -> dict[Capability, Lack]:
             found[Capability.CUT] = Lack(what, mend="modprobe nf_tables")
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
-        found[Capability.READDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
+        found[Capability.CHANGE_ADDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
     no_disk = node_disk.lacking()
     if no_disk is not None:
         found[Capability.POWER_LOSS] = no_disk

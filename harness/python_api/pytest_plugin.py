@@ -1,7 +1,7 @@
 """Max-Q inside a pytest project: the fixture `maxq` runs a cluster under faults and judges it.
 
     def test_no_acknowledged_message_is_lost(maxq):
-        assert maxq.run(workload="queue", nemesis=["kill", "readdress"], time_limit="20s")
+        assert maxq.run(workload="queue", nemesis=["kill", "change-address"], time_limit="20s")
 
 What comes back is true only if the run is valid; unknown is a failure as well, since nothing is
 proved, unless the test says `allow_unknown=True`. What a profile does not promise breaks nothing

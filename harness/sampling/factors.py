@@ -132,8 +132,8 @@ def _gain(left: set[Pair], row: Row, name: str, value: str) -> int:
 INSTEAD: dict[tuple[str, str], tuple[Capability, str]] = {
     ("crash", "power-loss"): (Capability.POWER_LOSS, "kill"),
     ("whole-stop", "power-loss"): (Capability.POWER_LOSS, "kill"),
-    ("move", "live"): (Capability.READDRESS, "off"),
-    ("move", "restart"): (Capability.READDRESS, "off"),
+    ("move", "live"): (Capability.CHANGE_ADDRESS, "off"),
+    ("move", "restart"): (Capability.CHANGE_ADDRESS, "off"),
     ("clock", "jump"): (Capability.CLOCK, "off"),
     ("clock", "drift"): (Capability.CLOCK, "off"),
     ("disk", "slow"): (Capability.DISK, "off"),

@@ -165,8 +165,8 @@ def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
     if fault.passes:
         return
     heals: dict[int, list[str]] = {}
-    by_index = {heal.begun: heal for heal in past.healed.values() if not heal.moves
-                or fault.moves}  # fmt: skip
+    by_index = {heal.begun: heal for heal in past.healed.values() if not heal.changes_address
+                or fault.changes_address}  # fmt: skip
     for node, heal in past.healed.items():
         if heal.begun in by_index and heal.begun_ns < end and not _ending(heal):
             heals.setdefault(heal.begun, []).append(node)
@@ -207,7 +207,7 @@ def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
             if isinstance(what, dict)
         }
         args["reset"] = any(isinstance(w, dict) and w.get("reset") for w in result.values())
-    if fault.moves:
+    if fault.changes_address:
         args["restart"] = any(isinstance(w, dict) and w.get("stopped") for w in result.values())
     return Act(
         id=name,

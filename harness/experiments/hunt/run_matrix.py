@@ -50,7 +50,7 @@ CANDIDATES = 24  # drawn rows of which one is taken
 KIND_OF: dict[Effect | None, str] = {  # of faults; what kills or ends is known by its victims
     "held": "hang",
     "cut": "cut",
-    "moved": "move",
+    "address": "move",
     "order": "order",
     "clock": "clock",
     "disk": "disk",

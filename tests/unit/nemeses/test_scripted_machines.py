@@ -91,7 +91,7 @@ def test_who_ended_for_want_of_a_disk_is_down_for_every_act() -> None:
     cluster = FakeCluster(TRIO)
     cluster.sick = {"b0-1": set()}
     who = {"who": {"nodes": ["b0-1", "b0-2"]}}
-    for f in ("kill", "terminate", "power-loss", "pause", "restart", "change-ip"):
+    for f in ("kill", "terminate", "power-loss", "pause", "restart", "change-address"):
         cluster.ended, cluster.dead, cluster.held = {"b0-1": 1, "b0-2": 1}, set(), set()
         [done] = perform(cluster, (f, "a", who))
         assert list(done) == ["b0-2"], f

@@ -33,7 +33,7 @@ def test_a_deposed_master_is_blamed_on_what_deposed_it() -> None:
     """Not on a name server's change of address, nor on what came later."""
     r = Story()
     cut = r.cut("b0-0", "c0", "c1")
-    r.act("change-ip", {"n0": {"holds": True}})
+    r.act("change-address", {"n0": {"holds": True}})
     r.elected("b0-1", 2)
     writer = r.acknowledged(1, 300)
     r.broker("b0-1", 2, (1, 0, 200), (2, 200, 400), leads=True)
@@ -116,10 +116,10 @@ def test_without_a_place_in_the_log_no_election_is_blamed() -> None:
 
 
 def test_a_fault_and_its_heal_are_one_act() -> None:
-    """A heal that a schedule gives to one act ends no other; to be moved may be to start anew."""
+    """A heal that a schedule gives to one act ends no other; an address may change by a restart."""
     r = Story()
     r.act("kill", {"b0-0": {"holds": True}})
-    r.act("change-ip", {"b0-0": {"holds": True, "started": {"code": None}}})
+    r.act("change-address", {"b0-0": {"holds": True, "started": {"code": None}}})
     r.act("start-partition", {"c0": {"holds": True, "from": {"c1": 3}}})
     r.act("stop-partition", {"c0": {"holds": True}}, who={"of": "other"})
     kill, moved, cut = acts_of(r.history)

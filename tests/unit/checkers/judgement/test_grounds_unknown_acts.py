@@ -106,7 +106,7 @@ def listed_as_slave() -> Recorder:
 def known_elsewhere() -> Recorder:
     r = Seen()
     r.at(MOVED_AT - 3).goes_on(MOVED_AT, view("b0-0:1"))
-    r.fault("change-ip", **{"b0-0": True})
+    r.fault("change-address", **{"b0-0": True})
     r.address = "x:1"
     r.goes_on(MOVED_AT + 30, view("b0-0:1"))
     return r
