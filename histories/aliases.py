@@ -13,6 +13,7 @@ THEN = "-then-"  # joins two faults, of which the second strikes within a while 
 ACTS: Mapping[str, str] = {
     "change-ip": "change-address",
     "restore-ip": "restore-address",
+    "terminate": "stop",
 }
 # Of clients.
 OPERATIONS: Mapping[str, str] = {"readdress": "change-address"}

@@ -15,8 +15,9 @@ a stored run is judged and drawn the same without the code of its faults. An act
 *unknown*: claims that depend on undisturbed time are not judged.
 
 Histories of other harnesses: the acts of Jepsen's packages (`kill`, `start-partition`,
-`bump-clock`, `check-clock-offsets`) have the same names here. An unknown act is classified as fault
-or heal by its name (`_HEALS`), for pairing and drawing only.
+`bump-clock`, `check-clock-offsets`) have the same names here; but `stop`, which heals in some of
+Jepsen's tests, ends processes. An unknown act is classified as fault or heal by its name
+(`_HEALS`), for pairing and drawing only.
 """
 
 import re
@@ -117,7 +118,7 @@ def _question(f: str, *, looks: bool = False, closing: bool = False) -> FaultFac
 
 BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=KILL, effect="down", heals=("start",), color="#E9A4A0"),
-    FaultFacts(strikes="terminate", effect="down", heals=("start",), color="#E8C39A"),
+    FaultFacts(strikes="stop", effect="down", heals=("start",), color="#E8C39A"),
     FaultFacts(
         strikes=POWER_LOSS, effect="down", heals=("start",), loses_unsynced=True, color="#B7A6D9"
     ),

@@ -27,7 +27,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "load": ("changing", "steady"),
     "payload": ("small", "mixed", "large"),
     "clients": ("routed", "pinned", "all-pinned"),
-    "crash": ("kill", "off", "terminate", "restart", "power-loss"),
+    "crash": ("kill", "off", "stop", "restart", "power-loss"),
     "hang": ("off", "pause"),
     "cut": ("both", "off", "in", "out"),
     "cut-shape": ("isolate", "split", "link", "role"),

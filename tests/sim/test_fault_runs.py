@@ -29,7 +29,6 @@ TRIO: dict[str, Any] = {
 SINGLE = sorted(set(fault_names()) - {NO_FAULT})
 THREE = ("kill", "partition", "change-address")
 BEGINS = {
-    "stop": "terminate",
     "power": "power-loss",
     "partition": "start-partition",
     "partition-any": "start-partition",

@@ -49,10 +49,10 @@ def test_a_stored_operation_has_todays_name(
 
 def test_an_act_is_one_of_the_nemesis_only(tmp_path: Path) -> None:
     """A client's operation that happens to be called as an act was is its workload's affair."""
-    op = Op("invoke", 3, "change-ip", None, None, 0, 0)
+    op = Op("invoke", 3, "terminate", None, None, 0, 0)
     with JournalWriter(tmp_path / "history.jsonl") as journal:
         journal.append(op)
-    assert read_jsonl(tmp_path / "history.jsonl")[0][0].f == "change-ip"
+    assert read_jsonl(tmp_path / "history.jsonl")[0][0].f == "terminate"
 
 
 def test_a_stored_schedule_is_performed_under_todays_names() -> None:
@@ -60,8 +60,9 @@ def test_a_stored_schedule_is_performed_under_todays_names() -> None:
         b'{"item": "header", "options": {"nemesis": ["kill-then-readdress"]}}\n'
         b'{"item": "act", "id": "m", "f": "change-ip", "when": {"at": 3}}\n'
         b'{"item": "act", "id": "r", "f": "restore-ip", "when": {"after": "m", "at": 3}}\n'
+        b'{"item": "act", "id": "s", "f": "terminate", "when": {"after": "r", "at": 3}}\n'
     )
-    assert [act.f for act in script.acts] == ["change-address", "restore-address"]
+    assert [act.f for act in script.acts] == ["change-address", "restore-address", "stop"]
     assert options_for(script).nemesis == ("kill-then-change-address",)
 
 

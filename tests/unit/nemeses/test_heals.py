@@ -20,7 +20,7 @@ def test_cuts_are_healed_before_nodes_are_resumed_moved_back_and_started() -> No
     assert final_heals(everything[::-1], BUILT_IN) == order
 
 
-@pytest.mark.parametrize("f", ["kill", "terminate", "power-loss"])
+@pytest.mark.parametrize("f", ["kill", "stop", "power-loss"])
 def test_what_is_down_is_started(f: str) -> None:
     assert final_heals(acts(f), BUILT_IN) == ["start"]
 

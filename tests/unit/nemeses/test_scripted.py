@@ -145,7 +145,7 @@ def test_heals_that_name_nobody_are_for_everybody_and_faults_for_nobody() -> Non
     assert sorted(script.act("start")) == ["b0-0", "n0"]
     assert sorted(script.act("resume")) == ["c0", "c1"]
     assert sorted(script.act("restore-address")) == EVERYBODY
-    for f in ("kill", "pause", "restart", "change-address", "power-loss", "terminate"):
+    for f in ("kill", "pause", "restart", "change-address", "power-loss", "stop"):
         assert is_nobody(script.act(f), f)
     assert is_nobody(script.act("start"), "start")
 
@@ -153,7 +153,7 @@ def test_heals_that_name_nobody_are_for_everybody_and_faults_for_nobody() -> Non
 @pytest.mark.parametrize(
     ("f", "verbs"),
     [
-        ("kill", ["kill"]), ("terminate", ["stop"]), ("power-loss", ["power_loss"]),
+        ("kill", ["kill"]), ("stop", ["stop"]), ("power-loss", ["power_loss"]),
         ("pause", ["pause"]), ("restart", ["stop", "start"]),
         ("change-address", ["change_address"]), ("restore-address", ["restore_address"]),
     ],

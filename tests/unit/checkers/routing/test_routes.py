@@ -83,7 +83,7 @@ def killed(*, holds: bool = True, known: bool = True, f: str = "kill") -> Told:
     return r
 
 
-@pytest.mark.parametrize("f", ["kill", "terminate"])
+@pytest.mark.parametrize("f", ["kill", "stop"])
 def test_who_is_gone_leaves_the_routes(f: str) -> None:
     r = killed(f=f)
     r.at(15).route(id0="b0-0:1", id2="b0-1:1")  # within the bound
