@@ -38,11 +38,11 @@ from harness.schedule.options import Options
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -53,7 +53,7 @@ from histories.grounds import (
 from histories.history import History
 from histories.observed import (
     ACQUIRE,
-    FETCH_PLACE,
+    FETCH_OFFSET,
     FINAL,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
@@ -183,8 +183,8 @@ def _tells(history: History, op: Op, kind: str, what: Sequence[Any]) -> bool:
         return op.f == "poll" and what[0] in ext.get("end", {})
     if kind == PROBE:
         return op.f == PROBE_READ and asked["key"] == what[0]
-    if kind == PLACE:
-        return op.f == FETCH_PLACE and ext.get(FINAL) == what[0]
+    if kind == CONSUMER_OFFSET:
+        return op.f == FETCH_OFFSET and ext.get(FINAL) == what[0]
     return op.f == ASKED.get(kind, REPLICA_LOG) and asked["node"] == what[0]
 
 

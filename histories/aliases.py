@@ -16,12 +16,26 @@ ACTS: Mapping[str, str] = {
     "terminate": "stop",
 }
 # Of clients.
-OPERATIONS: Mapping[str, str] = {"readdress": "change-address"}
+OPERATIONS: Mapping[str, str] = {
+    "readdress": "change-address",
+    "commit-place": "commit-offset",
+    "fetch-place": "fetch-offset",
+}
 # Of faults that a run asks for.
 FAULTS: Mapping[str, str] = {"readdress": "change-address"}
 # Of what a fault does to a node.
 EFFECTS: Mapping[str, str] = {"moved": "address"}
-_NAMES: Mapping[str, str] = {**ACTS, **OPERATIONS, **FAULTS, **EFFECTS}
+# Of what a verdict rests on.
+GROUNDS: Mapping[str, str] = {"place": "consumer-offset"}
+ANOMALIES: Mapping[str, str] = {"place-forgotten": "consumer-offset-regressed"}
+# Of the schedules that come with Max-Q.
+SCHEDULES: Mapping[str, str] = {
+    "last_member_moves": "last_member_changes_address",
+    "places_lost_at_election": "consumer_offsets_lost_at_election",
+}
+_NAMES: Mapping[str, str] = {
+    **ACTS, **OPERATIONS, **FAULTS, **EFFECTS, **ANOMALIES, **SCHEDULES,
+}  # fmt: skip
 
 
 def current_f(f: str, process: int | str) -> str:
@@ -30,7 +44,7 @@ def current_f(f: str, process: int | str) -> str:
 
 
 def current(name: str) -> str:
-    """Today's name of a fault, an act, a signature (``O1/lost-tail``), or a pair of faults."""
+    """Today's name of a fault or a pair of them, of an act, a schedule, or a signature."""
     if name in _NAMES:
         return _NAMES[name]
     for joint in (THEN, "/"):

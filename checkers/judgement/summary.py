@@ -18,7 +18,7 @@ LOSS = frozenset(("lost-write", "lost-tail", "missing-in-replica", "member-behin
 STALE = frozenset(
     (
         *("truncation", "slave-ahead-of-master", "inconsistent-offsets", "poll-skip"),
-        *("int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "place-forgotten"),
+        *("int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "consumer-offset-regressed"),
     )
 )
 FAIL_ON = ("loss", "stale", "any")

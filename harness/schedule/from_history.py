@@ -27,10 +27,10 @@ from harness.schedule.format import (
     Who,
     seconds,
 )
-from harness.schedule.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
+from harness.schedule.options import APPLICANTS, COMMITTERS, FLUSH, LOCKERS, SPARES, Options
 from histories.fault_facts import ELECT_MASTER, INSPECT
 from histories.history import History
-from histories.observed import APPLY_ID, COMMIT_PLACE, FETCH_PLACE, PROBED
+from histories.observed import APPLY_ID, COMMIT_OFFSET, FETCH_OFFSET, PROBED
 from histories.op import Op
 from workloads.observe import THREADS as OBSERVERS
 from workloads.queue import QUEUES
@@ -40,7 +40,7 @@ ENDING = "end/"  # of the requests of final heals and elections
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
-    **dict.fromkeys((COMMIT_PLACE, FETCH_PLACE), "offsets"),
+    **dict.fromkeys((COMMIT_OFFSET, FETCH_OFFSET), "offsets"),
 }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "queue": options.concurrency,
         "lock": LOCKERS,
         "registration": SPARES + APPLICANTS,
-        "offsets": MOVERS,
+        "offsets": COMMITTERS,
         "probe": QUEUES * options.broker_sets,
         "observe": OBSERVERS,
     }

@@ -23,7 +23,7 @@ HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskTy
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
-MOVERS = 2  # of the workload offsets
+COMMITTERS = 2  # of the workload offsets
 SPARES = 2  # brokers that the registration workload owns
 # Profiles by what the command line calls them.
 PROFILES: dict[str, Profile] = {
