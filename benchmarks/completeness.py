@@ -30,7 +30,7 @@ import click
 import msgspec
 
 from benchmarks.recording import Recorded, record, small
-from checkers.core.api import Ruling, Status
+from checkers.core.api import ClaimVerdict, Status
 from checkers.core.claims import CLAIMS
 from checkers.judgement.runner import Results
 from harness.experiments import worker_pool
@@ -208,7 +208,7 @@ def try_grounds(recorded: Recorded) -> tuple[int, list[str]]:
     return len(grounds), wrong
 
 
-def _resting(results: Results, kind: str) -> list[Ruling]:
+def _resting(results: Results, kind: str) -> list[ClaimVerdict]:
     """What became of the claims that rest on a kind of grounds."""
     return [results.claims[c.id] for c in CLAIMS if kind in c.grounds and c.id in results.claims]
 
@@ -236,14 +236,14 @@ def try_answers(recorded: Recorded, indices: Iterable[int]) -> Iterator[str]:
 def _worse_and_better(history: History, whole: Results, less: Results, index: int) -> Iterator[str]:
     if whole.valid is True and less.valid is False:
         yield "invalid"
-    for claim, ruling in whole.claims.items():
+    for claim, verdict in whole.claims.items():
         after = less.claims[claim]
-        before, now = GRAVITY.get(ruling.status, 0), GRAVITY.get(after.status, 0)
+        before, now = GRAVITY.get(verdict.status, 0), GRAVITY.get(after.status, 0)
         if now == GRAVITY["broken"] > before and whole.valid is not False:
             stories = [a.story for a in less.broken if a.claim == claim]
             yield f"{claim} is broken: {stories[:1]}"
         elif now < before and not _evident(history, whole, claim, index):
-            yield f"{claim} was {ruling.status} ({ruling.why}) and is {after.status}"
+            yield f"{claim} was {verdict.status} ({verdict.why}) and is {after.status}"
 
 
 def _evident(history: History, whole: Results, claim: str, index: int) -> bool:

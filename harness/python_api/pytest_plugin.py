@@ -133,9 +133,9 @@ class Outcome:
         # Of one name only so many are shown; the checker counted them all.
         self.found: dict[str, int] = {
             f"{claim} {name}": count
-            for claim, ruling in results.claims.items()
-            if ruling.status == "broken"
-            for name, count in ruling.found.items()
+            for claim, verdict in results.claims.items()
+            if verdict.status == "broken"
+            for name, count in verdict.found.items()
         }
 
     def __bool__(self) -> bool:

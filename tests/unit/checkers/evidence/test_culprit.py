@@ -165,7 +165,7 @@ def test_messages_lost_by_one_broker_and_election_are_one_finding() -> None:
     assert "b0-2 was elected in epoch 3" in second.story
     assert "Blamed: the kill of b0-1" in second.story
 
-    statuses = {ruling.claim: ruling.status for ruling in verdict.rulings}
+    statuses = {each.claim: each.status for each in verdict.claim_verdicts}
     told = findings([verdict], statuses)
     assert [(h.kind, h.broken) for h in told] == [("loss", True), ("loss", True)]
     assert told[0].symptoms == {"S11 inconsistent-offsets": 2, "S6 lost-write": 2}
