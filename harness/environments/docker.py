@@ -1,6 +1,6 @@
 """Environment docker: one container a machine, on a network that leads nowhere else.
 
-Process 1 of each container is a station (`harness.environments.machines.container_agent`) that
+Process 1 of each container is an agent (`harness.environments.machines.container_agent`) that
 calls the harness at a socket in a folder which both see, and ends with it. So kill, pause, cuts and
 changes of address are the same requests as in local, and none of them goes through the engine. A
 change of address in particular happens inside, by `ip addr`, under the running process: that is

@@ -61,7 +61,7 @@ class Here:
         pass
 
 
-class Station:
+class Agent:
     """Machines, their processes, and what is asked of them.
 
     Args:
@@ -261,12 +261,12 @@ def run(*command: str, inside: Net, text: str = "") -> str:
     return done.stdout
 
 
-def serve(peer: socket.socket, station: Station, actions: Mapping[str, Action]) -> None:
+def serve(peer: socket.socket, agent: Agent, actions: Mapping[str, Action]) -> None:
     """Answer requests until the harness is gone."""
     while packet := peer.recv(PACKET_MAX):
         fds: list[int] = []
         made: socket.socket | FileIO | None = None
-        station.reap()
+        agent.reap()
         try:
             request = json.loads(packet)
             answer = actions[request.pop("do")](**request)

@@ -1,4 +1,4 @@
-"""What operators ask of a broker as a whole: its settings, its figures, a record of its log."""
+"""What operators ask of a broker as a whole: its settings, its metrics, a record of its log."""
 
 import msgspec
 
@@ -25,7 +25,7 @@ LIVE_KEYS = frozenset(
      "maxMessageSize", "regionId", "shortPollingTimeMills", "slaveReadEnable", "syncFlushTimeout",
      "traceOn"}
 )  # fmt: skip
-# Figures of queues, timers and dispatch that this broker does not have: nothing waits in them.
+# Metrics of queues, timers and dispatch that this broker does not have: nothing waits in them.
 _NOTHING_WAITS = {
     f"{queue}ThreadPoolQueue{figure}": "0"
     for queue in ("ack", "pull", "send")
@@ -108,7 +108,7 @@ class Admin:
             "maxq.mutant": self._mutant,
             "maxq.role": self._membership.role,
             "remainHowManyDataToFlush": f"{self._store.end - self._store.durable} B",
-            **self._store.figures.table(),
+            **self._store.metrics.table(),
             **self._delayed(),
             **_NOTHING_WAITS,
         }

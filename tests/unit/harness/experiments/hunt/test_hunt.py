@@ -62,9 +62,9 @@ def test_jobs_are_the_next_ones_with_what_they_are_dealt(tmp_path: Path) -> None
     assert (first.number, second.number, first.beside) == (0, 1, 2)
     assert found.next_job(2, at_work=range(run_matrix.array_size())) is None
     for job in (first, second):
-        card = run_matrix.card_of(job.number)
-        assert job.profile == card.profile
-        assert job.target.endswith(":jraft") == (card.back_end == "jraft")
+        trial = run_matrix.trial_of(job.number)
+        assert job.profile == trial.profile
+        assert job.target.endswith(":jraft") == (trial.back_end == "jraft")
 
 
 def test_two_at_once_until_one_was_late(tmp_path: Path) -> None:
