@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from checkers.availability.service import Awaited, looks_of
-from checkers.core.api import Context, Verdict
+from checkers.core.api import Context, Verdict, unreadable
 from checkers.evidence.active_faults import NO_NODE, InForce
 from checkers.evidence.faults import Ended, Fault, faults
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.fault_facts import GONE, WIPE
 from histories.history import History
 from histories.op import HistoryError

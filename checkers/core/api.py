@@ -11,6 +11,7 @@ import msgspec
 
 from histories.grounds import Ground
 from histories.history import History
+from histories.op import HistoryError
 
 Valid = bool | Literal["unknown"]
 Status = Literal["kept", "broken", "not promised", "no occasion", "not judged"]
@@ -194,3 +195,12 @@ def unjudged(checker: Checker, why: str) -> Verdict:
         return Verdict(checker=checker.name, gate=why)
     claim_verdicts = (ClaimVerdict(claim=c, status="not judged", why=why) for c in checker.claims)
     return Verdict(checker=checker.name, claim_verdicts=tuple(claim_verdicts))
+
+
+class MalformedError(HistoryError):
+    """A value that breaks a rule of well-formedness, which its text names: W9 or W10."""
+
+
+def unreadable(checker: Checker, error: ValueError) -> Verdict:
+    """The verdict on a history with a value of another shape than the documented one."""
+    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict, unjudged
+from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
 from checkers.core.claims import unmade
 from checkers.core.promises import DEFAULTS
 from checkers.evidence.blame import Blamer
-from checkers.evidence.log import MalformedError
 from checkers.evidence.story import Storyteller
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.history import History
@@ -157,11 +156,6 @@ def late_harness(history: History) -> str:
             )
         return ""
     return ""
-
-
-def unreadable(checker: Checker, error: ValueError) -> Verdict:
-    """The verdict on a history with a value of another shape than the documented one."""
-    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")
 
 
 def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:

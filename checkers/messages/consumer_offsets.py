@@ -21,12 +21,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.faults import Fault, faults
 from checkers.evidence.observations import NEVER, SetSighting, set_sightings
 from checkers.evidence.quiescence import Interval, undisturbed
 from checkers.evidence.story import when
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.fault_facts import ELECT_MASTER
 from histories.history import History
 from histories.observed import COMMIT_OFFSET, COPIED_NS, FETCH_OFFSET, WIPE
@@ -105,15 +105,12 @@ class Kept(NamedTuple):
     elsewhere: int
 
 
-class Offsets(Alone):
+class Offsets(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "offsets"
     claims = ("O1",)
     reads = frozenset((COMMIT_OFFSET, FETCH_OFFSET))
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Circumstances:
         wipes = [op.index for op in history.ops if op.f == WIPE]
@@ -173,9 +170,6 @@ class Offsets(Alone):
             )
             case.doubt("O1", why, "--time-limit 90s --lull 35s: a longer run with quiet periods")
         return rule(self, history, context, case)
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def _value(op: Op) -> tuple[int, int]:

@@ -7,7 +7,7 @@ numbers are big-endian and signed, offsets are bytes (`physical_offset`) or mess
 
 The CRC is computed when encoding and checked when decoding, so `Message` has no field for it.
 Hosts are kept as their bytes (address, then port in 4 bytes): records are copied far more often
-than their hosts are looked at. `host` and `host_text` convert.
+than their hosts are looked at. `host` converts.
 
 Also here, since they speak of the same things: the body of a batch, message ids, the units of a
 consume queue. Source: RocketMQ ``MessageDecoder``, ``MessageExtEncoder``, ``CommitLog``,
@@ -353,12 +353,6 @@ def host(address: str, port: int) -> bytes:
         if max(numbers) < 256 and [str(n) for n in numbers] == parts:  # most are: ten times faster
             return bytes(numbers) + port.to_bytes(4, "big", signed=True)
     return ip_address(address).packed + port.to_bytes(4, "big", signed=True)
-
-
-def host_text(raw: bytes) -> str:
-    """Read a host as ``address:port``."""
-    address = str(ip_address(raw[:-4]))
-    return f"{address if len(raw) == 8 else f'[{address}]'}:{int.from_bytes(raw[-4:], 'big')}"
 
 
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.contracts.generator import Context
 from harness.contracts.target import Topology, plan
 from harness.generators import delay, reserve, time_limit
-from harness.generators.simulate import Simulated, after, simulate
 from histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
 from histories.op import Op
 from workloads.offsets import GAP_NS, LAST_NS, LAST_OFFSET, Commits, Last, offsets_workload

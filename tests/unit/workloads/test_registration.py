@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.client.id_applicant import Applicant
 from harness.contracts.cluster import Proof
@@ -16,7 +17,6 @@ from harness.contracts.generator import Context
 from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from harness.contracts.target import Topology, plan
 from harness.generators import clients, delay, time_limit
-from harness.generators.simulate import Simulated, after, simulate
 from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent
