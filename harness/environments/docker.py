@@ -318,11 +318,11 @@ class DockerEnvironment:
 
     @property
     def dial(self) -> Dial:
-        return dial_from(self._client, CLIENT, str(self._network[CLIENT_INDEX]))
+        return dial_from(self._client, str(self._network[CLIENT_INDEX]))
 
     @property
     def observer_dial(self) -> Dial:
-        return dial_from(self._client, CLIENT, str(self._network[OBSERVER_INDEX]))
+        return dial_from(self._client, str(self._network[OBSERVER_INDEX]))
 
     def _client(self) -> Link:
         if CLIENT not in self._links:

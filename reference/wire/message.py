@@ -260,7 +260,7 @@ def _head_of(v6: int) -> struct.Struct:
     return _HEADS[20 if v6 & BORN_HOST_V6 else 8, 20 if v6 & STORE_HOST_V6 else 8]
 
 
-def decode_all(data: bytes, *, check_crc: bool = True) -> list[Message]:
+def decode_all(data: bytes) -> list[Message]:
     """Read the body of a pull, pop or query answer: records without a gap.
 
     Raises:
@@ -270,7 +270,7 @@ def decode_all(data: bytes, *, check_crc: bool = True) -> list[Message]:
     messages: list[Message] = []
     at = 0
     while at < len(data):
-        message, at = decode(view, at, check_crc=check_crc)
+        message, at = decode(view, at)
         messages.append(message)
     return messages
 

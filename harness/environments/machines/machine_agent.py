@@ -1,6 +1,6 @@
-"""What a helper does on the machines it holds: processes, sockets, addresses, packet rules.
+"""What an agent does on the machines it holds: processes, sockets, addresses, packet rules.
 
-The helper of the local environment holds many machines, each a network namespace; the one of a
+The agent of the local environment holds many machines, each a network namespace; the one of a
 container holds one, its own. Both serve one peer, the harness, over a Unix socket that keeps the
 borders of packets: one packet a request, one a reply, in order; JSON, with at most one descriptor
 on a reply. Requests are short: nothing here waits for a peer of the network.

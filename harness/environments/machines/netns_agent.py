@@ -1,4 +1,4 @@
-"""The helper of the local environment: PID 1 of a world of namespaces that it dies with.
+"""The agent of the local environment: PID 1 of a world of namespaces that it dies with.
 
 ``unshare`` starts this program in user, PID, mount and network namespaces of its own, so it needs
 no privileges outside. It makes one network namespace a machine, joined by a bridge, spawns nodes

@@ -15,7 +15,7 @@ from reference.wire import node_headers as headers
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import VERSION, Frame
 from reference.wire.headers import ViewMessageRequest, from_ext, to_ext
-from reference.wire.message import RECORD_BYTES_MAX, decode
+from reference.wire.message import decode
 from reference.wire.route import KVTable
 
 # Settings that are read anew at every use, by `Requests` or here. A key belongs here only if all
@@ -121,12 +121,12 @@ class Admin:
 
     def _earliest_ms(self) -> int:
         """When the oldest message was stored; -1 if there is none."""
-        record = record_at(self._store, self._store.start, bytes_max=RECORD_BYTES_MAX)
+        record = record_at(self._store, self._store.start)
         return -1 if record is None else decode(record)[0].store_timestamp
 
     def _view(self, request: Frame, connection: Connection) -> Reply:
         offset = from_ext(ViewMessageRequest, request.ext).offset
-        record = record_at(self._store, offset, bytes_max=RECORD_BYTES_MAX)
+        record = record_at(self._store, offset)
         if record is None:
             why = f"can not find message by the offset, {offset}"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)
