@@ -68,7 +68,7 @@ def digests(name: str) -> tuple[str, Digests]:
     """
     script = script_of(name)
     run = simulated(script, options_for(script, "simulated"))
-    claims = {claim: ruling.status for claim, ruling in run.results.claims.items()}
+    claims = {claim: verdict.status for claim, verdict in run.results.claims.items()}
     return name, Digests(
         schedule=_digest(encode(script)),
         history=run.digest,

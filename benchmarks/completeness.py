@@ -30,7 +30,7 @@ import click
 import msgspec
 
 from benchmarks.recording import Recorded, record, small
-from checkers.core.api import Ruling, Status
+from checkers.core.api import ClaimVerdict, Status
 from checkers.core.claims import CLAIMS
 from checkers.judgement.runner import Results
 from harness.experiments import worker_pool
@@ -38,11 +38,11 @@ from harness.schedule.options import Options
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -53,7 +53,7 @@ from histories.grounds import (
 from histories.history import History
 from histories.observed import (
     ACQUIRE,
-    FETCH_PLACE,
+    FETCH_OFFSET,
     FINAL,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
@@ -84,7 +84,7 @@ HISTORIES: dict[str, Options] = {
         seed=4, seconds=12, workload=("queue",), nemesis=FAULTS, profile="P-DEFAULT"
     ),
     "ids": small(
-        seed=1, seconds=12, workload=("queue", "registration"), nemesis=("kill", "readdress")
+        seed=1, seconds=12, workload=("queue", "registration"), nemesis=("kill", "change-address")
     ),
     "each": small(seed=2, seconds=8, workload=("queue",), nemesis=FAULTS, ending="each-replica"),
     "power": small(seed=3, seconds=12, workload=("queue",), nemesis=("power", "pause")),
@@ -183,8 +183,8 @@ def _tells(history: History, op: Op, kind: str, what: Sequence[Any]) -> bool:
         return op.f == "poll" and what[0] in ext.get("end", {})
     if kind == PROBE:
         return op.f == PROBE_READ and asked["key"] == what[0]
-    if kind == PLACE:
-        return op.f == FETCH_PLACE and ext.get(FINAL) == what[0]
+    if kind == CONSUMER_OFFSET:
+        return op.f == FETCH_OFFSET and ext.get(FINAL) == what[0]
     return op.f == ASKED.get(kind, REPLICA_LOG) and asked["node"] == what[0]
 
 
@@ -208,7 +208,7 @@ def try_grounds(recorded: Recorded) -> tuple[int, list[str]]:
     return len(grounds), wrong
 
 
-def _resting(results: Results, kind: str) -> list[Ruling]:
+def _resting(results: Results, kind: str) -> list[ClaimVerdict]:
     """What became of the claims that rest on a kind of grounds."""
     return [results.claims[c.id] for c in CLAIMS if kind in c.grounds and c.id in results.claims]
 
@@ -236,14 +236,14 @@ def try_answers(recorded: Recorded, indices: Iterable[int]) -> Iterator[str]:
 def _worse_and_better(history: History, whole: Results, less: Results, index: int) -> Iterator[str]:
     if whole.valid is True and less.valid is False:
         yield "invalid"
-    for claim, ruling in whole.claims.items():
+    for claim, verdict in whole.claims.items():
         after = less.claims[claim]
-        before, now = GRAVITY.get(ruling.status, 0), GRAVITY.get(after.status, 0)
+        before, now = GRAVITY.get(verdict.status, 0), GRAVITY.get(after.status, 0)
         if now == GRAVITY["broken"] > before and whole.valid is not False:
             stories = [a.story for a in less.broken if a.claim == claim]
             yield f"{claim} is broken: {stories[:1]}"
         elif now < before and not _evident(history, whole, claim, index):
-            yield f"{claim} was {ruling.status} ({ruling.why}) and is {after.status}"
+            yield f"{claim} was {verdict.status} ({verdict.why}) and is {after.status}"
 
 
 def _evident(history: History, whole: Results, claim: str, index: int) -> bool:

@@ -24,7 +24,8 @@ from harness.run.stored_run import Judged, asked_from, run_test
 from harness.schedule.format import Schedule
 from harness.schedule.from_history import as_performed
 from harness.schedule.options import PROFILES, TOGETHER, Options
-from nemeses.catalogue import NO_FAULT, THEN, fault_names, needs_of
+from histories.aliases import THEN
+from nemeses.catalogue import NO_FAULT, fault_names, needs_of
 
 SECOND_NS = 1_000_000_000
 WORKLOADS = ("queue", "lock", "registration", "offsets")

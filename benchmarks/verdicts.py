@@ -42,7 +42,7 @@ WORKLOADS = (
     ("queue", "offsets"),
 )
 FAULTS = (
-    ("kill", "partition", "readdress"),
+    ("kill", "partition", "change-address"),
     ("kill", "partition"),
     ("power", "pause"),
 )
@@ -81,9 +81,9 @@ def contradictions(results: Results) -> Iterator[str]:
     """Where a verdict denies what was found."""
     for verdict in results.verdicts:
         spared = verdict.of(*SPARED)
-        for ruling in verdict.rulings:
-            if ruling.claim in spared and ruling.found:
-                yield f"{ruling.claim} is {ruling.status}, and has {ruling.found}"
+        for each in verdict.claim_verdicts:
+            if each.claim in spared and each.found:
+                yield f"{each.claim} is {each.status}, and has {each.found}"
         for anomaly in verdict.anomalies:
             if anomaly.claim in spared:
                 yield f"{anomaly.claim} is spared, and this is reported: {anomaly.story}"

@@ -15,8 +15,9 @@ a stored run is judged and drawn the same without the code of its faults. An act
 *unknown*: claims that depend on undisturbed time are not judged.
 
 Histories of other harnesses: the acts of Jepsen's packages (`kill`, `start-partition`,
-`bump-clock`, `check-clock-offsets`) have the same names here. An unknown act is classified as fault
-or heal by its name (`_HEALS`), for pairing and drawing only.
+`bump-clock`, `check-clock-offsets`) have the same names here; but `stop`, which heals in some of
+Jepsen's tests, ends processes. An unknown act is classified as fault or heal by its name
+(`_HEALS`), for pairing and drawing only.
 """
 
 import re
@@ -26,10 +27,12 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from histories.aliases import renamed
+
 # Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
-POWER_LOSS, CHANGE_IP = "power-loss", "change-ip"
+POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
 
@@ -37,7 +40,7 @@ Effect = Literal[
     "down",  # the process has ended
     "held",  # the process is suspended
     "cut",  # packets between pairs of nodes are dropped; the proof names the sources
-    "moved",  # the node has another address
+    "address",  # the node has another address
     "disk",  # the disk is slow, frozen, full or faulty
     "slow",  # packets of the node are delayed, or lost and sent again
     "degraded",  # the node runs and is impaired in another way
@@ -48,7 +51,7 @@ Effect = Literal[
 Kind = Literal["fault", "heal", "question"]
 
 GONE: tuple[Effect, ...] = ("down", "held")  # the node is silent, and others can notice
-DOUBTFUL: tuple[Effect, ...] = ("moved", "disk", "slow", "degraded")  # it may or may not work
+DOUBTFUL: tuple[Effect, ...] = ("address", "disk", "slow", "degraded")  # it may or may not work
 HARMLESS: tuple[Effect, ...] = ("clock", "order", "none")
 
 # For kinds without a colour of their own, and for unknown acts.
@@ -120,7 +123,7 @@ def _question(f: str, *, looks: bool = False, closing: bool = False) -> FaultFac
 
 BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=KILL, effect="down", heals=("start",), color="#E9A4A0"),
-    FaultFacts(strikes="terminate", effect="down", heals=("start",), color="#E8C39A"),
+    FaultFacts(strikes="stop", effect="down", heals=("start",), color="#E8C39A"),
     FaultFacts(
         strikes=POWER_LOSS, effect="down", heals=("start",), loses_unsynced=True, color="#B7A6D9"
     ),
@@ -136,9 +139,9 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         color="#A0E9C9",
     ),
     FaultFacts(
-        strikes=CHANGE_IP,
-        effect="moved",
-        heals=("restore-ip",),
+        strikes=CHANGE_ADDRESS,
+        effect="address",
+        heals=("restore-address",),
         strength=("stays",),
         color="#A0C8E9",
     ),
@@ -252,7 +255,7 @@ class Kinds(msgspec.Struct, frozen=True, dict=True):
         facts = self.of(f)
         if facts is not None and facts.effect == "down":
             return facts.passes
-        return f in self.starting or self.concerns(f, "moved")
+        return f in self.starting or self.concerns(f, "address")
 
     def loses_unsynced(self, f: str) -> bool:
         """Whether disks lose unsynced data by an act."""
@@ -305,7 +308,7 @@ def read(values: Any) -> tuple[FaultFacts, ...]:
     found: list[FaultFacts] = []
     for value in values if isinstance(values, list | tuple) else ():
         try:
-            found.append(msgspec.convert(value, FaultFacts))
+            found.append(msgspec.convert(renamed(value), FaultFacts))
         except msgspec.ValidationError:
             continue
     return tuple(found)

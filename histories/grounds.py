@@ -13,7 +13,7 @@ A ground is ``[kind, what …]``; `SAID` says what each kind is:
     controller, namesrv, broker   node
     recovery
     probe, lock  key, broker set
-    place        thread of the workload offsets
+    consumer-offset  thread of the workload offsets
 
 It declares as well the facts of the run's faults that are not built in
 (``histories.fault_facts``), if there are any; older versions ignore them.
@@ -25,7 +25,7 @@ to have ended by itself cannot answer, nor can a broker set that has no other.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from histories import fault_facts
+from histories import aliases, fault_facts
 from histories.fault_facts import BUILT_IN, FaultFacts, Kinds
 from histories.op import HistoryError, Op
 
@@ -34,7 +34,7 @@ GROUNDS, FAULTS, STOPPED = "grounds", "faults", "stopped"
 
 FINAL_READ, REPLICA_LOG_READ = "final-read", "replica-log"
 CONTROLLER, NAMESRV, BROKER = "controller", "namesrv", "broker"
-RECOVERY, PROBE, LOCK, PLACE = "recovery", "probe", "lock", "place"
+RECOVERY, PROBE, LOCK, CONSUMER_OFFSET = "recovery", "probe", "lock", "consumer-offset"
 SAID: dict[str, str] = {
     FINAL_READ: "a queue is read, after the last disturbance, from its first offset to the end "
     "that the broker confirms: from the master that there is, or from each replica once it was "
@@ -47,8 +47,8 @@ SAID: dict[str, str] = {
     RECOVERY: "the wait for recovery after the last heal is over",
     PROBE: "a queue is probed after the last heal, to success or beyond the bound",
     LOCK: "a lock is granted to two clients, one after the other, at the end",
-    PLACE: "a client asks once more for the consumer offsets that it had committed, after a "
-    "fail-over that nothing disturbed",
+    CONSUMER_OFFSET: "a client asks once more for the consumer offsets that it had committed, "
+    "after a fail-over that nothing disturbed",
 }
 KINDS = tuple(SAID)
 
@@ -75,13 +75,18 @@ def declared(begun: Op) -> tuple[Ground, ...]:
         HistoryError: its value has another shape.
     """
     try:
-        grounds = tuple(tuple(ground) for ground in begun.value[GROUNDS])
+        grounds = tuple(_current(ground) for ground in begun.value[GROUNDS])
     except (TypeError, KeyError):
         raise HistoryError(f"value of {begun.index} lists no grounds") from None
     for ground in grounds:
         if not ground or ground[0] not in KINDS:
             raise HistoryError(f"value of {begun.index} lists a ground of no kind: {ground!r:.100}")
     return grounds
+
+
+def _current(ground: Sequence[Any]) -> Ground:
+    """A ground under today's name of its kind."""
+    return tuple(aliases.GROUNDS.get(what, what) for what in ground[:1]) + tuple(ground[1:])
 
 
 def kinds_of(begun: Op | None) -> Kinds:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from histories.aliases import current_f
 from histories.edn import Keyword, name_of, to_edn
 from histories.edn_read import read_edn
 from histories.op import HistoryError, Op
@@ -107,10 +108,11 @@ def _op(form: Any, index: int | None) -> Op:
     strange = [key for key in fields if type(key) is not str or key in FIXED]
     if strange:
         raise HistoryError(f"a key that is no keyword: {strange[0]!r}")
-    f = "" if f is None else str(f)
+    process = process if type(process) is int else str(process)
+    f = "" if f is None else current_f(str(f), process)
     return Op(
         type=str(op_type),  # type: ignore[arg-type]
-        process=process if type(process) is int else str(process),
+        process=process,
         f=f,
         value=_plain_micro(value) if f in MICRO else value,
         error=error,

@@ -21,13 +21,13 @@ Three workloads have operations whose shapes are not a log's:
         client; its group is the workload's. ext: ``broker`` (``ip:port`` that answered).
     probe      {"key", "value", "offset"}; ok the same: the message that a probe had sent, after the
         last heal, was read back at its offset. Such sends have ``"probe": true`` in their ext.
-    commit-place   [key, place]: the consumer group of process `key` has read so far. `ok`: its
+    commit-offset   [key, offset]: the consumer group of process `key` has read so far. `ok`: its
         master has taken note. ext: ``broker``.
-    fetch-place    key; ok: [key, place], 0 for none. ext: ``broker``.
+    fetch-offset    key; ok: [key, offset], 0 for none. ext: ``broker``.
     apply-id   {"set", "code"}; ok adds "id": an applicant with a register code of its own was
         registered under an id.
     join       {"node"}; ok: {"node", "set", "id"}: a broker came up and is registered.
-    leave, kill-broker, readdress   {"node"}; ok the same: it went, or came back elsewhere.
+    leave, kill-broker, change-address   {"node"}; ok the same: it went, or came back elsewhere.
     wipe       {"node"}; ok the same: its store is removed on purpose. Here ends the claim that an
         id survives; that no id is given out twice holds on.
 
@@ -48,11 +48,11 @@ OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-route",
 )
 AWAIT_LEVEL, REPLICA_LOG, LATE_MS = "await-level", "replica-log", "late-ms"
-COMMIT_PLACE, FETCH_PLACE = "commit-place", "fetch-place"
+COMMIT_OFFSET, FETCH_OFFSET = "commit-offset", "fetch-offset"
 # Of a probe after the last heal: its sends have this in their ext, its reads are of this kind.
 PROBE_READ = PROBED = "probe"
 PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one in seventy
-# Replicas copy places every 10 to 13 s, and as much again (docs/spec/controller-ha.md 6.4 (H17)).
+# Replicas copy offsets every 10 to 13 s, and as much again (docs/spec/controller-ha.md 6.4 (H17)).
 COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"

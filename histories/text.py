@@ -19,6 +19,7 @@ from typing import Any, get_args
 
 import msgspec
 
+from histories.aliases import current_f
 from histories.op import HistoryError, Op, OpType
 
 FIXED = ("index", "time", "type", "process", "f", "value")
@@ -104,7 +105,7 @@ def op_of_fields(fields: dict[str, Any]) -> Op:
         raise HistoryError(f"f is not a name: {f!r}")
     error = unescape(fields.pop("error", None))
     ext = {key: unescape(v) for key, v in fields.items()} if fields else None
-    return Op(op_type, process, f, unescape(value), error, index, time, ext)
+    return Op(op_type, process, current_f(f, process), unescape(value), error, index, time, ext)
 
 
 def check_numbers(index: int, time: int, process: object) -> None:

@@ -14,10 +14,11 @@ from harness.contracts.cluster import Part
 from harness.contracts.environment import Capability
 from harness.contracts.nearest import nearest
 from harness.schedule.format import Act
+from histories.aliases import THEN, current
 from histories.fault_facts import FaultFacts
 from histories.fault_facts import complaint as complaint_of
 from nemeses.kind import ActKind, Kind
-from nemeses.kinds.address import READDRESS
+from nemeses.kinds.address import CHANGE_ADDRESS
 from nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
 from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
@@ -26,12 +27,11 @@ from nemeses.kinds.process import KILL, PAUSE, RESTART, STOP
 from nemeses.kinds.store import STORE
 
 NO_FAULT = "none"
-THEN = "-then-"  # joins two kinds, of which the second strikes within a while of the first
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
-    *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, READDRESS, KILL, STOP, RESTART, POWER),
-    *(CLOCK, DISK, DELAY, LOSS, STORE, ORDERS),
+    *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
+    *(KILL, STOP, RESTART, POWER, CLOCK, DISK, DELAY, LOSS, STORE, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 
@@ -43,11 +43,11 @@ def register(kind: Kind) -> None:
         ValueError: its name is taken, one of its acts is another kind's, nothing has the name of
             its stand-in, or its facts cannot be declared.
     """
-    if kind.name in _kinds or kind.name == NO_FAULT or THEN in kind.name:
+    if kind.name in (*_kinds, NO_FAULT) or THEN in kind.name or current(kind.name) != kind.name:
         raise ValueError(f"fault {kind.name!r}: the name is taken")
     known = acts()
     for act in kind.acts:
-        if known.get(act.f, act) is not act:
+        if known.get(act.f, act) is not act or current(act.f) != act.f:
             raise ValueError(f"fault {kind.name!r}: act {act.f!r} is another kind's")
     if kind.stand_in and kind.stand_in not in _kinds:
         raise ValueError(f"fault {kind.name!r}: no fault {kind.stand_in!r} can take its place")

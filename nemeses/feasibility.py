@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable
 from harness.contracts.cluster import Cluster
 from harness.contracts.environment import Capability, Environment, MissingCapability
 from harness.schedule.format import Schedule, ScheduleError
-from nemeses.catalogue import NO_FAULT, THEN, acts, complaint, kinds_of
+from histories.aliases import THEN
+from nemeses.catalogue import NO_FAULT, acts, complaint, kinds_of
 
 
 def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:

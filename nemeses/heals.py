@@ -13,14 +13,14 @@ from harness.schedule.format import Act
 from histories.fault_facts import Effect, FaultFacts, Kinds
 
 # What is healed, in order.
-ORDER: tuple[Effect, ...] = ("disk", "slow", "clock", "cut", "held", "moved", "degraded", "down")
+ORDER: tuple[Effect, ...] = ("disk", "slow", "clock", "cut", "held", "address", "degraded", "down")
 
 
 def final_heals(acts: Iterable[Act], kinds: Kinds) -> list[str]:
     """The heals that end every fault of a schedule.
 
     Args:
-        acts: of the schedule. A node that has moved for good is not moved back.
+        acts: of the schedule. A change of address for good is not undone.
         kinds: their facts.
     """
     names = [act.f for act in acts if not act.args.get("stays")]

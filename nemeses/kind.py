@@ -87,7 +87,7 @@ class Step(NamedTuple):
 
 class Drawing(NamedTuple):
     """What a kind draws from: a stream of its own, and the cluster that it will strike. `by_name`:
-    nodes know each other by the names of their machines, so that any of them can move."""
+    nodes know each other by the names of their machines, so that the address of any can change."""
 
     rng: Random
     nodes: Sequence[Node]

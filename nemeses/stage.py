@@ -40,7 +40,7 @@ class Stage:
         self.nodes = {n.name: n for n in cluster.nodes if not n.spare}
         self.struck: dict[str, list[str]] = {}  # by act
         self._cuts: dict[str, str] = {}  # acts whose cuts are in force, each with its kind
-        self.settled: set[str] = set()  # nodes that have moved for good
+        self.settled: set[str] = set()  # nodes whose address changed for good
         self.ended: frozenset[str] = frozenset()  # nodes that a disk fault may have ended
 
     async def look(self) -> None:

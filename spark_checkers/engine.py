@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 from checkers.availability.availability import Availability
 from checkers.availability.recovery import Recoveries, Recovery, recovered
 from checkers.availability.write_availability import Attempts, served_in
-from checkers.core.api import Checker, Context, Verdict
+from checkers.core.api import Checker, Context, Verdict, unreadable
 from checkers.core.keyed import Keyed
-from checkers.evidence.verdicts import unreadable
 from checkers.judgement.grounds import Ticks, standing
 from checkers.judgement.runner import Results, judged_by
 from histories.history import Breach, PartHistory
@@ -171,7 +170,7 @@ class _Run:
             known = self.tasks[check.name].known
             return check.conclude(history, self._request.context, known, results)
         except HistoryError as error:
-            return check.unreadable(error)
+            return unreadable(check, error)
 
     def _around(self, found: Found) -> dict[Any, Any]:
         return self._results(RECOVERIES, found) if RECOVERIES in self.tasks else {}

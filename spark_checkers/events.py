@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from checkers.core.keyed import BULK
 from checkers.replication.replicas import keys_of
+from histories.aliases import OPERATIONS
 from histories.history import PartHistory
 from histories.observed import REPLICA_LOG
 from histories.op import HistoryError, Op
@@ -47,7 +48,8 @@ def read_events(session: Any, paths: Sequence[Path]) -> tuple[Any, tuple[str, ..
     runs = tuple(run_id_of(path) for path in paths)
     if len(set(runs)) < len(runs):
         raise HistoryError(f"two files are of one run: {sorted(runs)}")
-    return session.read.parquet(*(str(path.resolve()) for path in paths)), runs
+    events = session.read.parquet(*(str(path.resolve()) for path in paths))
+    return events.replace(dict(OPERATIONS), subset=["f"]), runs
 
 
 def joined(events: Any) -> Any:

@@ -3,7 +3,7 @@
 from random import Random
 from typing import Any
 
-from checkers.core.api import Anomaly, Ruling, Verdict
+from checkers.core.api import Anomaly, ClaimVerdict, Verdict
 from checkers.judgement.runner import Results
 from harness.report.evidence import Evidence
 from harness.schedule.options import Options
@@ -83,11 +83,11 @@ def hostile() -> Evidence:
     anomaly = Anomaly(
         claim=a, name=a, signature=a, ops=(7, 10**15), story=f"op 7 {a} op 99", detail={a: a}
     )
-    rulings = (
-        Ruling(claim=a, status="broken", why=a, advice=a, found={a: 1}),
-        Ruling(claim="S6", status="not judged", why=a, advice=a),
+    claim_verdicts = (
+        ClaimVerdict(claim=a, status="broken", why=a, advice=a, found={a: 1}),
+        ClaimVerdict(claim="S6", status="not judged", why=a, advice=a),
     )
-    verdict = Verdict(checker=a, rulings=rulings, anomalies=(anomaly,), counts={a: 1})
+    verdict = Verdict(checker=a, claim_verdicts=claim_verdicts, anomalies=(anomaly,), counts={a: 1})
     doubt = Verdict(checker="stats", gate=a)
     breach = Breach("W1", 3, a)
     return evidence(

@@ -1,16 +1,16 @@
-"""Workload offsets: consumer groups that move on, and ask from time to time how far they are.
+"""Workload offsets: consumer groups that commit further and further, and fetch what they have.
 
-A key is a consumer group of one process, on one queue: a process commits one place after the other
+A key is a consumer group of one process, on one queue: a process commits one offset after the other
 to its master, each one further, and a process with an unknown outcome (`info`) leaves its
 key to no other, so that no late commit can undo a later one. Any process of a thread asks for the
-place of any key of the thread. Operations (`histories.observed`):
+offset of any key of the thread. Operations (`histories.observed`):
 
-    commit-place   [key, place]   ok: the master has taken note
-    fetch-place    key            ok: [key, place], 0 for none
+    commit-offset   [key, offset]   ok: the master has taken note
+    fetch-offset    key             ok: [key, offset], 0 for none
 
-Brokers copy places from their master every few seconds, not with the log. At the end each client
+Brokers copy offsets from their master every few seconds, not with the log. At the end each client
 commits once more; then nothing happens for longer than that takes, another replica is made master,
-and each asks for its place. Claim: O1.
+and each asks for its offset. Claim: O1.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.client.consumer_offsets import PlaceSession
+from harness.client.consumer_offsets import OffsetSession
 from harness.client.session import QueueName, RouteBook
 from harness.contracts.cluster import Cluster, Workload
 from harness.contracts.environment import Role
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Ok, Outcome
 from harness.generators import each_thread, reserve, time_limit
-from histories.observed import COMMIT_PLACE, FETCH_PLACE, FINAL
+from histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
 from histories.op import Op
 
 TOPIC = "maxq-offsets"
 QUEUES = 2  # of each broker set
 GAP_NS = 400_000_000
-LAST_PLACE = 1_000_000  # beyond all that a run commits before
+LAST_OFFSET = 1_000_000  # beyond all that a run commits before
 LAST_NS = 20_000_000_000  # that a last commit, or question, may take
 FETCHES = 0.5  # of the operations of a process that has committed
 
 
-class Moves(msgspec.Struct, frozen=True):
-    """One thread: its keys so far, and how far the present one is."""
+class Commits(msgspec.Struct, frozen=True):
+    """One thread: its keys so far, and how far the present one has committed."""
 
     keys: tuple[int, ...] = ()
-    place: int = 0
+    offset: int = 0
 
     def op(self, ctx: Context) -> Step | None:
         process = ctx.some_free_process()
@@ -48,21 +48,21 @@ class Moves(msgspec.Struct, frozen=True):
             return PENDING, self
         time = ctx.time
         if process not in self.keys:
-            after = msgspec.structs.replace(self, keys=(*self.keys, int(process)), place=1)
-            return Op("invoke", process, COMMIT_PLACE, [process, 1], time=time), after
+            after = msgspec.structs.replace(self, keys=(*self.keys, int(process)), offset=1)
+            return Op("invoke", process, COMMIT_OFFSET, [process, 1], time=time), after
         if ctx.rng.random() < FETCHES:
             key = self.keys[ctx.rng.randrange(len(self.keys))]
-            return Op("invoke", process, FETCH_PLACE, key, time=time), self
-        place = self.place + 1
-        after = msgspec.structs.replace(self, place=place)
-        return Op("invoke", process, COMMIT_PLACE, [process, place], time=time), after
+            return Op("invoke", process, FETCH_OFFSET, key, time=time), self
+        offset = self.offset + 1
+        after = msgspec.structs.replace(self, offset=offset)
+        return Op("invoke", process, COMMIT_OFFSET, [process, offset], time=time), after
 
     def update(self, ctx: Context, event: Op) -> Generator:
         return self
 
 
 class Last(msgspec.Struct, frozen=True):
-    """One thread at the end: its present process commits a last place, or asks for it, until that
+    """One thread at the end: its present process commits a last offset, or asks for it, until that
     has succeeded. `key` is the process that began to ask; -1: none yet."""
 
     thread: int
@@ -79,9 +79,9 @@ class Last(msgspec.Struct, frozen=True):
             return PENDING, self
         time = max(ctx.time, self.next_ns)
         if not self.asks:
-            return Op("invoke", process, COMMIT_PLACE, [process, LAST_PLACE], time=time), self
+            return Op("invoke", process, COMMIT_OFFSET, [process, LAST_OFFSET], time=time), self
         key = int(process) if self.key < 0 else self.key
-        op = Op("invoke", process, FETCH_PLACE, key, time=time, ext={FINAL: self.thread})
+        op = Op("invoke", process, FETCH_OFFSET, key, time=time, ext={FINAL: self.thread})
         return op, msgspec.structs.replace(self, key=key)
 
     def update(self, ctx: Context, event: Op) -> Generator:
@@ -91,10 +91,10 @@ class Last(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, done=done, next_ns=next_ns)
 
 
-class Mover:
+class OffsetClient:
     """Commits and asks."""
 
-    def __init__(self, session: PlaceSession, sets: Sequence[str]) -> None:
+    def __init__(self, session: OffsetSession, sets: Sequence[str]) -> None:
         self._session = session
         self._sets = sets
 
@@ -102,10 +102,10 @@ class Mover:
         """Connections are made when first needed."""
 
     async def invoke(self, op: Op) -> Outcome:
-        key = op.value if op.f == FETCH_PLACE else op.value[0]
+        key = op.value if op.f == FETCH_OFFSET else op.value[0]
         queue = QueueName(TOPIC, self._sets[key % len(self._sets)], key % QUEUES)
         name = f"maxq-{key}"
-        if op.f == FETCH_PLACE:
+        if op.f == FETCH_OFFSET:
             found = await self._session.fetch(queue, name)
             return Ok([key, found.value], ext=found.ext) if isinstance(found, Ok) else found
         done = await self._session.commit(queue, name, op.value[1])
@@ -129,12 +129,12 @@ def offsets_workload(
     sets = sorted({n.broker_set for n in cluster.by_role(Role.BROKER) if not n.spare})
 
     def client(thread: int) -> Client:
-        return Mover(PlaceSession(routes, cluster.dial, group), sets)
+        return OffsetClient(OffsetSession(routes, cluster.dial, group), sets)
 
     return Workload(
         name="offsets",
         threads=clients,
-        generator=each_thread(Moves()),
+        generator=each_thread(Commits()),
         final_generator=_last(clients, asks=True),
         settling=_last(clients, asks=False),
         client=client,

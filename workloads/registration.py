@@ -16,10 +16,10 @@ import msgspec
 
 from harness.client.id_applicant import Applicant
 from harness.contracts.cluster import (
+    AddressChangeable,
     Cluster,
     Killable,
     Proof,
-    Readdressable,
     Stored,
     Workload,
 )
@@ -30,7 +30,7 @@ from harness.generators import each_thread, reserve
 from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
 from histories.op import Op, Process
 
-KILL, READDRESS = "kill-broker", "readdress"
+KILL, CHANGE_ADDRESS = "kill-broker", "change-address"
 APPLICANTS_OF_SET = 3  # claims that each thread makes for a set before the next one
 UP_NS, DOWN_NS = 3_000_000_000, 1_000_000_000  # how long a broker stays, and is away, at least
 JOIN_TIMEOUT_S = 15.0
@@ -41,7 +41,7 @@ class Comings(msgspec.Struct, frozen=True):
     """One thread and its broker: what is left of this round, and when the next step may come."""
 
     nodes: tuple[str, ...]
-    moves: bool  # addresses can be changed here
+    changes_address: bool  # addresses can be changed here
     next_ns: int = 0
     left: tuple[str, ...] = (JOIN,)
 
@@ -67,9 +67,9 @@ class Comings(msgspec.Struct, frozen=True):
 
     def _round(self, ctx: Context) -> tuple[str, ...]:
         rng = ctx.rng
-        away = [READDRESS] if self.moves and rng.random() < 0.6 else []
-        away += [WIPE] if rng.random() < 0.3 else []
-        return (rng.choice((LEAVE, KILL)), *away, JOIN)
+        meanwhile = [CHANGE_ADDRESS] if self.changes_address and rng.random() < 0.6 else []
+        meanwhile += [WIPE] if rng.random() < 0.3 else []
+        return (rng.choice((LEAVE, KILL)), *meanwhile, JOIN)
 
 
 class Applications(msgspec.Struct, frozen=True):
@@ -110,9 +110,9 @@ class Owner:
                 return _outcome(op, await cluster.offers(Killable).stop(node))
             case "kill-broker":
                 return _outcome(op, await cluster.offers(Killable).kill(node))
-            case "readdress":
+            case "change-address":
                 return _outcome(
-                    op, await cluster.offers(Readdressable).change_ip(node, restart=False)
+                    op, await cluster.offers(AddressChangeable).change_address(node, restart=False)
                 )
             case "wipe":
                 return _outcome(op, await cluster.offers(Killable).wipe(node))
@@ -176,7 +176,7 @@ def registration_workload(
         group: the run's tasks.
         cluster_name: RocketMQ's name of the cluster.
         applicants: threads that apply for ids.
-        capabilities: of the environment; without `READDRESS` no address changes.
+        capabilities: of the environment; without `CHANGE_ADDRESS` no address changes.
     """
     spares = tuple(n.name for n in cluster.nodes if n.spare)
 
@@ -187,7 +187,7 @@ def registration_workload(
             Applicant(cluster.controllers, cluster.resolve, cluster_name, cluster.dial, group)
         )
 
-    comings = each_thread(Comings(spares, Capability.READDRESS in capabilities))
+    comings = each_thread(Comings(spares, Capability.CHANGE_ADDRESS in capabilities))
     applying = each_thread(Applications())
     return Workload(
         name="registration",

@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from checkers.availability.failure_detection import Stayed, Watch, silences
 from checkers.availability.service import awaited
 from checkers.availability.write_availability import Served, finding_of, lost_of, served
-from checkers.core.api import Context, Verdict
+from checkers.core.api import Context, Verdict, unreadable
 from checkers.evidence.known_by import KnownBy
 from checkers.evidence.observations import SetSighting, Sighting
 from checkers.evidence.quiescence import Interval, Standstills, at_rest
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.history import History
 from histories.observed import ReplicaView
 from histories.op import HistoryError

@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from checkers.availability.service import Awaited, looks_of
-from checkers.core.api import Context, Verdict
+from checkers.core.api import Context, Verdict, unreadable
 from checkers.evidence.active_faults import NO_NODE, InForce
 from checkers.evidence.faults import Ended, Fault, faults
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.fault_facts import GONE, TAMPERS
 from histories.history import History
 from histories.op import HistoryError
@@ -92,7 +92,7 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
             ended = act.by_itself(proof)
             if ended is None or proof.get(EXCUSED) or node == NO_NODE or node in sick:
                 continue
-            if ended.starts and (node in cut or _away(force, str(node))):
+            if ended.starts and (node in cut or _elsewhere(force, str(node))):
                 continue  # judged once that is healed
             yield Seen(str(node), act.begun if act.ended is None else act.ended, ended)
         if act.effect == "disk" or act.f in TAMPERS:
@@ -107,9 +107,9 @@ def _ends_or_starts(act: Fault) -> bool:
     return act.may_start or act.effect in GONE
 
 
-def _away(force: InForce, node: str) -> bool:
+def _elsewhere(force: InForce, node: str) -> bool:
     """Whether a node surely has another address than it is known by."""
-    return any(d.proven and d.effect == "moved" for d in force.doubts_of(node))
+    return any(d.proven and d.effect == "address" for d in force.doubts_of(node))
 
 
 def _since(strike: Fault | None) -> str:

@@ -18,17 +18,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.api import Context, MalformedError, Verdict
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.core.promises import copies
-from checkers.evidence.log import MalformedError
 from checkers.evidence.observations import listed, shaped
 from checkers.evidence.quiescence import Interval, after_last_heal
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
 from histories.history import History
 from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
-from histories.op import HistoryError, Op
+from histories.op import Op
 
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
 NAMED_MAX = 6  # tries that prove a broken promise
@@ -108,15 +107,12 @@ class Probed(NamedTuple):
     failed: tuple[int, ...]  # indices of tries that failed, the last ones
 
 
-class Service(Alone):
+class Service(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "service"
     claims = ("S13",)
     reads = frozenset(("send", PROBE_READ))
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> None:
         """Nothing."""
@@ -176,9 +172,6 @@ class Service(Alone):
             else:
                 case.doubt("S13", "no queue was probed after the last heal")
         return rule(self, history, context, case, timed=self.claims)
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def _key(begun: Op) -> int:

@@ -11,6 +11,7 @@ import msgspec
 
 from histories.grounds import Ground
 from histories.history import History
+from histories.op import HistoryError
 
 Valid = bool | Literal["unknown"]
 Status = Literal["kept", "broken", "not promised", "no occasion", "not judged"]
@@ -35,7 +36,7 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     acts: tuple[int, ...] = ()
 
 
-class Ruling(msgspec.Struct, frozen=True, kw_only=True):
+class ClaimVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one claim in a run.
 
     `why` says which need is not fulfilled, what could not be seen, or which ground is missing;
@@ -103,7 +104,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     its claims came to; empty where it does. `harms` are the losses that it reports as one each."""
 
     checker: str
-    rulings: tuple[Ruling, ...] = ()
+    claim_verdicts: tuple[ClaimVerdict, ...] = ()
     anomalies: tuple[Anomaly, ...] = ()
     harms: tuple[Harm, ...] = ()
     counts: dict[str, int] = msgspec.field(default_factory=dict)
@@ -111,7 +112,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def of(self, *statuses: Status) -> tuple[str, ...]:
         """The claims that came to one of these."""
-        return tuple(r.claim for r in self.rulings if r.status in statuses)
+        return tuple(r.claim for r in self.claim_verdicts if r.status in statuses)
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -126,16 +127,16 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if self.gate or self.of("not judged"):
             return "unknown"
-        return True if self.of("kept") or not self.rulings else "unknown"
+        return True if self.of("kept") or not self.claim_verdicts else "unknown"
 
     @property
     def reason(self) -> str:
         """Why claims are not judged; else what was measured of those that are not promised."""
-        whys = dict.fromkeys(r.why for r in self.rulings if r.status == "not judged")
+        whys = dict.fromkeys(r.why for r in self.claim_verdicts if r.status == "not judged")
         if self.gate or whys:
             return "; ".join(w for w in (self.gate, *whys) if w)
         return ", ".join(
-            f"{name} {n}" for r in self.rulings if r.measured for name, n in r.found.items()
+            f"{name} {n}" for r in self.claim_verdicts if r.measured for name, n in r.found.items()
         )
 
 
@@ -192,5 +193,14 @@ def unjudged(checker: Checker, why: str) -> Verdict:
     """The verdict of a checker that could not judge at all; one without claims spoils the run."""
     if not checker.claims:
         return Verdict(checker=checker.name, gate=why)
-    rulings = (Ruling(claim=c, status="not judged", why=why) for c in checker.claims)
-    return Verdict(checker=checker.name, rulings=tuple(rulings))
+    claim_verdicts = (ClaimVerdict(claim=c, status="not judged", why=why) for c in checker.claims)
+    return Verdict(checker=checker.name, claim_verdicts=tuple(claim_verdicts))
+
+
+class MalformedError(HistoryError):
+    """A value that breaks a rule of well-formedness, which its text names: W9 or W10."""
+
+
+def unreadable(checker: Checker, error: ValueError) -> Verdict:
+    """The verdict on a history with a value of another shape than the documented one."""
+    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")

@@ -42,8 +42,8 @@ DECISIONS: dict[str, Decision] = {
     ),
     "S2b": Decision(
         f"{DOCUMENT}, persistent_unique_broker_id.md",
-        "RocketMQ's brokers look for their address when they start, so one that is to move is "
-        "started again; nothing is asked of a live one.",
+        "RocketMQ's brokers look for their address when they start, so one whose address "
+        "changes is started again; nothing is asked of a live one.",
     ),
     "S3": Decision(
         f"{DOCUMENT}, design.md",

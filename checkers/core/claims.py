@@ -20,11 +20,11 @@ from checkers.core.claim_sources import DECISIONS
 from checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, Need, unfulfilled
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -418,7 +418,7 @@ CLAIMS: tuple[Claim, ...] = (
         "was undisturbed for 30 s after the commit. (Slaves copy offsets every ten seconds or so, "
         "not with the log.)",
         source="docs/spec/controller-ha.md 6.4 (H17)",
-        grounds=(PLACE,),
+        grounds=(CONSUMER_OFFSET,),
         undisturbed=True,
         checker="offsets",
     ),

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from checkers.core.api import Context, Verdict
+from checkers.core.api import Checker, Context, Verdict, unreadable
 from histories.history import History
 from histories.observed import ACQUIRE, RELEASE, RENEW, REPLICA_LOG
 from histories.op import HistoryError, Op
@@ -77,17 +77,13 @@ class Dealt(Protocol[KnownT, RowT, ResultT]):
 
 
 @runtime_checkable
-class Keyed(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
+class Keyed(Checker, Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
     """A check that is made so."""
 
     def conclude(
         self, history: History, context: Context, known: KnownT, results: Mapping[Any, ResultT]
     ) -> Verdict:
         """The verdict; results are in order of keys."""
-        ...
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        """The verdict on a history with a value of a wrong shape."""
         ...
 
 
@@ -101,6 +97,13 @@ class Alone:
     def evidence(self, results: Mapping[Any, Any]) -> Iterable[int]:
         """No operation."""
         return ()
+
+
+class KeyedChecker(Alone):
+    """A `Keyed` check as a checker of histories in memory."""
+
+    def check(self: Keyed[Any, Any, Any], history: History, context: Context) -> Verdict:
+        return check_keyed(self, history, context)
 
 
 def events_of(history: History, kinds: Collection[str]) -> Iterator[Event]:
@@ -132,4 +135,4 @@ def check_keyed(check: Keyed[KnownT, RowT, ResultT], history: History, context: 
         known = check.prepare(history, context)
         return check.conclude(history, context, known, results_of(check, history, known))
     except HistoryError as error:
-        return check.unreadable(error)
+        return unreadable(check, error)

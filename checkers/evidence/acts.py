@@ -23,7 +23,7 @@ from histories.history import History
 ANY = ""  # as the name of heals: all of them
 # What takes a node away, the most direct first.
 TAKES: tuple[Effect, ...] = (
-    *("down", "order", "held", "cut", "disk", "moved", "slow", "degraded", "clock"),
+    *("down", "order", "held", "cut", "disk", "address", "slow", "degraded", "clock"),
 )
 
 
@@ -109,7 +109,7 @@ def paired(every: Sequence[Fault]) -> list[Act]:
 
 
 def started_by(action: Fault) -> frozenset[str]:
-    """The nodes that an action started beside what it is for: to be moved may be to start anew."""
+    """The nodes that an action started beside what it is for, as a change of address may."""
     result = action.result if isinstance(action.result, dict) else {}
     return frozenset(
         str(node)

@@ -114,9 +114,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         return self.kinds.may_start(self.f)
 
     @property
-    def moves(self) -> bool:
+    def changes_address(self) -> bool:
         """Whether it changes addresses, or changes them back."""
-        return self.kinds.concerns(self.f, "moved")
+        return self.kinds.concerns(self.f, "address")
 
     @property
     def cuts(self) -> bool:

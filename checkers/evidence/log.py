@@ -18,12 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from checkers.core.api import MalformedError
 from checkers.core.keyed import Event
 from checkers.evidence.quiescence import after_faults
 from checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
 from histories.fault_facts import ELECT_MASTER
 from histories.history import History
-from histories.op import HistoryError, Op
+from histories.op import Op
 from histories.tables import Element, elements_of
 
 Value = int | str  # ours is an integer; anything else is a payload that no client sent
@@ -31,10 +32,6 @@ Value = int | str  # ours is an integer; anything else is a payload that no clie
 MESSAGES = frozenset(("send", "poll", "txn"))
 ASSIGNMENTS = frozenset(("assign", "subscribe"))
 SEEK = "seek-to-beginning?"
-
-
-class MalformedError(HistoryError):
-    """A value that breaks a rule of well-formedness of this workload: W9 or W10."""
 
 
 class LogOp(NamedTuple):

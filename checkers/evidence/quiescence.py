@@ -17,9 +17,9 @@ force meanwhile, which nodes must be undisturbed, and what ends the time:
   claims about how the others treat a silent node. Unlike lulls they are looked up at any operation,
   and changes of membership end them.
 
-Strikes and heals are acts of the nemesis. Brokers that join, leave, move or lose their store are
-operations of clients (`MEMBERSHIP`) and disturb as well. Questions and ordered elections do not;
-checkers for which an election matters subtract it (`Interval.without`).
+Strikes and heals are acts of the nemesis. Brokers that join, leave, change their address or lose
+their store are operations of clients (`MEMBERSHIP`) and disturb as well. Questions and ordered
+elections do not; checkers for which an election matters subtract it (`Interval.without`).
 
 An unknown act (`histories.fault_facts`) may have any effect, on any node, without end. No time
 after it is undisturbed by any of these notions, except `after_faults` and `after_acts`, which take
@@ -34,12 +34,12 @@ from typing import NamedTuple
 from checkers.evidence.active_faults import InForce, State, leaves_ways, only_cuts
 from checkers.evidence.faults import Fault, faults
 from checkers.evidence.observations import NEVER
-from histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, LAST_LOOK
+from histories.fault_facts import AWAIT_RECOVERY, CHANGE_ADDRESS, ELECT_MASTER, LAST_LOOK
 from histories.history import History
 from histories.observed import AWAIT_LEVEL, JOIN, LEAVE, WIPE
 from histories.op import Op
 
-MEMBERSHIP = frozenset((JOIN, LEAVE, WIPE, "kill-broker", "readdress"))
+MEMBERSHIP = frozenset((JOIN, LEAVE, WIPE, "kill-broker", CHANGE_ADDRESS))
 NAMED_MAX = 5  # unknown acts that are named
 
 

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.core.api import Anomaly, Checker, Context, Ruling, Status, Verdict, unjudged
+from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
 from checkers.core.claims import unmade
 from checkers.core.promises import DEFAULTS
 from checkers.evidence.blame import Blamer
-from checkers.evidence.log import MalformedError
 from checkers.evidence.story import Storyteller
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.history import History
@@ -90,14 +89,14 @@ def rule(
             if case.judged.get(claim) or any(of == claim for of, _ in names):
                 case.doubt(claim, late, "run on a machine with less other load")
     lost_power = power_lost(history)
-    rulings = []
+    claim_verdicts = []
     for claim in (c for c in checker.claims if c not in context.absent):
         found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
         reported = {} if late and claim in timed else found
-        rulings.append(_ruling(claim, context, case, reported, power_lost=lost_power))
+        claim_verdicts.append(_claim_verdict(claim, context, case, reported, power_lost=lost_power))
     return Verdict(
         checker=checker.name,
-        rulings=tuple(rulings),
+        claim_verdicts=tuple(claim_verdicts),
         anomalies=_anomalies(history, case.found),
         counts={**case.counts, **_by_name(names)},
     )
@@ -111,9 +110,9 @@ def _by_name(names: Counter[tuple[str, str]]) -> dict[str, int]:
     return counts
 
 
-def _ruling(
+def _claim_verdict(
     claim: str, context: Context, case: Case, found: dict[str, int], *, power_lost: bool
-) -> Ruling:
+) -> ClaimVerdict:
     occasions = case.judged.get(claim, 0)
     missing = unmade(claim, context.settings, power_lost=power_lost)
     if missing:
@@ -121,13 +120,13 @@ def _ruling(
         why = ", ".join(
             f"{n} (it is {settings.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
         )
-        return Ruling(claim=claim, status="not promised", why=f"it needs {why}",
+        return ClaimVerdict(claim=claim, status="not promised", why=f"it needs {why}",
                       occasions=occasions, found=found)  # fmt: skip
     if found:
-        return Ruling(claim=claim, status="broken", occasions=occasions, found=found)
+        return ClaimVerdict(claim=claim, status="broken", occasions=occasions, found=found)
     doubts = [*case.doubts.get(EVERY, ()), *case.doubts.get(claim, ())]
     if doubts:
-        return Ruling(
+        return ClaimVerdict(
             claim=claim,
             status="not judged",
             why="; ".join(dict.fromkeys(d.why for d in doubts)),
@@ -135,7 +134,7 @@ def _ruling(
             occasions=occasions,
         )
     status: Status = "kept" if occasions else "no occasion"
-    return Ruling(claim=claim, status=status, occasions=occasions)
+    return ClaimVerdict(claim=claim, status=status, occasions=occasions)
 
 
 def power_lost(history: History) -> bool:
@@ -157,11 +156,6 @@ def late_harness(history: History) -> str:
             )
         return ""
     return ""
-
-
-def unreadable(checker: Checker, error: ValueError) -> Verdict:
-    """The verdict on a history with a value of another shape than the documented one."""
-    return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")
 
 
 def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:

@@ -27,11 +27,11 @@ from checkers.evidence.quiescence import unknown_acts
 from histories.fault_facts import ELECT_MASTER
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -41,7 +41,7 @@ from histories.grounds import (
 from histories.history import History
 from histories.observed import (
     ACQUIRE,
-    FETCH_PLACE,
+    FETCH_OFFSET,
     FINAL,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
@@ -67,7 +67,7 @@ _LACKS: dict[str, str] = {
     RECOVERY: "the run did not wait for the recovery, or not to its end",
     PROBE: "not every queue was probed after the last heal",
     LOCK: "not every lock was handed from one client to another at the end",
-    PLACE: "not every client asked for its offsets after the last fail-over",
+    CONSUMER_OFFSET: "not every client asked for its offsets after the last fail-over",
 }
 
 
@@ -245,8 +245,8 @@ def _answered(history: History, recovered: int) -> set[Ground]:
     """Grounds that observers' answers and consumers' last questions tick off."""
     answered: set[Ground] = set()
     led = False
-    places: dict[Any, dict[Any, bool]] = defaultdict(dict)
-    for op in history.of_f(*ASKED, FETCH_PLACE):
+    of_threads: dict[Any, dict[Any, bool]] = defaultdict(dict)
+    for op in history.of_f(*ASKED, FETCH_OFFSET):
         begun = history.invocation(op)
         if op.type == "invoke" or begun is None or begun.index < recovered or not op.is_client:
             continue
@@ -254,12 +254,13 @@ def _answered(history: History, recovered: int) -> set[Ground]:
             if op.type == "ok" or _not_leader(op):
                 answered.add((ASKED[op.f], _node(begun)))
             led = led or (op.f == OBSERVE_CONTROLLER and op.type == "ok")
-        elif op.f == FETCH_PLACE and (thread := (op.ext or {}).get(FINAL)) is not None:
-            of_thread = places[thread]
+        elif op.f == FETCH_OFFSET and (thread := (op.ext or {}).get(FINAL)) is not None:
+            of_thread = of_threads[thread]
             of_thread[begun.value] = of_thread.get(begun.value, False) or op.type == "ok"
     if not led:  # each said that another one leads
         answered = {ground for ground in answered if ground[0] != CONTROLLER}
-    return answered | {(PLACE, thread) for thread, asked in places.items() if all(asked.values())}
+    whole = [thread for thread, asked in of_threads.items() if all(asked.values())]
+    return answered | {(CONSUMER_OFFSET, thread) for thread in whole}
 
 
 def _begun(history: History, done: Op | None) -> int:

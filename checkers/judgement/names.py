@@ -26,7 +26,7 @@ ANOMALIES: Mapping[str, str] = {
     "int-nonmonotonic-poll": "S11",
     "nonmonotonic-send": "S12",
     "int-nonmonotonic-send": "S12",
-    "place-forgotten": "O1",
+    "consumer-offset-regressed": "O1",
     "granted-too-soon": "L1",
     "lease-overlap": "L2",
     # Ids and addresses.

@@ -17,7 +17,16 @@ from typing import Any
 
 import msgspec
 
-from checkers.core.api import Anomaly, Checker, Context, Harm, Ruling, Valid, Verdict, unjudged
+from checkers.core.api import (
+    Anomaly,
+    Checker,
+    ClaimVerdict,
+    Context,
+    Harm,
+    Valid,
+    Verdict,
+    unjudged,
+)
 from checkers.core.claims import BY_ID
 from checkers.evidence.harms import findings
 from checkers.evidence.harms import plain as plain_harms
@@ -43,10 +52,10 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         return exit_code([self.valid])
 
     @property
-    def claims(self) -> dict[str, Ruling]:
+    def claims(self) -> dict[str, ClaimVerdict]:
         """What became of each claim, in the order of the list of all claims."""
         order = {claim: number for number, claim in enumerate(BY_ID)}
-        found = [r for v in self.verdicts for r in v.rulings]
+        found = [r for v in self.verdicts for r in v.claim_verdicts]
         return {r.claim: r for r in sorted(found, key=lambda r: order.get(r.claim, len(order)))}
 
     def of(self, *statuses: str) -> tuple[str, ...]:
@@ -81,7 +90,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
         """For ``results.json``: plain values, string keys."""
         plain = msgspec.to_builtins(self, str_keys=True)
         plain["findings"] = plain_harms(self.findings)
-        plain["claims"] = {claim: ruling.status for claim, ruling in self.claims.items()}
+        plain["claims"] = {claim: verdict.status for claim, verdict in self.claims.items()}
         return dict(plain)
 
 
@@ -134,39 +143,39 @@ def _asked(checker: Checker, judge: Callable[[Checker], Verdict]) -> Verdict:
 
 def _grounded(verdict: Verdict, standing: Standing) -> Verdict:
     """The same; what rests on grounds that are not whole is not judged."""
-    rulings = tuple(_resting(ruling, standing) for ruling in verdict.rulings)
-    return msgspec.structs.replace(verdict, rulings=rulings)
+    claim_verdicts = tuple(_resting(each, standing) for each in verdict.claim_verdicts)
+    return msgspec.structs.replace(verdict, claim_verdicts=claim_verdicts)
 
 
-def _resting(ruling: Ruling, standing: Standing) -> Ruling:
-    if ruling.status not in ("kept", "no occasion", "not judged"):
-        return ruling
-    known = BY_ID.get(ruling.claim)
+def _resting(verdict: ClaimVerdict, standing: Standing) -> ClaimVerdict:
+    if verdict.status not in ("kept", "no occasion", "not judged"):
+        return verdict
+    known = BY_ID.get(verdict.claim)
     grounds = known.grounds if known is not None else ()
     undisturbed = known is not None and known.undisturbed
     missing = standing.missing(grounds, undisturbed=undisturbed)
     if not missing:
-        return ruling
-    before = (ruling.why,) if ruling.status == "not judged" and ruling.why else ()
+        return verdict
+    before = (verdict.why,) if verdict.status == "not judged" and verdict.why else ()
     whys = dict.fromkeys((*before, *(m.why for m in missing)))
-    advice = dict.fromkeys(a for a in (ruling.advice, *(m.advice for m in missing)) if a)
+    advice = dict.fromkeys(a for a in (verdict.advice, *(m.advice for m in missing)) if a)
     return msgspec.structs.replace(
-        ruling, status="not judged", why="; ".join(whys), advice="; ".join(advice)
+        verdict, status="not judged", why="; ".join(whys), advice="; ".join(advice)
     )
 
 
 def _composed(results: Results, context: Context) -> tuple[Valid, tuple[str, ...], tuple[str, ...]]:
     """The verdict on a run, why it is unknown, and what to change."""
     claims = results.claims
-    if any(ruling.status == "broken" for ruling in claims.values()):
+    if any(verdict.status == "broken" for verdict in claims.values()):
         return False, (), ()
     whys = [v.gate for v in results.verdicts if v.gate]
     advice: list[str] = []
     unjudged_claims: dict[tuple[str, str], list[str]] = {}
-    for claim, ruling in claims.items():
-        if ruling.status == "not judged":
-            unjudged_claims.setdefault((ruling.why, ruling.advice), []).append(claim)
-        elif claim in context.purpose and ruling.status == "no occasion":
+    for claim, verdict in claims.items():
+        if verdict.status == "not judged":
+            unjudged_claims.setdefault((verdict.why, verdict.advice), []).append(claim)
+        elif claim in context.purpose and verdict.status == "no occasion":
             why = "the run is there for it, and nothing could have broken it"
             unjudged_claims.setdefault((why, "--time-limit: a longer run"), []).append(claim)
     for (why, how), of in unjudged_claims.items():

@@ -6,7 +6,7 @@ question: is something broken that was promised, and what was lost?
 
 from collections.abc import Mapping, Sequence
 
-from checkers.core.api import Context, Ruling
+from checkers.core.api import ClaimVerdict, Context
 from checkers.core.promises import DEFAULTS, unknown_keys
 from checkers.evidence.observations import listed
 from checkers.judgement.runner import Results
@@ -18,7 +18,7 @@ LOSS = frozenset(("lost-write", "lost-tail", "missing-in-replica", "member-behin
 STALE = frozenset(
     (
         *("truncation", "slave-ahead-of-master", "inconsistent-offsets", "poll-skip"),
-        *("int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "place-forgotten"),
+        *("int-poll-skip", "nonmonotonic-poll", "nonmonotonic-send", "consumer-offset-regressed"),
     )
 )
 FAIL_ON = ("loss", "stale", "any")
@@ -104,13 +104,13 @@ def _measured(results: Results, context: Context) -> str:
     return " ".join(parts)
 
 
-def measured_names(claims: Mapping[str, Ruling]) -> dict[str, int]:
+def measured_names(claims: Mapping[str, ClaimVerdict]) -> dict[str, int]:
     """Anomalies of claims that are not promised, by name."""
     return {
         name: count
-        for ruling in claims.values()
-        if ruling.measured
-        for name, count in ruling.found.items()
+        for verdict in claims.values()
+        if verdict.measured
+        for name, count in verdict.found.items()
     }
 
 
@@ -145,7 +145,7 @@ def _by_role(keys: Sequence[str]) -> list[str]:
     return found
 
 
-def table(results: Results) -> list[tuple[str, Ruling]]:
+def table(results: Results) -> list[tuple[str, ClaimVerdict]]:
     """Every claim, those to be read first first: broken, not judged, measured, then the others."""
     order = {"broken": 0, "not judged": 1, "not promised": 2, "kept": 3, "no occasion": 4}
     ranked = enumerate(results.claims.items())

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.observations import NEVER, begin
 from checkers.evidence.story import when
-from checkers.evidence.verdicts import EVERY, Case, Found, rule, unreadable
+from checkers.evidence.verdicts import EVERY, Case, Found, rule
 from checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too_soon
 from histories.history import History
 from histories.observed import ACQUIRE, RELEASE, RENEW
@@ -51,15 +51,12 @@ class LockJudgement(NamedTuple):
     gap_ns: int | None
 
 
-class Locks(Alone):
+class Locks(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "locks"
     claims = ("L1", "L2")
     reads = frozenset((*ASKING, RELEASE))
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Leases:
         return Leases(context.lock_lease_ns - REQUEST_NS, context.client_lease_ns)
@@ -89,9 +86,6 @@ class Locks(Alone):
         results: Mapping[int, LockJudgement],
     ) -> Verdict:
         return rule(self, history, context, _case(results))
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def grants_of(rows: Sequence[Asked]) -> tuple[list[Grant], int]:

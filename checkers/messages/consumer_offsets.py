@@ -1,10 +1,10 @@
-"""Consumer groups keep their place: a fail-over does not send them back to what they read long ago.
+"""Consumer groups keep their offset: no fail-over sends them back to what they read long ago.
 
-A place is copied from the master by every other replica, every ten seconds or so, beside the log;
-how much of it a fail-over takes away is therefore bounded by time. A place *counts* once it was
+An offset is copied from the master by every other replica, every ten seconds or so, beside the log;
+how much of it a fail-over takes away is therefore bounded by time. An offset *counts* once it was
 committed and then, for `COPIED_NS`, nothing was done to any node, no cut was in force and no broker
 was elected; nor since it was committed, since who was elected before it was copied never had it.
-Whoever is asked for the place of its group later, and says less, has forgotten it.
+Whoever is asked for the offset of its group later, and says less, has forgotten it.
 
 To be asked by the master that took the note shows nothing of a fail-over. An occasion is a question
 between which and that quiet time controllers reported another master of the group's broker set. So
@@ -21,15 +21,15 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.faults import Fault, faults
 from checkers.evidence.observations import NEVER, SetSighting, set_sightings
 from checkers.evidence.quiescence import Interval, undisturbed
 from checkers.evidence.story import when
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.fault_facts import ELECT_MASTER, TAMPERS
 from histories.history import History
-from histories.observed import COMMIT_PLACE, COPIED_NS, FETCH_PLACE
+from histories.observed import COMMIT_OFFSET, COPIED_NS, FETCH_OFFSET
 from histories.op import HistoryError, Op
 
 
@@ -41,7 +41,7 @@ class FailOver(NamedTuple):
     until: int
 
 
-class Calmness(NamedTuple):
+class Circumstances(NamedTuple):
     """When nothing happened; when an election may have taken place; which sets got another master;
     who has which address; and until which operation anything is judged."""
 
@@ -51,8 +51,8 @@ class Calmness(NamedTuple):
     sets: dict[str, str]  # by address of a broker
     until: int
 
-    def copied(self, commit: "Moved") -> "Copied | None":
-        """When a place was copied everywhere; None: that is unknown."""
+    def copied(self, commit: "Completed") -> "Copied | None":
+        """When an offset was copied everywhere; None: that is unknown."""
         for span in self.spans:
             at_ns = max(span.at_ns, commit.op.time) + COPIED_NS
             if at_ns < span.until_ns and not self._elected(commit.begun, span.at):
@@ -63,25 +63,25 @@ class Calmness(NamedTuple):
         """Whether an election may have taken place between two indices."""
         return any(e.at < until and e.until > since for e in self.elections)
 
-    def failed_over(self, commit: "Moved", since: int, until: int) -> bool:
+    def failed_over(self, commit: "Completed", since: int, until: int) -> bool:
         """Whether the set that took a note surely got another master between two indices."""
         return any(since <= f.at and f.until < until for f in self._of(commit))
 
-    def may_have_moved(self, commit: "Moved", fetch: "Moved") -> bool:
-        """Whether who is asked for a place may be another one than who took the note."""
+    def may_be_another(self, commit: "Completed", fetch: "Completed") -> bool:
+        """Whether who is asked for an offset may be another one than who took the note."""
         brokers = {(row.op.ext or {}).get("broker") for row in (commit, fetch)}
         met = (f.at < fetch.op.index and f.until > commit.begun for f in self._of(commit))
         return len(brokers) > 1 or any(met)
 
-    def _of(self, commit: "Moved") -> Iterator[FailOver]:
+    def _of(self, commit: "Completed") -> Iterator[FailOver]:
         """The fail-overs of the set that took a note."""
         known = self.sets.get(str((commit.op.ext or {}).get("broker")))
         names = {*self.sets.values()} if known is None else {known}
         return (f for f in self.fail_overs if names == {f.set})
 
 
-class Moved(NamedTuple):
-    """A completed operation on a place; `begun` is the index of its invocation."""
+class Completed(NamedTuple):
+    """A completed operation on an offset; `begun` is the index of its invocation."""
 
     begun: int
     begun_ns: int
@@ -89,9 +89,9 @@ class Moved(NamedTuple):
 
 
 class Copied(NamedTuple):
-    """A place that every replica had by a time (ns); nothing happened until an index."""
+    """An offset that every replica had by a time (ns); nothing happened until an index."""
 
-    commit: Moved
+    commit: Completed
     at_ns: int
     until: int
 
@@ -102,24 +102,21 @@ class Kept(NamedTuple):
 
     found: list[Found]
     judged: int
-    moved: int
+    elsewhere: int
 
 
-class Offsets(Alone):
+class Offsets(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "offsets"
     claims = ("O1",)
-    reads = frozenset((COMMIT_PLACE, FETCH_PLACE))
+    reads = frozenset((COMMIT_OFFSET, FETCH_OFFSET))
 
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
-
-    def prepare(self, history: History, context: Context) -> Calmness:
+    def prepare(self, history: History, context: Context) -> Circumstances:
         wipes = [op.index for op in history.ops if op.f in TAMPERS]
         sightings = set_sightings(history) if context.has_ids else {}
         elections = (*_ordered(history), *_elections(sightings))
-        return Calmness(
+        return Circumstances(
             spans=tuple(_quiet(history, context, elections)),
             elections=elections,
             fail_overs=tuple(_fail_overs(sightings)),
@@ -127,19 +124,21 @@ class Offsets(Alone):
             until=min(wipes, default=NEVER),
         )
 
-    def rows(self, event: Event, known: Calmness) -> Iterator[tuple[int, Moved]]:
+    def rows(self, event: Event, known: Circumstances) -> Iterator[tuple[int, Completed]]:
         op, begun = event.op, event.begun
         if op.type == "ok" and begun is not None and op.index < known.until:
-            yield _value(op)[0], Moved(begun.index, begun.time, op)
+            yield _value(op)[0], Completed(begun.index, begun.time, op)
 
-    def judge(self, key: int, rows: Sequence[Moved], known: Calmness, more: object = None) -> Kept:
-        commits = [row for row in rows if row.op.f == COMMIT_PLACE]
+    def judge(
+        self, key: int, rows: Sequence[Completed], known: Circumstances, more: object = None
+    ) -> Kept:
+        commits = [row for row in rows if row.op.f == COMMIT_OFFSET]
         copied = [c for c in map(known.copied, commits) if c is not None]
         found: list[Found] = []
-        judged = moved = 0
-        for row in (row for row in rows if row.op.f == FETCH_PLACE):
+        judged = elsewhere = 0
+        for row in (row for row in rows if row.op.f == FETCH_OFFSET):
             before = [c for c in commits if c.op.index < row.begun]
-            moved += any(known.may_have_moved(c, row) for c in before[-1:])
+            elsewhere += any(known.may_be_another(c, row) for c in before[-1:])
             counted = [
                 c for c in copied if c.at_ns < row.begun_ns and c.commit.op.index < row.begun
             ]
@@ -149,22 +148,22 @@ class Offsets(Alone):
             judged += any(known.failed_over(c.commit, c.until, row.begun) for c in counted)
             if _value(row.op)[1] < _value(last.op)[1]:
                 found.append(_forgotten(key, last, row))
-        return Kept(found, judged, moved)
+        return Kept(found, judged, elsewhere)
 
     def conclude(
         self,
         history: History,
         context: Context,
-        known: Calmness,
+        known: Circumstances,
         results: Mapping[int, Kept],
     ) -> Verdict:
         judged = sum(kept.judged for kept in results.values())
         case = Case(
             found=[f for kept in results.values() for f in kept.found],
-            counts={"groups": len(results), "places-judged": judged},
+            counts={"groups": len(results), "offsets-judged": judged},
             judged={"O1": judged},
         )
-        if not judged and any(kept.moved for kept in results.values()):
+        if not judged and any(kept.elsewhere for kept in results.values()):
             why = (
                 "no offset was asked for after a fail-over before which it had been left "
                 "undisturbed for 30 s"
@@ -172,15 +171,12 @@ class Offsets(Alone):
             case.doubt("O1", why, "--time-limit 90s --lull 35s: a longer run with quiet periods")
         return rule(self, history, context, case)
 
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
-
 
 def _value(op: Op) -> tuple[int, int]:
     value = op.value
     if not (isinstance(value, list | tuple) and len(value) == 2
             and all(isinstance(v, int) for v in value)):  # fmt: skip
-        raise HistoryError(f"op {op.index}: {op.f} needs [key, place], not {value!r}")
+        raise HistoryError(f"op {op.index}: {op.f} needs [key, offset], not {value!r}")
     return value[0], value[1]
 
 
@@ -258,15 +254,15 @@ def _sets(sightings: Sightings) -> dict[str, str]:
     }
 
 
-def _forgotten(key: int, last: Moved, row: Moved) -> Found:
-    place, was = _value(row.op)[1], _value(last.op)[1]
+def _forgotten(key: int, last: Completed, row: Completed) -> Found:
+    offset, was = _value(row.op)[1], _value(last.op)[1]
     broker = (row.op.ext or {}).get("broker")
     return Found(
         "O1",
-        "place-forgotten",
+        "consumer-offset-regressed",
         (last.op.index, row.op.index),
-        f"Group {key} committed place {was} ({when(last.op)}), and later got {place} "
+        f"Group {key} committed offset {was} ({when(last.op)}), and later got {offset} "
         f"({when(row.op)}) by {broker}, although nothing was wrong for long enough in between for "
         "every replica to copy it.",
-        {"key": key, "place": was, "told": place, "broker": broker},
+        {"key": key, "committed": was, "fetched": offset, "broker": broker},
     )

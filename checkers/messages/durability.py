@@ -21,7 +21,7 @@ import msgspec
 
 from checkers.core.api import Context, Verdict
 from checkers.core.claims import unmade
-from checkers.core.keyed import Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.harms import located, losses
 from checkers.evidence.log import (
     MESSAGES,
@@ -35,11 +35,10 @@ from checkers.evidence.log import (
 )
 from checkers.evidence.log_key import Finding, judge_key
 from checkers.evidence.story import Storyteller
-from checkers.evidence.verdicts import EVERY, Case, Found, power_lost, rule, unreadable
+from checkers.evidence.verdicts import EVERY, Case, Found, power_lost, rule
 from checkers.messages.excuses import WHATEVER, Excuses
 from checkers.messages.log_order import OrderFold, Placed
 from histories.history import History
-from histories.op import HistoryError
 
 LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 
@@ -85,16 +84,13 @@ class KeyVerdict(NamedTuple):
     unproven: frozenset[int]
 
 
-class Durability:
+class Durability(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "durability"
     claims = ("S6", "S10", "S11", "S12", "S16")
     reads = MESSAGES
     orders = True  # whether each process's order is judged too
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> LogFacts:
         return log_facts(history)
@@ -168,9 +164,6 @@ class Durability:
         lost = {at: [f"{CLAIMS[n]} {n}" for n in names]
                 for v in results.values() for at, names in v.lost.items()}  # fmt: skip
         return msgspec.structs.replace(verdict, harms=losses(history, lost))
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 FoundT = TypeVar("FoundT")

@@ -29,7 +29,7 @@ from typing import NamedTuple
 import msgspec
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.observations import (
     NEVER,
     SetSighting,
@@ -41,7 +41,7 @@ from checkers.evidence.observations import (
     sighting,
 )
 from checkers.evidence.quiescence import after_acts
-from checkers.evidence.verdicts import Case, Found, power_lost, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, power_lost, rule
 from histories.fault_facts import TAMPERS, WIPE
 from histories.history import History
 from histories.observed import (
@@ -53,7 +53,7 @@ from histories.observed import (
     ReplicaView,
     decoded,
 )
-from histories.op import HistoryError, Op
+from histories.op import Op
 
 ANY_NODE = ""  # a removal whose victim is not known
 
@@ -120,15 +120,12 @@ class SetIds(NamedTuple):
     healed: SetSighting | None
 
 
-class BrokerIds(Alone):
+class BrokerIds(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "broker-ids"
     claims = ("S1", "S2")
     reads = frozenset((OBSERVE_REPLICA, OBSERVE_CONTROLLER, APPLY_ID, JOIN))
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Known:
         return Known(Wipes(history), after_acts(history).at)
@@ -173,9 +170,6 @@ class BrokerIds(Alone):
         self, history: History, context: Context, known: Known, results: Mapping[str, SetIds]
     ) -> Verdict:
         return rule(self, history, context, _case(history, context, known, results))
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def judge_set(name: str, held: Sequence[Held]) -> Iterator[Found]:

@@ -26,9 +26,9 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.observations import SetSighting, Sighting, listed, of_sets, sighting
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from checkers.replication.confirmation import unconfirmed
 from checkers.replication.elections import granted, outsiders
 from checkers.replication.epoch_starts import moved_starts
@@ -36,7 +36,6 @@ from checkers.replication.masters import claimants_of, two_masters
 from checkers.replication.slave_reads import read_ahead
 from histories.history import History
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
-from histories.op import HistoryError
 
 # Targets whose controllers answer only with what is committed when they answer.
 LINEARIZABLE = frozenset(("reference",))
@@ -81,15 +80,12 @@ class SetJudgement(NamedTuple):
     slaves: int  # answers of slaves, before one of their master
 
 
-class Epochs(Alone):
+class Epochs(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "epochs"
     claims = ("S3", "S4", "S5", "S7", "S8c", "S9b", "S10b")
     reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Known:
         sets = frozenset(context.broker_sets)
@@ -126,9 +122,6 @@ class Epochs(Alone):
         results: Mapping[str, SetJudgement],
     ) -> Verdict:
         return rule(self, history, context, _case(results))
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def judge_set(

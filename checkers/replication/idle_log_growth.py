@@ -11,12 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.observations import NEVER, Sighting, replica_sightings
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from histories.history import History
 from histories.observed import ReplicaView
-from histories.op import HistoryError
 
 WRITES = frozenset(("send", "txn"))
 PIECE = 1 << 16  # indices whose sends are looked at together
@@ -30,15 +29,12 @@ class Written(NamedTuple):
     last: int
 
 
-class Idle(Alone):
+class Idle(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "idle-log"
     claims = ("S11b",)
     reads = WRITES
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> None:
         """Nothing."""
@@ -63,9 +59,6 @@ class Idle(Alone):
         case = Case(found=[*before[0], *after[0]], judged={"S11b": before[1] + after[1]})
         case.counts = {"idle-epochs-before": before[1], "idle-epochs-after": after[1]}
         return rule(self, history, context, case)
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def _from_to(rows: Sequence[Written]) -> Written:

@@ -15,11 +15,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Alone, Event, check_keyed
+from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.observations import SetSighting, Sighting, listed, set_sightings, sighting
 from checkers.evidence.quiescence import after_last_heal
 from checkers.evidence.story import when
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from checkers.replication.replica_logs import (
     Parting,
     Piece,
@@ -31,7 +31,7 @@ from checkers.replication.replica_logs import (
 )
 from histories.history import History
 from histories.observed import REPLICA_LOG, ReplicaLog, decoded
-from histories.op import HistoryError, Op
+from histories.op import Op
 from histories.tables import elements_of, epoch_of, node_of
 
 NODES_MIN = 2  # replicas of a set that must have been read
@@ -73,15 +73,12 @@ class SetStores(NamedTuple):
     looked: Count
 
 
-class Replicas(Alone):
+class Replicas(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "replicas"
     claims = ("S8", "S8b", "S9")
     reads = frozenset((REPLICA_LOG, "send"))
-
-    def check(self, history: History, context: Context) -> Verdict:
-        return check_keyed(self, history, context)
 
     def prepare(self, history: History, context: Context) -> Homes:
         sets: set[str] = set()
@@ -130,9 +127,6 @@ class Replicas(Alone):
         results: Mapping[str, SetStores],
     ) -> Verdict:
         return rule(self, history, context, _case(history, context, results))
-
-    def unreadable(self, error: HistoryError) -> Verdict:
-        return unreadable(self, error)
 
 
 def keys_of(op: Op) -> tuple[str, frozenset[int]]:

@@ -96,8 +96,10 @@ def known(
         bound_ns: how long a broker may take to be known.
         joined: brokers that come and go.
     """
-    # To be moved is over at once, as a restart is.
-    over = [msgspec.structs.replace(a, f=RESTART) if a.moves and a.holds else a for a in acts]
+    # A change of address is over at once, as a restart is.
+    over = [
+        msgspec.structs.replace(a, f=RESTART) if a.changes_address and a.holds else a for a in acts
+    ]
     lives: dict[str, list[Sighting[ReplicaView]]] = {}
     for s in replicas:
         lives.setdefault(s.view.node, []).append(s)

@@ -27,7 +27,7 @@ Claims: N1, N5, N6, N10 (docs/spec/acting-master.md 8.1), S2b (docs/spec/control
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict
+from checkers.core.api import Context, Verdict, unreadable
 from checkers.evidence.faults import HOLDS, Fault, faults
 from checkers.evidence.observations import (
     NEVER,
@@ -37,7 +37,7 @@ from checkers.evidence.observations import (
     sightings,
 )
 from checkers.evidence.quiescence import Interval, undisturbed
-from checkers.evidence.verdicts import Case, Found, rule, unreadable
+from checkers.evidence.verdicts import Case, Found, rule
 from checkers.routing.master_addresses import elsewhere, known, stays
 from checkers.routing.route_completeness import (
     Answers,

@@ -48,7 +48,7 @@ from harness.run.judging import every_checker
 from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.schedule.format import ScheduleError
-from harness.schedule.options import PROFILES, THEN, TOGETHER, Options
+from harness.schedule.options import PROFILES, TOGETHER, Options
 from harness.targets.rocketmq.releases import REFERENCE
 from histories.op import HistoryError
 from nemeses.catalogue import fault_names
@@ -140,9 +140,9 @@ LOAD = (
     ),
     click.option(
         "--nemesis",
-        type=Faults([*fault_names(), "all"], THEN),
+        type=Faults([*fault_names(), "all"]),
         multiple=True,
-        default=("kill", "partition", "readdress"),
+        default=("kill", "partition", "change-address"),
         show_default=True,
         help="faults, joined by commas or repeated; partition-then-kill strikes in that order",
     ),

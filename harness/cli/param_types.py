@@ -12,6 +12,7 @@ import click
 from checkers.judgement.summary import FAIL_ON
 from harness.contracts.nearest import nearest
 from harness.targets.rocketmq.releases import REFERENCE, parse
+from histories.aliases import THEN, current
 
 DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
@@ -122,16 +123,8 @@ class Names(click.ParamType[tuple[str, ...]]):
 
 
 class Faults(Names):
-    """Names of faults joined by commas; two joined by `then` are an ordered pair.
-
-    Args:
-        choices: the names.
-        then: what joins a pair, such as ``-then-``.
-    """
-
-    def __init__(self, choices: Iterable[str], then: str) -> None:
-        super().__init__(choices)
-        self.then = then
+    """Names of faults joined by commas; two joined by ``-then-`` are an ordered pair. Names of
+    older versions are read as today's."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -140,10 +133,10 @@ class Faults(Names):
             return value
         each, found = Name(self.choices), []
         for name in str(value).split(","):
-            parts = [each.convert(part, param, ctx) for part in name.split(self.then)]
+            parts = [each.convert(part, param, ctx) for part in current(name).split(THEN)]
             if len(parts) > 2 or (len(parts) == 2 and {"all", "none"} & set(parts)):
-                self.fail(f"{name!r}: only two faults can be joined by {self.then}", param)
-            found.append(self.then.join(parts))
+                self.fail(f"{name!r}: only two faults can be joined by {THEN}", param)
+            found.append(THEN.join(parts))
         return tuple(found)
 
 

@@ -30,6 +30,7 @@ from harness.sampling.factors import array_row, coverage, possible
 from harness.schedule.format import Schedule, encode
 from harness.schedule.options import PROFILES
 from harness.schedule.reductions import family
+from histories.aliases import current
 from histories.store import write_whole
 from reference import mutants
 
@@ -245,9 +246,9 @@ def shrink(
     where = environment or (before.environment if before is not None else "simulated")
     folder = (run if run.is_dir() else run.parent) / "shrunk"
     if where != "simulated":
-        wanted = signature or stored_signature(run)
+        wanted = current(signature) or stored_signature(run)
         return shrink_on_machines(script, where, wanted, folder, store, budget or REAL_BUDGET)
-    wanted = signature or signature_of(script)
+    wanted = current(signature) or signature_of(script)
     found = shrunk(script, folder, wanted, jobs=jobs, budget=budget or BUDGET)
     lines = list(story_of(found, folder / SCRIPT))
     (folder / STORY).write_text("\n".join(lines) + "\n")

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from checkers.availability.recovery import Recovery
-from checkers.core.api import Context, Ruling
+from checkers.core.api import ClaimVerdict, Context
 from checkers.evidence.faults import faults
 from checkers.evidence.harms import charged
 from checkers.evidence.harms import plain as plain_harms
@@ -92,19 +92,19 @@ def show(judged: Shown, *, as_json: bool) -> None:
 def claim_lines(results: Results) -> Iterator[str]:
     """What became of every claim: a line each for those to be read, one for all that were kept."""
     plain: dict[str, list[str]] = {}
-    for claim, ruling in summary.table(results):
-        if ruling.status in ("broken", "not judged") or ruling.measured:
-            shown = ruling.status.upper() if ruling.status == "broken" else ruling.status
-            yield f"  {shown:13}{claim:5}{_said(ruling)}"
+    for claim, verdict in summary.table(results):
+        if verdict.status in ("broken", "not judged") or verdict.measured:
+            shown = verdict.status.upper() if verdict.status == "broken" else verdict.status
+            yield f"  {shown:13}{claim:5}{_said(verdict)}"
         else:
-            plain.setdefault(ruling.status, []).append(claim)
+            plain.setdefault(verdict.status, []).append(claim)
     for status, claims in plain.items():
         yield wrapped(f"  {status:13}{', '.join(claims)}", indent=15)
 
 
-def _said(ruling: Ruling) -> str:
-    found = ", ".join(f"{n:,} {name}" for name, n in ruling.found.items())
-    said = f"measured: {found}; {ruling.why}" if ruling.measured else found or ruling.why
+def _said(verdict: ClaimVerdict) -> str:
+    found = ", ".join(f"{n:,} {name}" for name, n in verdict.found.items())
+    said = f"measured: {found}; {verdict.why}" if verdict.measured else found or verdict.why
     return one_line(said)
 
 

@@ -1,7 +1,7 @@
 """Single calls about how far a consumer group has read (14, 15), to a queue's master, no retry.
 
 A group that a broker does not know yet is made known by a pull, as a consumer's would; the commit
-that found it unknown has failed. Units: seconds; a place is a message index.
+that found it unknown has failed. Units: seconds; an offset is a message index.
 Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``.
 """
 
@@ -17,13 +17,13 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 
-PLACE_TIMEOUT_S = 3.0
+OFFSET_TIMEOUT_S = 3.0
 # Decided before anything is written.
 REFUSED = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST})
-NOWHERE = 0  # where a group begins that has no place yet
+NO_OFFSET = 0  # where a group begins that has committed none
 
 
-class PlaceSession:
+class OffsetSession:
     """One client's connections.
 
     Args:
@@ -39,7 +39,7 @@ class PlaceSession:
     def close(self) -> None:
         self._pool.close()
 
-    async def commit(self, queue: QueueName, consumer_group: str, place: int) -> Outcome:
+    async def commit(self, queue: QueueName, consumer_group: str, offset: int) -> Outcome:
         """Commit how far a group has read to the master; ok: it has taken note."""
         master = self._routes.master(queue.topic, queue.broker_set)
         if master is None:
@@ -49,11 +49,11 @@ class PlaceSession:
             topic=queue.topic,
             consumer_group=consumer_group,
             queue_id=queue.queue_id,
-            commit_offset=place,
+            commit_offset=offset,
             bname=queue.broker_set,
         )
         frame = Frame(code=RequestCode.UPDATE_CONSUMER_OFFSET, ext=to_ext(header))
-        answer = await attempt(self._pool, master, frame, timeout_s=PLACE_TIMEOUT_S)
+        answer = await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
         if not isinstance(answer, Frame):
             self._routes.nudge()
             return answer
@@ -68,10 +68,10 @@ class PlaceSession:
     async def _pull(self, master: str, queue: QueueName, consumer_group: str) -> None:
         """Make a group known; whether that was of use is seen by the next commit."""
         frame = pull_of(queue, 0, consumer_group=consumer_group, count=1)
-        await attempt(self._pool, master, frame, timeout_s=PLACE_TIMEOUT_S)
+        await attempt(self._pool, master, frame, timeout_s=OFFSET_TIMEOUT_S)
 
     async def fetch(self, queue: QueueName, consumer_group: str) -> Outcome:
-        """Ask the master how far a group has read; ok carries the place, `NOWHERE` for none."""
+        """Ask the master how far a group has read; ok carries the offset, `NO_OFFSET` for none."""
         master = self._routes.master(queue.topic, queue.broker_set)
         if master is None:
             self._routes.nudge()
@@ -84,12 +84,12 @@ class PlaceSession:
         )
         frame = Frame(code=RequestCode.QUERY_CONSUMER_OFFSET, ext=to_ext(header))
         try:
-            answer = await self._pool.call(master, frame, timeout_s=PLACE_TIMEOUT_S)
+            answer = await self._pool.call(master, frame, timeout_s=OFFSET_TIMEOUT_S)
             if answer.code == ResponseCode.QUERY_NOT_FOUND:
-                return Ok(NOWHERE, ext={"broker": master})
+                return Ok(NO_OFFSET, ext={"broker": master})
             if answer.code == ResponseCode.SUCCESS:
                 found = from_ext(headers.OffsetResponse, answer.ext)
-                return Ok(max(found.offset, NOWHERE), ext={"broker": master})
+                return Ok(max(found.offset, NO_OFFSET), ext={"broker": master})
         except (OSError, RemoteProtocolError) as error:  # a question changes nothing
             self._routes.nudge()
             return Fail(error_words(error))

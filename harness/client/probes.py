@@ -59,15 +59,13 @@ async def probing(dial: Dial) -> AsyncIterator[Pool]:
         raise failure
 
 
-async def ask_all(
-    dial: Dial, addresses: Sequence[str], request: Frame, *, timeout_s: float = PROBE_TIMEOUT_S
-) -> list[Frame]:
+async def ask_all(dial: Dial, addresses: Sequence[str], request: Frame) -> list[Frame]:
     """Good answers of those who answer, in the order of the addresses. All are asked at once, so
     that one who is away costs no more than one time-out."""
 
     async def ask(pool: Pool, address: str) -> Frame | None:
         try:
-            answer = await pool.call(address, request, timeout_s=timeout_s)
+            answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
         except (OSError, RemoteProtocolError):
             return None
         return answer if answer.code == ResponseCode.SUCCESS else None

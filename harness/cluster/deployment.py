@@ -4,8 +4,8 @@ A `Cluster` for every environment and target. Its parts fulfil the contracts tha
 `harness.cluster.processes` (processes and the proofs of what was done to them),
 `harness.cluster.network` (cuts and addresses), `harness.cluster.packet_loss` (lossy ways),
 `harness.cluster.machines` (clocks, disks, slow ways), `harness.cluster.queries` (what it says of
-itself, and orders to its controllers). Spares have machines and can be started, ended, moved and
-wiped, and are in no other way part of the cluster.
+itself, and orders to its controllers). Spares have machines and can be started, ended, wiped and
+given other addresses, and are in no other way part of the cluster.
 """
 
 from collections.abc import AsyncIterator, Sequence

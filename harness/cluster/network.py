@@ -8,7 +8,7 @@ meets something, a listener or a refusal. Units: seconds.
 
 A change of address is proven by the node answering at the new address (refusing, where it is down)
 and nobody at the old one. Whoever compares addresses must ask the machine for its present one. A
-node that had to be killed for it, as it did not stop in time, has moved as well.
+node that had to be killed for it, as it did not stop in time, has another address as well.
 """
 
 import asyncio
@@ -156,28 +156,23 @@ class Links:
         for machine in machines:
             await machine.set_hosts(hosts)
 
-    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+    async def change_address(self, node: str, *, restart: bool) -> Proof:
         machine = self._nodes.machine(node)
         self._first.setdefault(node, machine.address)
-        return await self._move(node, next_address(machine), restart=restart)
+        return await self._change(node, next_address(machine), restart=restart)
 
-    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+    async def restore_address(self, node: str, *, restart: bool) -> Proof:
         address = self._nodes.machine(node).address
         first = self._first.get(node, address)
         if first == address:
             why = "it has its first address"
             return Proof(True, {"from": address, "to": address, "reason": why})
-        return await self._move(node, first, restart=restart)
+        return await self._change(node, first, restart=restart)
 
-    def moved(self) -> list[str]:
-        """Nodes whose machine has another address than its first."""
-        machine = self._nodes.machine
-        return [node for node, first in self._first.items() if machine(node).address != first]
-
-    async def _move(self, node: str, address: str, *, restart: bool) -> Proof:
+    async def _change(self, node: str, address: str, *, restart: bool) -> Proof:
         machine, before = self._nodes.machine(node), self._nodes.machine(node).address
         running = self._nodes.running(node)
-        restart = restart or not self._nodes.moves(node)
+        restart = restart or not self._nodes.follows_address(node)
         steps: dict[str, Any] = {}
         holds = True
         if restart and running:

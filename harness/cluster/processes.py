@@ -70,9 +70,9 @@ class Nodes:
     def config_path(self, node: str) -> str:
         return f"{self.machine(node).data_dir}/node.conf"
 
-    def moves(self, node: str) -> bool:
+    def follows_address(self, node: str) -> bool:
         """Whether it goes with its machine to another address while it runs."""
-        return self._target.moves(self._by_name[node].role)
+        return self._target.follows_address(self._by_name[node].role)
 
     def running(self, node: str) -> bool:
         return self._wanted[node]

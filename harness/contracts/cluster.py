@@ -173,17 +173,17 @@ class Pausable(Protocol):
 
 
 @runtime_checkable
-class Readdressable(Protocol):
+class AddressChangeable(Protocol):
     """Machines that can get other addresses."""
 
-    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+    async def change_address(self, node: str, *, restart: bool) -> Proof:
         """Give the node's machine the next address of its block, under the running process or,
         with `restart`, with the process stopped before and started after. Prove it: the node
         answers at the new address, and nobody at the old one. `seen` has `from` and `to`, and
         ``forced`` as for `stop`."""
         ...
 
-    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+    async def restore_address(self, node: str, *, restart: bool) -> Proof:
         """Give the machine its first address again, likewise. No error if it has it."""
         ...
 

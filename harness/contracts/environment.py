@@ -40,7 +40,7 @@ class Capability(Enum):
     PAUSE = "pause"  # stop a process as SIGSTOP does, and let it go on as SIGCONT does
     CUT = "cut"  # take no packets from certain machines, in silence or with resets
     LOSS = "packet-loss"  # lose a random share of the packets from certain machines
-    READDRESS = "readdress"  # give a machine another address of its block, and names to addresses
+    CHANGE_ADDRESS = "change-address"  # give a machine another address of its block, and names
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
     CLOCK = "clock"  # set a machine's wall clock off, and let it drift
     DISK = "disk"  # make a disk full, slow or frozen, and flip a bit of a file at rest
@@ -242,7 +242,7 @@ class Machine(Protocol):
     async def set_address(self, address: str) -> None:
         """Have this address instead of the present one, processes running or not. Nobody is told:
         connections of the old address hang, as after a change by DHCP. Only where
-        `Capability.READDRESS` is.
+        `Capability.CHANGE_ADDRESS` is.
 
         Raises:
             ValueError: not of the machine's block.

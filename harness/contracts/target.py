@@ -95,9 +95,9 @@ class Target(Protocol):
         """Folders of this machine that nodes read, at the same paths on theirs."""
         ...
 
-    def moves(self, role: Role) -> bool:
-        """Whether a running node goes with its machine to another address. If not, one that is to
-        move under its process is started again."""
+    def follows_address(self, role: Role) -> bool:
+        """Whether a running node goes with its machine to another address. If not, a change
+        of its address restarts it."""
         ...
 
     def prepare(self) -> dict[str, str]:

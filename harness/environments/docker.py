@@ -1,6 +1,6 @@
 """Environment docker: one container a machine, on a network that leads nowhere else.
 
-Process 1 of each container is a station (`harness.environments.machines.container_agent`) that
+Process 1 of each container is an agent (`harness.environments.machines.container_agent`) that
 calls the harness at a socket in a folder which both see, and ends with it. So kill, pause, cuts and
 changes of address are the same requests as in local, and none of them goes through the engine. A
 change of address in particular happens inside, by `ip addr`, under the running process: that is
@@ -318,11 +318,11 @@ class DockerEnvironment:
 
     @property
     def dial(self) -> Dial:
-        return dial_from(self._client, CLIENT, str(self._network[CLIENT_INDEX]))
+        return dial_from(self._client, str(self._network[CLIENT_INDEX]))
 
     @property
     def observer_dial(self) -> Dial:
-        return dial_from(self._client, CLIENT, str(self._network[OBSERVER_INDEX]))
+        return dial_from(self._client, str(self._network[OBSERVER_INDEX]))
 
     def _client(self) -> Link:
         if CLIENT not in self._links:

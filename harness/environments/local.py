@@ -1,6 +1,6 @@
 """Environment local: one Linux network namespace a machine, no Docker, no root.
 
-Everything lives under one helper process (`harness.environments.machines.netns_agent`), which ends
+Everything lives under one agent process (`harness.environments.machines.netns_agent`), which ends
 with the harness. Files are shared with the host: a machine's data are a folder of the run. Where
 power is to be lost each machine has a namespace of mounts, too, and a disk in it; that needs root.
 """
@@ -46,7 +46,7 @@ BLOCK_PREFIX = 33 - BLOCK.bit_length()
 MACHINES_MAX = 255
 SBIN = ":/usr/sbin:/sbin"  # where `ip` may be, and an ordinary user's PATH does not look
 CHECK_TIMEOUT_S = 10
-ERRORS_MAX = 65_536  # bytes of the helper's complaints that are looked at
+ERRORS_MAX = 65_536  # bytes of the agent's complaints that are looked at
 UNSHARE = (
     "unshare", "--user", "--map-root-user", "--net", "--pid", "--mount-proc",
     "--fork", "--kill-child",
@@ -68,7 +68,7 @@ TRIALS = {
         "nft_numgen",
     ),
 }
-LOST = "the helper of the local environment ended, and the cluster with it"
+LOST = "the agent of the local environment ended, and the cluster with it"
 PASSED_ON = ("PATH", "PYTHONPATH")  # so that nodes find the same interpreter and packages
 SYSCTL = Path("/proc/sys")
 # What lets users who are not root make namespaces, where the kernel has a say in it.
@@ -79,13 +79,13 @@ USERNS = (
 HINT = "`maxq doctor` says what this machine can host; `--environment simulated` works anywhere"
 
 
-class HelperProcess:
-    """The helper, and the link to it. Its complaints go to a file in memory."""
+class AgentProcess:
+    """The agent, and the link to it. Its complaints go to a file in memory."""
 
     def __init__(self) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        self._errors = os.memfd_create("errors of the helper")
+        self._errors = os.memfd_create("errors of the agent")
         self.last_words = ""
         program = (
             sys.executable,
@@ -140,7 +140,7 @@ class LocalEnvironment:
         self._folder = folder.resolve()
         self._with_disks = disks
         self._disks: list[node_disk.OwnDisk] = []
-        self._helper: HelperProcess | None = None
+        self._agent: AgentProcess | None = None
         self._machines: dict[str, LinkedMachine] = {}
 
     @property
@@ -155,17 +155,17 @@ class LocalEnvironment:
         if len(machines) > MACHINES_MAX:
             raise EnvironmentUnavailable(f"local holds at most {MACHINES_MAX} machines")
         try:
-            self._helper = HelperProcess()
-            link = self._helper.link
+            self._agent = AgentProcess()
+            link = self._agent.link
             await link.ask("bridge")
             clients = [f"{a}/{PREFIX}" for a in (CLIENT_ADDRESS, OBSERVER_ADDRESS)]
             await link.ask("machine", name=CLIENT, addresses=clients)
             for number, spec in enumerate(machines, start=1):
                 self._machines[spec.name] = await self._make(link, number, spec.name)
         except (EnvironmentLost, OSError) as error:
-            helper = self._helper
+            agent = self._agent
             await self.down()
-            words = helper.last_words if helper is not None else ""
+            words = agent.last_words if agent is not None else ""
             why = f"{error} ({words})" if words else str(error)
             raise EnvironmentUnavailable(f"local: {why}; {HINT}", Lack(why)) from None
 
@@ -203,21 +203,21 @@ class LocalEnvironment:
 
     @property
     def dial(self) -> Dial:
-        return dial_from(self._link, CLIENT, CLIENT_ADDRESS)
+        return dial_from(self._link, CLIENT_ADDRESS)
 
     @property
     def observer_dial(self) -> Dial:
-        return dial_from(self._link, CLIENT, OBSERVER_ADDRESS)
+        return dial_from(self._link, OBSERVER_ADDRESS)
 
     def _link(self) -> Link:
-        if self._helper is None:
+        if self._agent is None:
             raise EnvironmentLost(LOST)
-        return self._helper.link
+        return self._agent.link
 
     async def down(self) -> None:
-        helper, self._helper = self._helper, None
-        if helper is not None:
-            await helper.end()
+        agent, self._agent = self._agent, None
+        if agent is not None:
+            await agent.end()
         await asyncio.to_thread(node_disk.close_all, self._disks)
 
 
@@ -228,7 +228,7 @@ def _place() -> Place:
         client=f"{CLIENT_ADDRESS}/32",
         hostname=socket.gethostname(),
         env={k: os.environ[k] for k in PASSED_ON if k in os.environ},
-        mount_hosts=Capability.READDRESS not in lacking(),
+        mount_hosts=Capability.CHANGE_ADDRESS not in lacking(),
     )
 
 
@@ -288,7 +288,7 @@ def lacking() -> dict[Capability, Lack]:
             found[capability] = Lack(what, mend=f"modprobe {module}")
     why = _tried("mount", "--bind", "/etc/hosts", "/etc/hosts")
     if why:
-        found[Capability.READDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
+        found[Capability.CHANGE_ADDRESS] = Lack(f"/etc/hosts cannot be replaced ({why})")
     no_disk = node_disk.lacking()
     if no_disk is not None:
         found[Capability.POWER_LOSS] = no_disk

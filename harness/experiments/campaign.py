@@ -8,7 +8,7 @@ all combinations of its choices, each one run::
 
     [[cell]]
     env = ["docker", "local"]
-    nemesis = ["kill", "kill,partition,readdress"]
+    nemesis = ["kill", "kill,partition,change-address"]
     seeds = 3                       # this many; or a list of seeds
     expect = "valid"
 
@@ -75,7 +75,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     env: Choices = ("auto",)
     workload: Choices = ("queue,lock,registration",)
-    nemesis: Choices = ("kill,partition,readdress",)
+    nemesis: Choices = ("kill,partition,change-address",)
     profile: Choices = ("safe",)
     timing: Choices = ("fast",)
     mutant: Choices = ("",)

@@ -10,14 +10,15 @@ from typing import TypeVar
 
 import msgspec
 
+from histories.aliases import renamed
 from histories.text import NOT_JSON
 
 T = TypeVar("T")
 
 
 def resumed(path: Path, line_type: type[T]) -> list[T]:
-    """The lines of a journal that is gone on with; none if there is no file. From the first that is
-    not whole on, the file is cut off."""
+    """The lines of a journal that is gone on with, under today's names; none if there is no file.
+    From the first that is not whole on, the file is cut off."""
     done: list[T] = []
     if not path.exists():
         return done
@@ -26,7 +27,9 @@ def resumed(path: Path, line_type: type[T]) -> list[T]:
         try:
             if not line.endswith(b"\n"):
                 break
-            done.append(msgspec.json.decode(line, type=line_type))
+            done.append(
+                msgspec.convert(renamed(msgspec.json.decode(line)), line_type, str_keys=True)
+            )
         except NOT_JSON:
             break
         whole += len(line)

@@ -34,6 +34,7 @@ from harness.run.stored_run import Judged, run_test
 from harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
 from harness.schedule.reductions import with_options
 from harness.targets.rocketmq.releases import MISSING, Version, parse
+from histories.aliases import current
 from histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
@@ -113,7 +114,7 @@ def scenario_of(name: str) -> Scenario:
     Raises:
         ScheduleError: there is none, or it is known to show what no checker finds.
     """
-    path = FOLDER / f"{name}.jsonl"
+    path = FOLDER / f"{current(name)}.jsonl"
     if not path.exists():
         path = Path(name)
         if not path.is_file():

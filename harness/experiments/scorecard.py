@@ -19,7 +19,7 @@ from typing import Literal
 import msgspec
 
 from checkers.availability.recovery import Recovery
-from checkers.core.api import Ruling
+from checkers.core.api import ClaimVerdict
 from checkers.core.claims import unmade
 from checkers.evidence.verdicts import late_harness
 from harness.cluster.deployment import SetupFailed
@@ -121,7 +121,7 @@ def judged_entry(entry: Entry, judged: Judged) -> Entry:
     p50, p99 = quantile(sends, 0.5), quantile(sends, 0.99)
     return msgspec.structs.replace(
         entry,
-        claims={claim: _came(ruling) for claim, ruling in results.claims.items()},
+        claims={claim: _came(verdict) for claim, verdict in results.claims.items()},
         absent=tuple(judged.absent),
         found=tuple(sorted({a.signature for a in (*results.broken, *results.measured)})),
         acknowledged=history.totals[SEND, "ok"],
@@ -134,11 +134,11 @@ def judged_entry(entry: Entry, judged: Judged) -> Entry:
     )
 
 
-def _came(ruling: Ruling) -> Came:
+def _came(verdict: ClaimVerdict) -> Came:
     """What a claim came to, promised or not."""
-    if ruling.status == "broken" or ruling.measured:
+    if verdict.status == "broken" or verdict.measured:
         return "broken"
-    kept = ruling.status == "kept" or (ruling.status == "not promised" and ruling.occasions)
+    kept = verdict.status == "kept" or (verdict.status == "not promised" and verdict.occasions)
     return "kept" if kept else "unknown"
 
 

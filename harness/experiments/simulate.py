@@ -220,7 +220,7 @@ def _judged(run: Simulated, options: Options, result: SeedResult) -> SeedResult:
         result,
         valid=results.valid,
         found=dict(sorted(found.items())),
-        claims={claim: ruling.status for claim, ruling in results.claims.items()},
+        claims={claim: verdict.status for claim, verdict in results.claims.items()},
         doubts=results.whys,
         ops=len(run.history.ops),
         acknowledged=totals["send", "ok"],

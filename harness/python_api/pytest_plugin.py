@@ -1,7 +1,7 @@
 """Max-Q inside a pytest project: the fixture `maxq` runs a cluster under faults and judges it.
 
     def test_no_acknowledged_message_is_lost(maxq):
-        assert maxq.run(workload="queue", nemesis=["kill", "readdress"], time_limit="20s")
+        assert maxq.run(workload="queue", nemesis=["kill", "change-address"], time_limit="20s")
 
 What comes back is true only if the run is valid; unknown is a failure as well, since nothing is
 proved, unless the test says `allow_unknown=True`. What a profile does not promise breaks nothing
@@ -81,7 +81,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _embedding() -> "ModuleType":
+def _run_api() -> "ModuleType":
     """The part of Max-Q that runs clusters.
 
     Raises:
@@ -89,12 +89,12 @@ def _embedding() -> "ModuleType":
     """
     __tracebackhide__ = True
     try:
-        from harness.python_api import run as embedding
+        from harness.python_api import run as run_api
     except ImportError as error:
         other = getattr(sys.modules.get("harness"), "__file__", None) or "a folder of that name"
         raise ImportError(f"maxq: harness is Max-Q's own package here, and {other} hides it; "
                           f"rename that to use the fixture ({error})") from error  # fmt: skip
-    return embedding
+    return run_api
 
 
 class Outcome:
@@ -133,9 +133,9 @@ class Outcome:
         # Of one name only so many are shown; the checker counted them all.
         self.found: dict[str, int] = {
             f"{claim} {name}": count
-            for claim, ruling in results.claims.items()
-            if ruling.status == "broken"
-            for name, count in ruling.found.items()
+            for claim, verdict in results.claims.items()
+            if verdict.status == "broken"
+            for name, count in verdict.found.items()
         }
 
     def __bool__(self) -> bool:
@@ -229,15 +229,15 @@ class MaxQ:
             KeyboardInterrupt: it was interrupted; the run was judged first if it could be.
         """
         __tracebackhide__ = True
-        embedding = _embedding()
+        run_api = _run_api()
         given = {k: v for k, v in locals().items()
-                 if k in embedding.ARGUMENTS and v is not None}  # fmt: skip
-        embedding.refuse(strange, [*embedding.ARGUMENTS, "store", "allow_unknown", "fail_on"])
+                 if k in run_api.ARGUMENTS and v is not None}  # fmt: skip
+        run_api.refuse(strange, [*run_api.ARGUMENTS, "store", "allow_unknown", "fail_on"])
         given.setdefault("env", self._chosen("env"))
         given.setdefault("seed", self._chosen("seed"))
         live = self._item.config.getoption("capture") == "no"
         folder = Path(store) if store is not None else self._folder()
-        judged, interrupted = embedding.perform(given, folder, quiet=not live, fail_on=fail_on)
+        judged, interrupted = run_api.perform(given, folder, quiet=not live, fail_on=fail_on)
         outcome = Outcome(judged, allow_unknown=allow_unknown)
         self.runs.append(outcome)
         if interrupted:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from checkers.core.api import Harm, Ruling, Status, Valid
+from checkers.core.api import ClaimVerdict, Harm, Status, Valid
 from checkers.core.claims import BY_ID
 from checkers.judgement import summary as words
 from harness.report.evidence import Evidence, Group, Numbered
@@ -103,23 +103,23 @@ def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
     found: dict[str, list[Group]] = {}
     for group in groups:
         found.setdefault(group.claim, []).append(group)
-    judges = {r.claim: v.checker for v in evidence.results.verdicts for r in v.rulings}
+    judges = {r.claim: v.checker for v in evidence.results.verdicts for r in v.claim_verdicts}
     rows = []
-    for claim, ruling in words.table(evidence.results):
+    for claim, verdict in words.table(evidence.results):
         links = [_group_link(g) for g in found.get(claim, ())]
-        why = el("p", short(ruling.why, REASON_MAX), class_="reason") if ruling.why else None
-        status = el("span", ruling.status, class_=f"badge {COLOURS[ruling.status]}")
+        why = el("p", short(verdict.why, REASON_MAX), class_="reason") if verdict.why else None
+        status = el("span", verdict.status, class_=f"badge {COLOURS[verdict.status]}")
         promise = BY_ID[claim].promise if claim in BY_ID else ""
-        rows.append((claim, status, join(promise, why), links or _measured(ruling),
-                     f"{ruling.occasions:,}", el("code", judges[claim], class_="id")))  # fmt: skip
+        rows.append((claim, status, join(promise, why), links or _measured(verdict),
+                     f"{verdict.occasions:,}", el("code", judges[claim], class_="id")))  # fmt: skip
     heads = ("claim", "came to", "promise", "found", "occasions", "checker")
     absent = evidence.context.absent
     note = f"This target cannot show: {', '.join(absent)}." if absent else ""
     return join(table("claims", heads, rows), el("p", note, class_="note") if note else None)
 
 
-def _measured(ruling: Ruling) -> str:
-    return ", ".join(f"{n:,} {name}" for name, n in ruling.found.items())
+def _measured(verdict: ClaimVerdict) -> str:
+    return ", ".join(f"{n:,} {name}" for name, n in verdict.found.items())
 
 
 def _group_link(group: Group) -> Html:

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 from harness.contracts.environment import Role
 from harness.contracts.target import plan
-from harness.schedule.options import MOVERS, Options
+from harness.schedule.options import COMMITTERS, Options
 from harness.targets.rocketmq.releases import lacks_ids
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -25,7 +25,7 @@ from histories.grounds import (
 )
 from workloads.queue import QUEUES
 
-NEW = frozenset((PROBE, LOCK, PLACE))  # kinds of which older versions had none
+NEW = frozenset((PROBE, LOCK, CONSUMER_OFFSET))  # kinds of which older versions had none
 OF_ROLE = {Role.CONTROLLER: CONTROLLER, Role.NAMESRV: NAMESRV, Role.BROKER: BROKER}
 
 
@@ -55,7 +55,7 @@ def _grounds(options: Options) -> Iterator[Ground]:
     if "lock" in options.workload:
         yield from ((LOCK, key, name) for key, name in keys)
     if "offsets" in options.workload:
-        yield from ((PLACE, thread) for thread in range(MOVERS))
+        yield from ((CONSUMER_OFFSET, thread) for thread in range(COMMITTERS))
     if not lacks_ids(options.target):  # of such logs nothing is judged
         yield from ((REPLICA_LOG_READ, n.name) for n in brokers)
     yield from ((OF_ROLE[n.role], n.name) for n in nodes)

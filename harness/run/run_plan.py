@@ -32,7 +32,7 @@ from harness.generators import (
 )
 from harness.generators.lift import lift
 from harness.schedule.format import Schedule
-from harness.schedule.options import APPLICANTS, LOCK_LEASE_MS, LOCKERS, MOVERS, Options
+from harness.schedule.options import APPLICANTS, COMMITTERS, LOCK_LEASE_MS, LOCKERS, Options
 from harness.schedule.perform import Aware, Started, acts, queue_calls, turns
 from histories.fault_facts import (
     AWAIT_RECOVERY,
@@ -100,7 +100,7 @@ def _registration(m: Making) -> Workload:
 
 
 def _offsets(m: Making) -> Workload:
-    return offsets_workload(m.cluster, m.routes, m.group, clients=MOVERS)
+    return offsets_workload(m.cluster, m.routes, m.group, clients=COMMITTERS)
 
 
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.

@@ -42,6 +42,7 @@ from harness.schedule.from_history import as_performed
 from harness.schedule.options import Options
 from harness.targets.reference import PROFILES
 from harness.targets.rocketmq.releases import excluded
+from histories.aliases import renamed
 from histories.grounds import RUN
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
@@ -300,7 +301,7 @@ def options_of(stored: StoredRun) -> Options:
     if not stored.config:
         raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")
     try:
-        options = msgspec.convert(stored.config.get("options"), Options)
+        options = msgspec.convert(renamed(stored.config.get("options")), Options)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
     strange = [name for name in options.workload if name not in WORKLOADS]

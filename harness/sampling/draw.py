@@ -17,7 +17,7 @@ from harness.contracts.keyed_draws import Keyed
 from harness.contracts.target import Node, Topology, plan
 from harness.sampling.factors import KINDS, Row
 from harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
-from harness.sampling.nested_faults import Nests
+from harness.sampling.nested_faults import NestedFaults
 from harness.sampling.rounds import rounds_of
 from harness.schedule.format import READ, SEND, TURN, Act, Call, Header, Schedule
 from harness.schedule.options import APPLICANTS, LOCKERS, SPARES
@@ -193,7 +193,7 @@ def _acts(
     kinds = [kind for kind in KINDS if row[kind] != "off"]
     if row["pace"] == NESTED and set(kinds) - OVER_AT_ONCE:
         most = bounds.faults[1] if bounds.in_turn else None
-        yield from Nests(draws, row, nodes, kinds, most=most).acts(length)
+        yield from NestedFaults(draws, row, nodes, kinds, most=most).acts(length)
         return
     least, most = bounds.faults if kinds else (0, 0)
     if bounds.in_turn:

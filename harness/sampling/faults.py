@@ -201,8 +201,10 @@ class Fault:
 
     def _move(self) -> list[Act]:
         args = {"restart": True} if self._row["move"] == "restart" else {}
-        strike = Act(id=self._id(), f="change-ip", when=self._when(), who=self._who(), args=args)
-        return [strike, *self._heals("restore-ip", args=args)]
+        strike = Act(
+            id=self._id(), f="change-address", when=self._when(), who=self._who(), args=args
+        )
+        return [strike, *self._heals("restore-address", args=args)]
 
     def _machine(self, f: str, args: dict[str, Any]) -> Act:
         """A fault of machines."""

@@ -25,7 +25,7 @@ OUTLASTS = 50  # of a hundred: how many are healed after those within them
 LATE_MS = (200, 40_000)  # how long after them
 
 
-class Nests:
+class NestedFaults:
     """The faults of a run that come so.
 
     Args:

@@ -21,6 +21,8 @@ from typing import Any, Literal, overload
 
 import msgspec
 
+from histories.aliases import renamed
+
 SCHEDULE = "schedule.jsonl"
 VERSION = 1
 # What an act may wait for beside another act: something that observers or the nemesis tell.
@@ -313,7 +315,7 @@ def digest_of(schedule: Schedule) -> str:
 
 
 def decode(data: bytes, name: str = SCHEDULE) -> Schedule:
-    """Read a schedule.
+    """Read a schedule, also one that an older version wrote.
 
     Raises:
         ScheduleError: a line is none of a schedule's, or the whole makes no sense.
@@ -323,7 +325,7 @@ def decode(data: bytes, name: str = SCHEDULE) -> Schedule:
         if not line.strip() or line.lstrip().startswith(b"#"):
             continue
         try:
-            items.append(msgspec.json.decode(line, type=Item))
+            items.append(msgspec.convert(renamed(msgspec.json.decode(line)), Item, str_keys=True))
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ScheduleError(f"{name}, line {number}: {error}") from None
     headers = [i for i in items if isinstance(i, Header)]

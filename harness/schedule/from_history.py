@@ -27,10 +27,10 @@ from harness.schedule.format import (
     Who,
     seconds,
 )
-from harness.schedule.options import APPLICANTS, FLUSH, LOCKERS, MOVERS, SPARES, Options
+from harness.schedule.options import APPLICANTS, COMMITTERS, FLUSH, LOCKERS, SPARES, Options
 from histories.fault_facts import ELECT_MASTER, INSPECT
 from histories.history import History
-from histories.observed import APPLY_ID, COMMIT_PLACE, FETCH_PLACE, PROBED
+from histories.observed import APPLY_ID, COMMIT_OFFSET, FETCH_OFFSET, PROBED
 from histories.op import Op
 from workloads.observe import THREADS as OBSERVERS
 from workloads.queue import QUEUES
@@ -40,7 +40,7 @@ ENDING = "end/"  # of the requests of final heals and elections
 WORKLOAD_OF = {
     **dict.fromkeys(("acquire", "renew", "release"), "lock"),
     **dict.fromkeys((APPLY_ID, *MEMBERSHIP), "registration"),
-    **dict.fromkeys((COMMIT_PLACE, FETCH_PLACE), "offsets"),
+    **dict.fromkeys((COMMIT_OFFSET, FETCH_OFFSET), "offsets"),
 }  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "queue": options.concurrency,
         "lock": LOCKERS,
         "registration": SPARES + APPLICANTS,
-        "offsets": MOVERS,
+        "offsets": COMMITTERS,
         "probe": QUEUES * options.broker_sets,
         "observe": OBSERVERS,
     }
@@ -165,8 +165,8 @@ def _recorded(past: Past, name: str, begun: int, end: int) -> Iterator[Act]:
     if fault.passes:
         return
     heals: dict[int, list[str]] = {}
-    by_index = {heal.begun: heal for heal in past.healed.values() if not heal.moves
-                or fault.moves}  # fmt: skip
+    by_index = {heal.begun: heal for heal in past.healed.values() if not heal.changes_address
+                or fault.changes_address}  # fmt: skip
     for node, heal in past.healed.items():
         if heal.begun in by_index and heal.begun_ns < end and not _ending(heal):
             heals.setdefault(heal.begun, []).append(node)
@@ -207,7 +207,7 @@ def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
             if isinstance(what, dict)
         }
         args["reset"] = any(isinstance(w, dict) and w.get("reset") for w in result.values())
-    if fault.moves:
+    if fault.changes_address:
         args["restart"] = any(isinstance(w, dict) and w.get("stopped") for w in result.values())
     return Act(
         id=name,

@@ -11,7 +11,8 @@ from harness.contracts.target import Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import READ, SEND
 from harness.targets.reference import effective
 from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
-from histories.fault_facts import CHANGE_IP, POWER_LOSS
+from histories.aliases import THEN
+from histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -22,8 +23,7 @@ HEARTBEAT, FLUSH = "broker:controllerHeartBeatTimeoutMills", "broker:flushDiskTy
 HEARTBEAT_S: dict[str, float] = {"fast": 3.0, "stock": 10.0}
 LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and 30 s
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
-MOVERS = 2  # of the workload offsets
-THEN = "-then-"  # joins two faults, of which the second strikes within a while of the first
+COMMITTERS = 2  # of the workload offsets
 SPARES = 2  # brokers that the registration workload owns
 # Profiles by what the command line calls them.
 PROFILES: dict[str, Profile] = {
@@ -56,7 +56,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     target: str = REFERENCE
     workload: tuple[str, ...] = TOGETHER
-    nemesis: tuple[str, ...] = ("kill", "partition", "readdress")
+    nemesis: tuple[str, ...] = ("kill", "partition", "change-address")
     time_limit_ns: int = 60_000_000_000
     lull_ns: int = 0  # of each quiet period; 0: there are none
     rate: float = 50.0
@@ -95,7 +95,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             seed=self.seed,
             mutant=self.mutant,
             sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
-            by_name=bool({"readdress", CHANGE_IP} & set(self.nemesis)),
+            by_name=CHANGE_ADDRESS in self.nemesis,
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
             topic_attributes=self.topic_attributes,

@@ -168,7 +168,7 @@ class ReferenceTarget:
         """None."""
         return ()
 
-    def moves(self, role: Role) -> bool:
+    def follows_address(self, role: Role) -> bool:
         """All do."""
         return True
 

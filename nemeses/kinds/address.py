@@ -1,77 +1,77 @@
-"""Readdress: a node's machine gets another address of its block.
+"""Change of address: a node's machine gets another address of its block.
 
-`change-ip` changes it under the running process, which is not informed, or, with ``restart``, with
-the node stopped before and started after; it completes when the node answers at its new address and
-nobody at the old one. With ``stays`` the move is for good, and no heal concerns it. `restore-ip`
-gives the first address again. A broker must keep its id, and every peer must find it. A node that
-is down is moved as well, and starts at its new address.
+`change-address` changes it under the running process, which is not informed, or, with ``restart``,
+with the node stopped before and started after; it completes when the node answers at its new
+address and nobody at the old one. With ``stays`` the change is for good, and no heal concerns it.
+`restore-address` gives the first address again. A broker must keep its id, and every peer must find
+it. A node that is down gets another address as well, and starts there.
 """
 
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from harness.contracts.cluster import Part, Readdressable
+from harness.contracts.cluster import AddressChangeable, Part
 from harness.contracts.environment import Capability
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from nemeses.kinds.process import one_of
 from nemeses.stage import Stage
 
-MOVED: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
+CHANGED: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
 BY_NAME: tuple[Part, ...] = ("controller-leader", "controller", "namesrv")
-AWAY_S = 5.0  # between two moves
-NEEDS = frozenset({Capability.READDRESS})
+APART_S = 5.0  # between two changes
+NEEDS = frozenset({Capability.CHANGE_ADDRESS})
 
 
-def _movable(stage: Stage, args: Args) -> Fit:
-    """A node that is down and should be is moved; of one that should run it is proven that it
-    answers."""
+def _changeable(stage: Stage, args: Args) -> Fit:
+    """A node that is down and should be gets another address; of one that should run it is proven
+    that it answers."""
     anew = bool(args.get("restart"))
     return lambda n: n not in stage.ended and (stage.writable(n) or not anew)
 
 
-def _moved(stage: Stage, args: Args) -> Fit:
-    movable = _movable(stage, args)
-    return lambda n: n not in stage.settled and movable(n)
+def _changed(stage: Stage, args: Args) -> Fit:
+    changeable = _changeable(stage, args)
+    return lambda n: n not in stage.settled and changeable(n)
 
 
-def _moves(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    """One node away and back; then two, one after the other; half of the moves with a restart."""
-    parts = Bag(drawing.rng, MOVED + BY_NAME if drawing.by_name else MOVED)
+def _changes(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    """One node, and back; then two, one after the other; half of the changes with a restart."""
+    parts = Bag(drawing.rng, CHANGED + BY_NAME if drawing.by_name else CHANGED)
     ways: Bag[bool] = Bag(drawing.rng, (False, True))
     while True:
-        for away in ((False,), (True, False), (True,)):
+        for restarts in ((False,), (True, False), (True,)):
             yield (
-                *(_away(one_of(parts), anew) for anew in away),
-                *(Step("restore-ip", AWAY_S if n == 0 else 0.0, args=_args(ways.next()), of=n)
-                  for n in range(len(away))),
+                *(_change(one_of(parts), anew) for anew in restarts),
+                *(Step("restore-address", APART_S if n == 0 else 0.0, args=_args(ways.next()), of=n)
+                  for n in range(len(restarts))),
             )  # fmt: skip
 
 
-def _away(who: Any, anew: bool) -> Step:
-    return Step("change-ip", AWAY_S, who=who, args=_args(anew))
+def _change(who: Any, anew: bool) -> Step:
+    return Step("change-address", APART_S, who=who, args=_args(anew))
 
 
 def _args(anew: bool) -> dict[str, Any]:
     return {"restart": True} if anew else {}
 
 
-READDRESS = Kind(
-    name="readdress",
+CHANGE_ADDRESS = Kind(
+    name="change-address",
     acts=(
         ActKind(
-            f="change-ip", needs=NEEDS, fit=_movable,
-            do=on_each(Readdressable, lambda cluster, args: partial(
-                cluster.change_ip, restart=bool(args.get("restart"))
+            f="change-address", needs=NEEDS, fit=_changeable,
+            do=on_each(AddressChangeable, lambda cluster, args: partial(
+                cluster.change_address, restart=bool(args.get("restart"))
             )),
         ),
         ActKind(
-            f="restore-ip", needs=NEEDS, fit=_moved, back=True,
-            do=on_each(Readdressable, lambda cluster, args: partial(
-                cluster.restore_ip, restart=bool(args.get("restart"))
+            f="restore-address", needs=NEEDS, fit=_changed, back=True,
+            do=on_each(AddressChangeable, lambda cluster, args: partial(
+                cluster.restore_address, restart=bool(args.get("restart"))
             )),
         ),
     ),
-    rounds=_moves,
+    rounds=_changes,
 )  # fmt: skip

@@ -1,11 +1,10 @@
 """Kill, stop, restart, pause: what can happen to a node's process.
 
-`kill` ends it as SIGKILL does, `terminate`, of the fault stop, as SIGTERM does; both complete when
-its process is gone and its port refuses, and `start` brings it back on its store. `restart` ends it
-cleanly and starts it again at once, as an operator does who rolls out a setting. A node that does
-not end when it is asked to is killed in the end; the completion says ``forced``. `pause` holds it
-as SIGSTOP does: it keeps its connections and its beliefs, and does not know when it goes on that
-time has passed.
+`kill` ends it as SIGKILL does, `stop` as SIGTERM does; both complete when its process is gone and
+its port refuses, and `start` brings it back on its store. `restart` ends it cleanly and starts it
+again at once, as an operator does who rolls out a setting. A node that does not end when it is
+asked to is killed in the end; the completion says ``forced``. `pause` holds it as SIGSTOP does: it
+keeps its connections and its beliefs, and does not know when it goes on that time has passed.
 
 A disk that is full or frozen may have ended its node: `start` starts that one again too, and no
 other that has ended by itself. Names follow Jepsen's packages: kill, start; pause, resume.
@@ -89,7 +88,7 @@ def _killings(drawing: Drawing) -> Iterator[Sequence[Step]]:
 def _stops(drawing: Drawing) -> Iterator[Sequence[Step]]:
     parts = Bag(drawing.rng, KILLED)
     while True:
-        yield held(Step("terminate", who=one_of(parts)), "start", DOWN_S)
+        yield held(Step("stop", who=one_of(parts)), "start", DOWN_S)
 
 
 def _restarts(drawing: Drawing) -> Iterator[Sequence[Step]]:
@@ -125,7 +124,7 @@ STOP = Kind(
     name="stop",
     acts=(
         ActKind(
-            f="terminate", needs=frozenset({Capability.KILL}), fit=_stoppable,
+            f="stop", needs=frozenset({Capability.KILL}), fit=_stoppable,
             do=on_each(Killable, lambda cluster, args: cluster.stop),
         ),
         START,

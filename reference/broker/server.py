@@ -143,7 +143,7 @@ class Broker:
         )
         group.create_task(every(config.flush_delay_offset_interval / 1000, self._save_delay))
         group.create_task(every(DELIVERY_TICK_S, schedule.tick))
-        group.create_task(every(SAMPLE_S, lambda: store.figures.sample(now_ns())))
+        group.create_task(every(SAMPLE_S, lambda: store.metrics.sample(now_ns())))
         group.create_task(every(10.0, heartbeats.expire))
         group.create_task(every(10.0, locks.expire))
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))

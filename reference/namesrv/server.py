@@ -1,7 +1,7 @@
 """The name server: answers where topics live, and forgets brokers that fell silent.
 
 This module owns its life and what brokers say of themselves; what is asked of it is in
-`reference.namesrv.questions`. An address belongs to the connection that registered it last and is
+`reference.namesrv.handlers`. An address belongs to the connection that registered it last and is
 forgotten when that connection ends, as are all addresses of a connection (Java forgets only one of
 them, so that of a killed container the others stay in the routes until they expire).
 """
@@ -14,8 +14,8 @@ from reference.bounds import Bounds
 from reference.config import NamesrvConfig
 from reference.host import Host
 from reference.names import broker_name_fault, topic_name_fault
+from reference.namesrv.handlers import BLACK_LIST, LIVE_KEYS, Handlers
 from reference.namesrv.kv import ORDER_TOPICS, Kv
-from reference.namesrv.questions import BLACK_LIST, LIVE_KEYS, Questions
 from reference.namesrv.routes import EXPIRY_MS, MinIdChanged, Refused, Registration, Routes
 from reference.node import dispatcher, every, now_ns
 from reference.rpc import Connection, Pool, Reply
@@ -57,14 +57,14 @@ class Namesrv:
             self._group = group
             bounds: Bounds[Connection] = Bounds(self._host.log)
             self._pool = Pool(group, bounds=bounds)
-            questions = Questions(self._settings, self._routes, self._kv, started_ns=now_ns())
+            handlers = Handlers(self._settings, self._routes, self._kv, started_ns=now_ns())
             handle = dispatcher(
                 {
                     RequestCode.REGISTER_BROKER: self._register,
                     RequestCode.UNREGISTER_BROKER: self._unregister,
                     RequestCode.QUERY_DATA_VERSION: self._query_version,
                     RequestCode.BROKER_HEARTBEAT: self._heartbeat,
-                    **questions.handlers(),
+                    **handlers.by_code(),
                 }
             )
             server = await rpc.serve(

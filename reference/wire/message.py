@@ -7,7 +7,7 @@ numbers are big-endian and signed, offsets are bytes (`physical_offset`) or mess
 
 The CRC is computed when encoding and checked when decoding, so `Message` has no field for it.
 Hosts are kept as their bytes (address, then port in 4 bytes): records are copied far more often
-than their hosts are looked at. `host` and `host_text` convert.
+than their hosts are looked at. `host` converts.
 
 Also here, since they speak of the same things: the body of a batch, message ids, the units of a
 consume queue. Source: RocketMQ ``MessageDecoder``, ``MessageExtEncoder``, ``CommitLog``,
@@ -260,7 +260,7 @@ def _head_of(v6: int) -> struct.Struct:
     return _HEADS[20 if v6 & BORN_HOST_V6 else 8, 20 if v6 & STORE_HOST_V6 else 8]
 
 
-def decode_all(data: bytes, *, check_crc: bool = True) -> list[Message]:
+def decode_all(data: bytes) -> list[Message]:
     """Read the body of a pull, pop or query answer: records without a gap.
 
     Raises:
@@ -270,7 +270,7 @@ def decode_all(data: bytes, *, check_crc: bool = True) -> list[Message]:
     messages: list[Message] = []
     at = 0
     while at < len(data):
-        message, at = decode(view, at, check_crc=check_crc)
+        message, at = decode(view, at)
         messages.append(message)
     return messages
 
@@ -353,12 +353,6 @@ def host(address: str, port: int) -> bytes:
         if max(numbers) < 256 and [str(n) for n in numbers] == parts:  # most are: ten times faster
             return bytes(numbers) + port.to_bytes(4, "big", signed=True)
     return ip_address(address).packed + port.to_bytes(4, "big", signed=True)
-
-
-def host_text(raw: bytes) -> str:
-    """Read a host as ``address:port``."""
-    address = str(ip_address(raw[:-4]))
-    return f"{address if len(raw) == 8 else f'[{address}]'}:{int.from_bytes(raw[-4:], 'big')}"
 
 
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:

@@ -28,7 +28,7 @@ def missing(environment: str) -> str:
         check()
     except EnvironmentUnavailable as error:
         return str(error)
-    needed = {Capability.CUT, Capability.LOSS, Capability.READDRESS}
+    needed = {Capability.CUT, Capability.LOSS, Capability.CHANGE_ADDRESS}
     return "; ".join(str(why) for what, why in lacking().items() if what in needed)
 
 

@@ -74,8 +74,8 @@ def processes_of(folder: Path) -> dict[int, str]:
     return found
 
 
-def helpers_of(folder: Path) -> list[int]:
-    """The helper of a run: the inner process, and the `unshare` around it."""
+def agents_of(folder: Path) -> list[int]:
+    """The agent of a run: the inner process, and the `unshare` around it."""
     found = processes_of(folder)
     return [
         pid for pid, words in found.items() if "harness.environments.machines.netns_agent" in words

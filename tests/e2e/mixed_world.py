@@ -79,7 +79,7 @@ class MixedTarget:
         """The jars of each component."""
         return self._java.folders()
 
-    def moves(self, role: Role) -> bool:
+    def follows_address(self, role: Role) -> bool:
         """No: Java's brokers do not."""
         return False
 

@@ -65,7 +65,7 @@ def test_a_run_in_containers_is_valid_and_leaves_nothing(tmp_path: Path) -> None
     code, told = maxq(tmp_path, "--workload", "queue,registration", "--time-limit", "15s")
     assert (code, told["valid"]) == (0, True), told["verdicts"]
     struck = {fault["f"] for fault in told["faults"]}
-    assert {"kill", "start-partition", "change-ip"} <= struck
+    assert {"kill", "start-partition", "change-address"} <= struck
     assert all(fault["holds"] for fault in told["faults"])
     replicas = next(v for v in told["verdicts"] if v["checker"] == "replicas")
     assert replicas["counts"]["members-read"] == 3

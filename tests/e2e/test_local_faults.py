@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from local_cluster import (
+    agents_of,
     check_json,
-    helpers_of,
     journal_lines,
     missing,
     processes_of,
@@ -30,13 +30,13 @@ ROOT = Path(__file__).parent.parent.parent
 def test_a_killed_helper_ends_the_run_with_a_clear_error(tmp_path: Path, which: str) -> None:
     harness = start(tmp_path, "--time-limit", "60s")
     assert eventually(lambda: journal_lines(tmp_path) > 50, 60)
-    helpers = sorted(helpers_of(tmp_path))
-    assert len(helpers) == 2
-    os.kill(helpers[0 if which == "outer" else -1], signal.SIGKILL)
+    agents = sorted(agents_of(tmp_path))
+    assert len(agents) == 2
+    os.kill(agents[0 if which == "outer" else -1], signal.SIGKILL)
     _, told = harness.communicate(timeout=20)
     assert harness.returncode == 255
     errors = [line for line in told.splitlines() if line.startswith("error:")]
-    assert errors == ["error: the helper of the local environment ended, and the cluster with it"]
+    assert errors == ["error: the agent of the local environment ended, and the cluster with it"]
     assert "Traceback" not in told
     assert eventually(lambda: not processes_of(tmp_path), 5)
     code, _, said = check_json(tmp_path / "latest")

@@ -49,7 +49,7 @@ def test_a_killed_harness_leaves_nothing_behind_but_its_history(tmp_path: Path) 
     harness = start(tmp_path, "--time-limit", "60s")
     try:
         assert eventually(lambda: journal_lines(tmp_path) > 200, 60)
-        assert len(processes_of(tmp_path)) >= 7, "the harness, its helper, five nodes"
+        assert len(processes_of(tmp_path)) >= 7, "the harness, its agent, five nodes"
     finally:
         harness.send_signal(signal.SIGKILL)
         harness.communicate()

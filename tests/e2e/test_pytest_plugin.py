@@ -102,7 +102,7 @@ def test_wrong_arguments_name_the_nearest_and_run_nothing(pytester: pytest.Pytes
         import pytest
 
         @pytest.mark.parametrize("given, kind, told", [
-            ({"nemesis": ["kill", "readress"]}, ValueError, "did you mean readdress"),
+            ({"nemesis": ["kill", "change-adress"]}, ValueError, "did you mean change-address"),
             ({"workload": "queues"}, ValueError, "did you mean queue"),
             ({"env": "simulate"}, ValueError, "did you mean simulated"),
             ({"profile": "saef"}, ValueError, "did you mean safe"),

@@ -5,58 +5,14 @@ code 1: something is wrong, and the lines say what and after which input. The sa
 same input.
 """
 
-import secrets
 import sys
-import tempfile
-import time
 from pathlib import Path
-from random import Random
-
-import click
 
 # Modules of tests are found by their names alone, as under pytest.
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "support"), str(HERE.parent)]
-SAY_EVERY_S = 10.0
-
-
-class Progress:
-    """Prints a line now and then."""
-
-    def __init__(self) -> None:
-        self._next = 0.0
-
-    def say(self, line: str) -> None:
-        if time.monotonic() >= self._next:
-            self._next = time.monotonic() + SAY_EVERY_S
-            print(line, flush=True)
-
-
-@click.command()
-@click.option("--minutes", type=click.FloatRange(min=0.1), default=1.0, show_default=True)
-@click.option("--seed", type=int, help="of the input; drawn if there is none")
-def main(minutes: float, seed: int | None) -> None:
-    """Send hostile frames to a cluster of its own."""
-    from fuzz_cluster import FuzzCluster
-    from fuzz_run import run
-
-    chosen = secrets.randbelow(10**6) if seed is None else seed
-    print(f"seed {chosen}", flush=True)
-    end = time.monotonic() + 60 * minutes
-    with tempfile.TemporaryDirectory() as folder:
-        cluster = FuzzCluster(Path(folder), Random(secrets.randbits(64)))
-        try:
-            cluster.start()
-            found = run(cluster, chosen, lambda _: time.monotonic() < end, say=Progress().say)
-        finally:
-            cluster.stop()
-    sizes = {name: f"{size >> 20} MiB" for name, size in found.peak_bytes.items()}
-    print(f"{sum(found.frames.values())} frames: {dict(sorted(found.frames.items()))}")
-    print(f"most memory {sizes}, slowest answer to a neighbour {found.slowest_s:.3f} s")
-    for fault in found.faults:
-        print(fault)
-    sys.exit(1 if found.faults else 0)
-
 
 if __name__ == "__main__":
+    from fuzz_command import main
+
     main()

@@ -5,14 +5,15 @@ from itertools import pairwise
 from random import Random
 from typing import Any, cast
 
+from generator_simulation import Complete, simulate
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_recorder import MemoryRecorder
 
 from harness import generators as gen
 from harness.contracts.generator import Context
 from harness.contracts.outcome import Fail, Info, Ok, Outcome
-from harness.generators.simulate import Complete, simulate
-from harness.run.interpreter import MemoryRecorder, run
+from harness.run.interpreter import run
 from harness.simulation.loop import Scheduler, SimLoop
 from histories.op import Op
 

@@ -337,7 +337,7 @@ READERS: dict[str, Callable[[bytes], object]] = {
     "slave": lambda raw: ha.slave_decoder().feed(raw),
     "master": lambda raw: ha.master_decoder().feed(raw),
     "record": message.decode_all,
-    "record, crc unchecked": lambda raw: message.decode_all(raw, check_crc=False),
+    "record, crc unchecked": lambda raw: message.decode(raw, check_crc=False),
     "batch": message.decode_batch,
     "units": message.decode_units,
     "id": lambda raw: message.parse_offset_msg_id(raw.decode("latin-1")),

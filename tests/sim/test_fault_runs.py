@@ -27,14 +27,12 @@ TRIO: dict[str, Any] = {
     "profile": "P-SAFE",
 }
 SINGLE = sorted(set(fault_names()) - {NO_FAULT})
-THREE = ("kill", "partition", "readdress")
+THREE = ("kill", "partition", "change-address")
 BEGINS = {
-    "stop": "terminate",
     "power": "power-loss",
     "partition": "start-partition",
     "partition-any": "start-partition",
     "partition-clients": "start-partition",
-    "readdress": "change-ip",
     "clock": "bump-clock",
     "disk": "start-disk-fault",
     "delay": "start-delay",
@@ -74,10 +72,10 @@ def test_a_fault_of_sets_without_replicas_is_proven(tmp_path: Path, name: str) -
 
 
 @pytest.mark.parametrize("seed", range(1, 6))
-def test_kill_partition_and_readdress_at_once(tmp_path: Path, seed: int) -> None:
+def test_kill_partition_and_change_address_at_once(tmp_path: Path, seed: int) -> None:
     counts = struck(run(tmp_path, THREE, seed=seed, seconds=40))
-    assert min(counts[f] for f in ("kill", "start-partition", "change-ip")) >= 2
-    assert min(counts[f] for f in ("start", "stop-partition", "restore-ip")) >= 2
+    assert min(counts[f] for f in ("kill", "start-partition", "change-address")) >= 2
+    assert min(counts[f] for f in ("start", "stop-partition", "restore-address")) >= 2
 
 
 @pytest.mark.parametrize("seed", [222, 230])

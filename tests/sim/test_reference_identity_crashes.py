@@ -242,7 +242,8 @@ def test_a_broker_lives_through_a_controller_that_talks_nonsense(
 
 def test_a_broker_that_is_told_of_a_master_before_it_has_joined_lives(cluster: Cluster) -> None:
     """A restarted broker is known from before: a controller may notify it of an election while it
-    still registers. (Seen first in a simulated run under kill, partition and readdress at once.)"""
+    still registers. (Seen first in a simulated run under kill, partition and change-address at
+    once.)"""
     cluster.up("controller", "controller", CONTROLLER_CONF)
     join(cluster, "b2")
     registering = [True]

@@ -123,7 +123,7 @@ def test_how_often_is_told_of_many_repetitions(
 FREE = Options(
     environment="simulated", seed=3, time_limit_ns=35 * SECOND_NS,
     workload=("queue", "lock", "registration"), rate=20.0, concurrency=6,
-    nemesis=("kill", "partition", "pause", "readdress", "stop", "restart", "power"),
+    nemesis=("kill", "partition", "pause", "change-address", "stop", "restart", "power"),
 )  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def test_a_run_that_nobody_scheduled_is_written_down_and_done_again(tmp_path: Pa
     assert again.results.valid is True, again.results
     before, after = struck(free), struck(again)
     assert len(before) > 8
-    assert {f for f, _, _ in before} >= {"kill", "start-partition", "change-ip", "power-loss"}
+    assert {f for f, _, _ in before} >= {"kill", "start-partition", "change-address", "power-loss"}
     assert [(f, node) for f, node, _ in before] == [(f, node) for f, node, _ in after]
     # What one heal ended is ended by one after the other.
     assert all(abs(one - other) < 0.1 for (_, _, one), (_, _, other) in zip(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from benchmarks.verdicts import PROFILES, Said, contradictions, every, say
-from checkers.core.api import Anomaly, Ruling, Verdict
+from checkers.core.api import Anomaly, ClaimVerdict, Status, Verdict
 from checkers.judgement.runner import Results
 
 STRIDE = 73  # shares no factor with the number of profiles or of mutants
@@ -36,21 +36,31 @@ def test_something_was_found(said: Sequence[Said]) -> None:
 
 
 ANOMALY = Anomaly(claim="S6", name="lost-write", signature="S6/lost-write", ops=(1,), story="x")
-KEPT = Ruling(claim="S6", status="kept")
+KEPT = ClaimVerdict(claim="S6", status="kept")
+
+
+def found_of(status: Status) -> ClaimVerdict:
+    """Something was found, and the claim came to this all the same."""
+    return ClaimVerdict(claim="S6", status=status, found={"x": 1})
 
 
 @pytest.mark.parametrize(
     "verdict",
     [
-        Verdict(checker="a", rulings=(Ruling(claim="S6", status="kept", found={"x": 1}),)),
-        Verdict(checker="a", rulings=(Ruling(claim="S6", status="no occasion", found={"x": 1}),)),
-        Verdict(checker="a", rulings=(KEPT,), anomalies=(ANOMALY,)),
-        Verdict(checker="durability", rulings=(KEPT,), counts={"lost-write": 1}),
+        Verdict(
+            checker="a", claim_verdicts=(ClaimVerdict(claim="S6", status="kept", found={"x": 1}),)
+        ),
+        Verdict(
+            checker="a",
+            claim_verdicts=(ClaimVerdict(claim="S6", status="no occasion", found={"x": 1}),),
+        ),
+        Verdict(checker="a", claim_verdicts=(KEPT,), anomalies=(ANOMALY,)),
+        Verdict(checker="durability", claim_verdicts=(KEPT,), counts={"lost-write": 1}),
         Verdict(checker="a", anomalies=(ANOMALY,)),
     ],
 )
 def test_what_is_denied_is_noticed(verdict: Verdict) -> None:
     assert len([*contradictions(Results(valid=True, verdicts=(verdict,)))]) == 1
-    broken = (Ruling(claim="S6", status="broken", found={"lost-write": 1}),)
-    agrees = msgspec.structs.replace(verdict, rulings=broken)
+    broken = (ClaimVerdict(claim="S6", status="broken", found={"lost-write": 1}),)
+    agrees = msgspec.structs.replace(verdict, claim_verdicts=broken)
     assert not [*contradictions(Results(valid=False, verdicts=(agrees,)))]

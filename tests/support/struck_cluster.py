@@ -126,13 +126,13 @@ class FakeCluster:
         self.held.discard(node)
         return self._proof("resume", node, stopped=False)
 
-    async def change_ip(self, node: str, *, restart: bool) -> Proof:
+    async def change_address(self, node: str, *, restart: bool) -> Proof:
         self.moves[node] = self.moves.get(node, 0) + 1
-        return self._proof("change_ip", node, restart=restart)
+        return self._proof("change_address", node, restart=restart)
 
-    async def restore_ip(self, node: str, *, restart: bool) -> Proof:
+    async def restore_address(self, node: str, *, restart: bool) -> Proof:
         self.moves[node] = 0
-        return self._proof("restore_ip", node, restart=restart)
+        return self._proof("restore_address", node, restart=restart)
 
     async def cut(
         self,

@@ -14,7 +14,7 @@ import pytest
 from histories.fault_facts import BUILT_IN_FACTS
 
 ROOT = Path(__file__).parent.parent.parent
-TABLE = ROOT / "histories" / "fault_facts.py"
+TABLES = {ROOT / "histories" / name for name in ("fault_facts.py", "aliases.py")}
 ACTS = {f for facts in BUILT_IN_FACTS for f in (facts.strikes, *facts.heals)}
 # Common words, which name fields of values as well.
 FIELDS = {"start", "restart"}
@@ -36,7 +36,7 @@ READERS = sorted(
     path
     for package in ("checkers", "histories", "spark_checkers", "harness")
     for path in (ROOT / package).rglob("*.py")
-    if path != TABLE and not path.relative_to(ROOT).as_posix().startswith(PERFORMS)
+    if path not in TABLES and not path.relative_to(ROOT).as_posix().startswith(PERFORMS)
 )
 
 

@@ -2,7 +2,7 @@
 
 Its name ends with a hash of all that goes into it, so an image that is there is the right one, and
 one that is not there is built: from a base of Debian, wheels that the host's pip fetches by the
-project's pins, the reference and the helper. Nothing is fetched from a package index inside the
+project's pins, the reference and the agent. Nothing is fetched from a package index inside the
 build; Debian's own packages are, by the sources that the base names.
 
 Run as ``python -m harness.environments.engine.image build [--base-image IMAGE]``.

@@ -1,4 +1,4 @@
-"""A harness's side of a helper: requests in order, and how its end is noticed."""
+"""A harness's side of an agent: requests in order, and how its end is noticed."""
 
 import asyncio
 import errno
@@ -16,11 +16,11 @@ Answer = tuple[dict[str, Any], int | None]
 
 
 class Link:
-    """Requests to a helper, answered in order.
+    """Requests to an agent, answered in order.
 
     Args:
         sock: a connected socket that keeps the borders of packets and does not block.
-        lost: what to say once the helper has ended.
+        lost: what to say once the agent has ended.
         on_close: called once, when the link ends from either side.
     """
 
@@ -35,7 +35,7 @@ class Link:
         loop.add_reader(sock, self._read)
 
     async def ask(self, do: str, **request: object) -> Answer:
-        """Ask the helper; returns its answer, and a descriptor if it sent one.
+        """Ask the agent; returns its answer, and a descriptor if it sent one.
 
         Raises:
             EnvironmentLost: it has ended.
@@ -93,7 +93,7 @@ class Link:
             future.set_result((json.loads(packet), fd))
 
     def close(self) -> None:
-        """End the link; the helper reads end of file, and whoever waits learns that it is lost."""
+        """End the link; the agent reads end of file, and whoever waits learns that it is lost."""
         if not self.gone.done():
             loop = asyncio.get_running_loop()
             loop.remove_reader(self._sock)

@@ -1,4 +1,4 @@
-"""Process 1 of a container: the station of one machine, for as long as the harness lives.
+"""Process 1 of a container: the agent of one machine, for as long as the harness lives.
 
 It calls the harness at a Unix socket in a folder that both see, says which machine it is, and
 serves what is asked (`harness.environments.machines.machine_agent`). The harness listens before it
@@ -16,7 +16,7 @@ import socket
 import sys
 from types import FrameType
 
-from harness.environments.machines.machine_agent import Here, Station, run, serve
+from harness.environments.machines.machine_agent import Agent, Here, run, serve
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -33,10 +33,10 @@ def main() -> None:
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     peer.connect(path)
     peer.send(name.encode())
-    station = Station(Here())
-    station.nets[name] = Here()
+    agent = Agent(Here())
+    agent.nets[name] = Here()
     with contextlib.suppress(ConnectionError):  # the harness is gone
-        serve(peer, station, station.actions())
+        serve(peer, agent, agent.actions())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A machine behind a helper: a network, a folder shared with the host, a file of names; maybe a
+"""A machine behind an agent: a network, a folder shared with the host, a file of names; maybe a
 disk of its own.
 
 Serves local and docker alike. Files are read and written on the host, at the paths that they have
@@ -12,7 +12,7 @@ import re
 import shutil
 import signal as signals
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -48,7 +48,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """What is true of every machine of an environment.
 
     `network` is the run's; `client` the block that a cut of `CLIENT` means. Processes get `env` and
-    run as `user` (None: as their helper). `hostname` is what machines call themselves (empty: by
+    run as `user` (None: as their agent). `hostname` is what machines call themselves (empty: by
     their names). With `mount_hosts` each sees its machine's file of names
     in the place of /etc/hosts; else the machine has it there already.
     """
@@ -63,7 +63,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkedMachine:
-    """A machine and the helper that acts on it.
+    """A machine and the agent that acts on it.
 
     Args:
         folder: its data; made by the caller.
@@ -326,11 +326,12 @@ async def socket_inside(link: Link, machine: str, source: str) -> socket.socket:
     return sock
 
 
-def dial_from(link: Callable[[], Link], machine: str, source: str) -> Dial:
-    """A way to reach nodes from an address of a machine; `link` finds its helper, or raises."""
+def dial_from(link: Callable[[], Link], source: str) -> Dial:
+    """A way to reach nodes from an address of the clients' machine; `link` finds its agent, or
+    raises."""
 
     async def connect(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Wired:
-        sock = await socket_inside(link(), machine, source)
+        sock = await socket_inside(link(), CLIENT, source)
         loop = asyncio.get_running_loop()
         try:
             await loop.sock_connect(sock, (host, port))
@@ -339,7 +340,4 @@ def dial_from(link: Callable[[], Link], machine: str, source: str) -> Dial:
             sock.close()
             raise
 
-    def dial(factory: Callable[[], asyncio.Protocol], host: str, port: int) -> Awaitable[Wired]:
-        return connect(factory, host, port)
-
-    return dial
+    return connect

@@ -1,6 +1,6 @@
-"""What a helper does on the machines it holds: processes, sockets, addresses, packet rules.
+"""What an agent does on the machines it holds: processes, sockets, addresses, packet rules.
 
-The helper of the local environment holds many machines, each a network namespace; the one of a
+The agent of the local environment holds many machines, each a network namespace; the one of a
 container holds one, its own. Both serve one peer, the harness, over a Unix socket that keeps the
 borders of packets: one packet a request, one a reply, in order; JSON, with at most one descriptor
 on a reply. Requests are short: nothing here waits for a peer of the network.
@@ -61,7 +61,7 @@ class Here:
         pass
 
 
-class Station:
+class Agent:
     """Machines, their processes, and what is asked of them.
 
     Args:
@@ -261,12 +261,12 @@ def run(*command: str, inside: Net, text: str = "") -> str:
     return done.stdout
 
 
-def serve(peer: socket.socket, station: Station, actions: Mapping[str, Action]) -> None:
+def serve(peer: socket.socket, agent: Agent, actions: Mapping[str, Action]) -> None:
     """Answer requests until the harness is gone."""
     while packet := peer.recv(PACKET_MAX):
         fds: list[int] = []
         made: socket.socket | FileIO | None = None
-        station.reap()
+        agent.reap()
         try:
             request = json.loads(packet)
             answer = actions[request.pop("do")](**request)

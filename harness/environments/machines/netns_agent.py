@@ -1,4 +1,4 @@
-"""The helper of the local environment: PID 1 of a world of namespaces that it dies with.
+"""The agent of the local environment: PID 1 of a world of namespaces that it dies with.
 
 ``unshare`` starts this program in user, PID, mount and network namespaces of its own, so it needs
 no privileges outside. It makes one network namespace a machine, joined by a bridge, spawns nodes
@@ -25,10 +25,10 @@ from harness.environments.machines.machine_agent import (
     CLONE_NEWNS,
     DEVICE,
     Action,
+    Agent,
     Here,
     Namespace,
     Net,
-    Station,
     run,
     serve,
 )
@@ -52,11 +52,11 @@ def make_bridge() -> dict[str, Any]:
 
 
 def make_machine(
-    station: Station, name: str, addresses: list[str], space: bool = False
+    agent: Agent, name: str, addresses: list[str], space: bool = False
 ) -> dict[str, Any]:
     """Make a machine: a namespace, a cable to the bridge, its addresses (``address/prefix``); with
     `space` mounts of its own, too."""
-    outside = f"v{len(station.nets)}"
+    outside = f"v{len(agent.nets)}"
     ready, go = os.pipe(), os.pipe()
     pid = os.fork()
     if pid == 0:  # lives only until the parent holds the new namespace
@@ -70,16 +70,16 @@ def make_machine(
         ip("link", "add", outside, "type", "veth", "peer", "name", DEVICE, "netns", str(pid))
         net = Namespace(os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC))
         if space:
-            station.spaces[name] = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+            agent.spaces[name] = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.write(go[1], b"x")
         os.waitpid(pid, 0)
         for fd in (*ready, *go):
             os.close(fd)
     ip("link", "set", outside, "master", BRIDGE, "up")
-    station.nets[name] = net
+    agent.nets[name] = net
     ip("link", "set", "lo", "up", inside=net)
-    station.address(name, [], addresses)
+    agent.address(name, [], addresses)
     ip("link", "set", DEVICE, "up", inside=net)
     return {}
 
@@ -88,10 +88,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the harness decides when to end
     peer = socket.socket(fileno=int(sys.argv[1]))
     peer.set_inheritable(False)
-    station = Station(Namespace(os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)))
-    made: dict[str, Action] = {"bridge": make_bridge, "machine": partial(make_machine, station)}
+    agent = Agent(Namespace(os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)))
+    made: dict[str, Action] = {"bridge": make_bridge, "machine": partial(make_machine, agent)}
     with contextlib.suppress(ConnectionError):  # the harness is gone
-        serve(peer, station, {**station.actions(), **made})
+        serve(peer, agent, {**agent.actions(), **made})
     # PID 1 leaves, and the kernel takes the rest with it.
 
 

@@ -27,7 +27,7 @@ from harness.experiments.hunt.marks import (
     last_end,
     new_ha_address,
 )
-from harness.experiments.hunt.run_artifacts import CONTROLLER, Event, Remains
+from harness.experiments.hunt.run_artifacts import CONTROLLER, Event, RunArtifacts
 
 SLACK_NS = 50_000_000  # lines are written a bit later than what they report
 WAITS_NS = 3_000_000_000  # a send, for its acknowledgements
@@ -59,14 +59,16 @@ class Traces:
     """A run's logs, by cause.
 
     Args:
-        remains: of the run.
+        artifacts: of the run.
     """
 
-    def __init__(self, remains: Remains) -> None:
-        self.scene = Scene(remains.history)
-        self.profile = remains.profile
-        clock = Clock(remains.zero_wall_ms, remains.logs)
-        self._logs = {node: list(_timed(clock, log)) for node, log in sorted(remains.logs.items())}
+    def __init__(self, artifacts: RunArtifacts) -> None:
+        self.scene = Scene(artifacts.history)
+        self.profile = artifacts.profile
+        clock = Clock(artifacts.zero_wall_ms, artifacts.logs)
+        self._logs = {
+            node: list(_timed(clock, log)) for node, log in sorted(artifacts.logs.items())
+        }
 
     def fits(self, cause: str, anomaly: Anomaly) -> bool:
         """Whether some trace of a cause explains an anomaly."""

@@ -1,8 +1,8 @@
 """How often something happened in a run, as far as it shows from outside.
 
-A detector counts over `Remains`. Most look for one line of a log; the others follow a node's log in
-order, where only what came before shows what a line means, or look at what observers recorded.
-Wordings are those of 5.5.0, read in its source and in logs of runs.
+A detector counts over `RunArtifacts`. Most look for one line of a log; the others follow a node's
+log in order, where only what came before shows what a line means, or look at what observers
+recorded. Wordings are those of 5.5.0, read in its source and in logs of runs.
 """
 
 import re
@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import msgspec
 
-from harness.experiments.hunt.run_artifacts import Event, Remains, once
+from harness.experiments.hunt.run_artifacts import Event, RunArtifacts, once
 from histories.observed import (
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
@@ -24,7 +24,7 @@ from histories.observed import (
 )
 from histories.op import Op
 
-Detector = Callable[[Remains], int]
+Detector = Callable[[RunArtifacts], int]
 STARTED = "Load AutoSwitch HA Service"
 RUNNING = "change state to: RUNNING"
 NOTIFIED = "Receive notifyBrokerRoleChanged request"
@@ -46,10 +46,10 @@ class Line(msgspec.Struct, frozen=True):
     also: str = ""
     by_controllers: bool = False
 
-    def __call__(self, remains: Remains) -> int:
+    def __call__(self, artifacts: RunArtifacts) -> int:
         if self.by_controllers:
-            return remains.decided(self.count)
-        return sum(self.count(log) for log in remains.brokers())
+            return artifacts.decided(self.count)
+        return sum(self.count(log) for log in artifacts.brokers())
 
     def count(self, log: Sequence[Event]) -> int:
         """In one log."""
@@ -75,12 +75,12 @@ def decision(name: str, code: int, also: str = "") -> Line:
 
 def per_broker(count: Callable[[Sequence[Event]], int]) -> Detector:
     """A count of each broker's log, added up."""
-    return lambda remains: sum(count(log) for log in remains.brokers())
+    return lambda artifacts: sum(count(log) for log in artifacts.brokers())
 
 
 def per_controller(count: Callable[[Sequence[Event]], int]) -> Detector:
     """A count of controllers' logs."""
-    return lambda remains: remains.decided(count)
+    return lambda artifacts: artifacts.decided(count)
 
 
 # Applications for an id.
@@ -95,13 +95,13 @@ FIRST, SET_UNKNOWN, NEW, AGAIN, TAKEN = "first", "set unknown", "new", "again", 
 
 def applied(what: str) -> Detector:
     """Applications for an id that came to one of `FIRST` and the others."""
-    return lambda remains: _applications(remains)[what]
+    return lambda artifacts: _applications(artifacts)[what]
 
 
-def _applications(remains: Remains) -> Counter[str]:
+def _applications(artifacts: RunArtifacts) -> Counter[str]:
     """What each came to. Leaders change, and each knows what all before it have applied."""
-    reported = [e for log in remains.controllers() for e in log if _APPLY.count([e])]
-    if remains.back_end == "jraft":  # each controller writes it
+    reported = [e for log in artifacts.controllers() for e in log if _APPLY.count([e])]
+    if artifacts.back_end == "jraft":  # each controller writes it
         reported = list(once(sorted(reported)))
     found: Counter[str] = Counter()
     codes: dict[str, dict[str, str]] = {}  # set, id, check code
@@ -201,10 +201,12 @@ def append_refused(*, by_epoch: bool) -> Detector:
     return per_broker(count)
 
 
-def _lists(remains: Remains) -> Iterator[tuple[tuple[EpochView, ...], tuple[EpochView, ...]]]:
+def _lists(
+    artifacts: RunArtifacts,
+) -> Iterator[tuple[tuple[EpochView, ...], tuple[EpochView, ...]]]:
     """Each broker's list, and the one that it reported next."""
     by_node: dict[str, list[tuple[EpochView, ...]]] = {}
-    for op in remains.history.of_f(OBSERVE_REPLICA):
+    for op in artifacts.history.of_f(OBSERVE_REPLICA):
         if op.type == "ok":
             view = decoded(op, ReplicaView)
             by_node.setdefault(view.node, []).append(view.epochs)
@@ -212,23 +214,23 @@ def _lists(remains: Remains) -> Iterator[tuple[tuple[EpochView, ...], tuple[Epoc
         yield from pairwise(lists)
 
 
-def entries_added(remains: Remains) -> int:
+def entries_added(artifacts: RunArtifacts) -> int:
     """Times that a broker's list had got longer."""
-    return sum(_last(after) > _last(before) for before, after in _lists(remains))
+    return sum(_last(after) > _last(before) for before, after in _lists(artifacts))
 
 
-def suffix_cut(remains: Remains) -> int:
+def suffix_cut(artifacts: RunArtifacts) -> int:
     """Times that a list had lost its last entry, to none or to another of the same number."""
-    return sum(bool(b) and (b[-1].epoch, b[-1].start) not in _keys(a) for b, a in _lists(remains))
+    return sum(bool(b) and (b[-1].epoch, b[-1].start) not in _keys(a) for b, a in _lists(artifacts))
 
 
-def prefix_cut(remains: Remains) -> int:
+def prefix_cut(artifacts: RunArtifacts) -> int:
     """Times that a list had lost its first entry, and not its last."""
     return sum(
         bool(b)
         and (b[0].epoch, b[0].start) not in _keys(a)
         and (b[-1].epoch, b[-1].start) in _keys(a)
-        for b, a in _lists(remains)
+        for b, a in _lists(artifacts)
     )
 
 
@@ -252,11 +254,11 @@ def acknowledged_by(*, alone: bool) -> Detector:
     """Acknowledged sends under a profile that waits for all, while controllers knew the master to
     be alone in its set, or not: one and the same set, reported before and after."""
 
-    def count(remains: Remains) -> int:
-        if remains.profile not in ("P-SAFE", "P-ALL", "P-UNCLEAN"):
+    def count(artifacts: RunArtifacts) -> int:
+        if artifacts.profile not in ("P-SAFE", "P-ALL", "P-UNCLEAN"):
             return 0
-        sizes = _Sizes(remains)
-        pairs = ((o, remains.history.invocation(o)) for o in remains.history.of_f("send"))
+        sizes = _Sizes(artifacts)
+        pairs = ((o, artifacts.history.invocation(o)) for o in artifacts.history.of_f("send"))
         found = [sizes.of(i, o) for o, i in pairs if o.type == "ok" and i is not None]
         return sum(size > 0 and (size == 1) == alone for size in found)
 
@@ -266,9 +268,9 @@ def acknowledged_by(*, alone: bool) -> Detector:
 class _Sizes:
     """How big the SyncStateSet of each broker set was, when controllers said so."""
 
-    def __init__(self, remains: Remains) -> None:
+    def __init__(self, artifacts: RunArtifacts) -> None:
         self._reported: dict[str, list[tuple[int, int, int]]] = {}  # time, epoch of the set, size
-        for op in remains.history.of_f(OBSERVE_CONTROLLER):
+        for op in artifacts.history.of_f(OBSERVE_CONTROLLER):
             if op.type == "ok":
                 for name, view in decoded(op, ControllerView).sets.items():
                     reported = (op.time, view.sync_state_set_epoch, len(view.sync_state_set))

@@ -26,7 +26,7 @@ from harness.experiments.hunt import run_matrix
 from harness.experiments.hunt.causes import Traces
 from harness.experiments.hunt.decisions import DECISIONS
 from harness.experiments.hunt.known_findings import UNCLASSIFIED, evidence, known_by, labels
-from harness.experiments.hunt.run_artifacts import Remains, read_logs
+from harness.experiments.hunt.run_artifacts import RunArtifacts, read_logs
 from harness.experiments.journal import append, resumed
 from harness.experiments.worker_pool import workers
 from harness.run import provenance as source
@@ -59,12 +59,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def profile(self) -> Profile:
         """Under which it runs."""
-        return run_matrix.card_of(self.number).profile
+        return run_matrix.trial_of(self.number).profile
 
     @property
     def target(self) -> str:
         """What it runs on."""
-        return str(Version(self.release, run_matrix.card_of(self.number).back_end))
+        return str(Version(self.release, run_matrix.trial_of(self.number).back_end))
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ def measure(job: Job, folder: Path) -> Entry:
 def judged_entry(entry: Entry, judged: Judged, folder: Path) -> Entry:
     """What a run says, one of those in a hunt's folder."""
     history = judged.stored.history
-    remains = remains_of(judged, entry.target, entry.profile)
+    artifacts = artifacts_of(judged, entry.target, entry.profile)
     anomalies = [*judged.results.broken, *judged.results.measured]
     script = run_matrix.script_for(entry.job.number, entry.job.row, length_ms=entry.job.length_ms)
     return msgspec.structs.replace(
@@ -134,18 +134,18 @@ def judged_entry(entry: Entry, judged: Judged, folder: Path) -> Entry:
         acknowledged=history.totals[SEND, "ok"],
         broken=signatures(judged.results.broken),
         measured=signatures(judged.results.measured),
-        labels=labels(anomalies, entry.target, Traces(remains)),
+        labels=labels(anomalies, entry.target, Traces(artifacts)),
         met=run_matrix.met_row(entry.job.row, as_performed(script, judged.stored.history)),
-        decisions={row.id: row.seen(remains) for row in DECISIONS if row.seen is not None},
-        evidence=evidence(remains),
+        decisions={row.id: row.seen(artifacts) for row in DECISIONS if row.seen is not None},
+        evidence=evidence(artifacts),
         late=late_harness(history),
         run=str(judged.stored.path.resolve().relative_to(folder.resolve())),
     )
 
 
-def remains_of(judged: Judged, target: str, profile: Profile) -> Remains:
+def artifacts_of(judged: Judged, target: str, profile: Profile) -> RunArtifacts:
     """What a stored run leaves."""
-    return Remains(
+    return RunArtifacts(
         logs=read_logs(judged.stored.path / "nodes"),
         history=judged.stored.history,
         profile=profile,
@@ -162,7 +162,7 @@ def labels_of(run: Path) -> Iterator[str]:
     if options.target == REFERENCE:
         yield "of the reference no anomaly is known"
         return
-    traces = Traces(remains_of(judged, options.target, options.profile))
+    traces = Traces(artifacts_of(judged, options.target, options.profile))
     for signature, of in labels(anomalies, options.target, traces).items():
         for what, count in of.items():
             known = known_by(what)

@@ -13,7 +13,7 @@ from harness.experiments.hunt import detectors as d
 from harness.experiments.hunt import marks
 from harness.experiments.hunt.causes import Traces
 from harness.experiments.hunt.detectors import Detector, broker, controller
-from harness.experiments.hunt.run_artifacts import Remains
+from harness.experiments.hunt.run_artifacts import RunArtifacts
 
 OURS, BY_DESIGN, UNCLASSIFIED = "ours", "by design", "unclassified"
 TRACK = "new: docs/track-record.md"
@@ -27,7 +27,7 @@ EVIDENCE: dict[str, Detector] = {
     "stays-with-deposed-master": d.per_broker(marks.stays_with_deposed),
     "epoch-entry-refused": d.append_refused(by_epoch=False),
     "list-ahead-of-log": broker("local epoch entries is", r"endOffset=9223372036854775807\}\]"),
-    "elects-from-outside": lambda remains: int(remains.profile == "P-UNCLEAN"),
+    "elects-from-outside": lambda artifacts: int(artifacts.profile == "P-UNCLEAN"),
     "epoch-file-empty": marks.EMPTY_EPOCHS,
     "identity-empty": marks.EMPTY_IDENTITY,
 }
@@ -67,7 +67,8 @@ KNOWN: tuple[Known, ...] = (
           "a replica stays with the deposed master", "stays-with-deposed-master"),
     Known(("L1/granted-too-soon", "L2/lease-overlap"), FROM_5, TRACK,
           "a broker counts itself twice among those that grant a lock", "each-grants-alone"),
-    Known(("O1/place-forgotten",), FROM_5, "upstream #10284", "consumers' places are forgotten"),
+    Known(("O1/consumer-offset-regressed",), FROM_5, "upstream #10284",
+          "consumer offsets are forgotten"),
     Known(("S14/replica-not-in-set", "S13/not-writable", "N6/living-broker-not-listed"), FROM_5,
           TRACK, "an epoch file that is empty after a loss of power: its broker does not start",
           "epoch-file-empty"),
@@ -77,9 +78,9 @@ KNOWN: tuple[Known, ...] = (
 )  # fmt: skip
 
 
-def evidence(remains: Remains) -> tuple[str, ...]:
+def evidence(artifacts: RunArtifacts) -> tuple[str, ...]:
     """What a run's logs show of known causes, by name."""
-    return tuple(sorted(name for name, seen in EVIDENCE.items() if seen(remains)))
+    return tuple(sorted(name for name, seen in EVIDENCE.items() if seen(artifacts)))
 
 
 def known_as(anomaly: Anomaly, target: str, run: Traces) -> Known | None:

@@ -41,7 +41,7 @@ def seconds(at: str) -> float:
     return 3600 * int(hours) + 60 * int(minutes) + float(rest)
 
 
-class Remains(msgspec.Struct, frozen=True, kw_only=True):
+class RunArtifacts(msgspec.Struct, frozen=True, kw_only=True):
     """A run that is over. `zero_wall_ms` is the wall clock at time 0 of its history, in ms since
     1970; None: unknown."""
 

@@ -1,6 +1,6 @@
 """What each run of the hunt is: under which profile, with which controllers, with which faults.
 
-Profiles and controllers are dealt like cards, so that each forty runs have the shares that are
+Profiles and controllers come in blocks of forty runs, so that each block has the shares that are
 wanted, in a drawn order. The other factors of a run come from the covering array first, then from
 drawn rows, of which the one is taken that has most of what was met least. Everything is a pure
 function of the run's number and of what the runs before it met.
@@ -50,7 +50,7 @@ CANDIDATES = 24  # drawn rows of which one is taken
 KIND_OF: dict[Effect | None, str] = {  # of faults; what kills or ends is known by its victims
     "held": "hang",
     "cut": "cut",
-    "moved": "move",
+    "address": "move",
     "order": "order",
     "clock": "clock",
     "disk": "disk",
@@ -61,31 +61,31 @@ ENDING = frozenset(value for kind in ("crash", "whole-stop") for value in FACTOR
 Pair = tuple[str, str, str, str]  # factor, value, factor, value
 
 
-class Card(NamedTuple):
-    """What is dealt to a run."""
+class Trial(NamedTuple):
+    """Under which profile a run is, with which controllers."""
 
     profile: Profile
     back_end: str
 
 
 @cache
-def _deal(deal: int) -> tuple[Card, ...]:
-    """Forty cards in a drawn order. An odd share's odd card goes to one back end and the other in
+def _block(block: int) -> tuple[Trial, ...]:
+    """Forty trials in a drawn order. An odd share's odd trial goes to one back end and the other in
     turn."""
-    cards: list[tuple[str, Card]] = []
+    trials: list[tuple[str, Trial]] = []
     for profile, share in SHARES.items():
         for place in range(share):
-            back_end = BACK_ENDS[(place + (deal + (profile == "P-NUM")) * share) % len(BACK_ENDS)]
-            cards.append((f"{profile} {place}", Card(profile, back_end)))
-    names = Keyed("hunt").shuffled([name for name, _ in cards], "deal", deal)
-    by_name = dict(cards)
+            back_end = BACK_ENDS[(place + (block + (profile == "P-NUM")) * share) % len(BACK_ENDS)]
+            trials.append((f"{profile} {place}", Trial(profile, back_end)))
+    names = Keyed("hunt").shuffled([name for name, _ in trials], "deal", block)
+    by_name = dict(trials)
     return tuple(by_name[name] for name in names)
 
 
-def card_of(number: int) -> Card:
-    """The card of a run."""
-    deal, place = divmod(number, sum(SHARES.values()))
-    return _deal(deal)[place]
+def trial_of(number: int) -> Trial:
+    """Of a run, by its number."""
+    block, place = divmod(number, sum(SHARES.values()))
+    return _block(block)[place]
 
 
 def array_size() -> int:
@@ -101,18 +101,18 @@ def row_for(number: int, met: Mapping[Pair, int], capabilities: Collection[Capab
         met: how often each pair of values was met so far.
         capabilities: of the environment.
     """
-    card = card_of(number)
+    trial = trial_of(number)
     if number < array_size():
-        return _dealt(array_row(number), card, capabilities)
+        return _row(array_row(number), trial, capabilities)
     rows = [
-        _dealt(row_of(2 * (number * CANDIDATES + n) + 1), card, capabilities)
+        _row(row_of(2 * (number * CANDIDATES + n) + 1), trial, capabilities)
         for n in range(CANDIDATES)
     ]
     return max(rows, key=lambda row: sum(1 / (1 + met.get(p, 0)) for p in sorted(pairs_of(row))))
 
 
-def _dealt(row: Row, card: Card, capabilities: Collection[Capability]) -> Row:
-    return possible({**row, PROFILE: card.profile, BACK_END: card.back_end}, capabilities)
+def _row(row: Row, trial: Trial, capabilities: Collection[Capability]) -> Row:
+    return possible({**row, PROFILE: trial.profile, BACK_END: trial.back_end}, capabilities)
 
 
 def script_for(number: int, row: Row, *, length_ms: int = 0) -> Schedule:

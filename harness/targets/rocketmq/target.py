@@ -3,7 +3,7 @@
 They take the settings that our reference takes, by the same keys, and what a JVM needs beside: a
 small heap, a log that goes to the node's own, and lookups of names that are not remembered, since
 machines change their addresses. Brokers are configured with none of their own addresses: a broker
-finds its machine's when it starts, so one that has moved needs a restart.
+finds its machine's when it starts, so one whose address changed needs a restart.
 
 Source: docs/spec/remoting.md 9 (class names, options of the JVM, logback of RocketMQ's own
 package).
@@ -116,7 +116,7 @@ class RocketMQTarget:
         """The jars of each component."""
         return tuple(dict.fromkeys(self._paths.values()))
 
-    def moves(self, role: Role) -> bool:
+    def follows_address(self, role: Role) -> bool:
         """All but brokers, who look for their address when they start."""
         return role is not Role.BROKER
 

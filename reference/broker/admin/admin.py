@@ -1,4 +1,4 @@
-"""What operators ask of a broker as a whole: its settings, its figures, a record of its log."""
+"""What operators ask of a broker as a whole: its settings, its metrics, a record of its log."""
 
 import msgspec
 
@@ -15,7 +15,7 @@ from reference.wire import node_headers as headers
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import VERSION, Frame
 from reference.wire.headers import ViewMessageRequest, from_ext, to_ext
-from reference.wire.message import RECORD_BYTES_MAX, decode
+from reference.wire.message import decode
 from reference.wire.route import KVTable
 
 # Settings that are read anew at every use, by `Requests` or here. A key belongs here only if all
@@ -25,7 +25,7 @@ LIVE_KEYS = frozenset(
      "maxMessageSize", "regionId", "shortPollingTimeMills", "slaveReadEnable", "syncFlushTimeout",
      "traceOn"}
 )  # fmt: skip
-# Figures of queues, timers and dispatch that this broker does not have: nothing waits in them.
+# Metrics of queues, timers and dispatch that this broker does not have: nothing waits in them.
 _NOTHING_WAITS = {
     f"{queue}ThreadPoolQueue{figure}": "0"
     for queue in ("ack", "pull", "send")
@@ -108,7 +108,7 @@ class Admin:
             "maxq.mutant": self._mutant,
             "maxq.role": self._membership.role,
             "remainHowManyDataToFlush": f"{self._store.end - self._store.durable} B",
-            **self._store.figures.table(),
+            **self._store.metrics.table(),
             **self._delayed(),
             **_NOTHING_WAITS,
         }
@@ -121,12 +121,12 @@ class Admin:
 
     def _earliest_ms(self) -> int:
         """When the oldest message was stored; -1 if there is none."""
-        record = record_at(self._store, self._store.start, bytes_max=RECORD_BYTES_MAX)
+        record = record_at(self._store, self._store.start)
         return -1 if record is None else decode(record)[0].store_timestamp
 
     def _view(self, request: Frame, connection: Connection) -> Reply:
         offset = from_ext(ViewMessageRequest, request.ext).offset
-        record = record_at(self._store, offset, bytes_max=RECORD_BYTES_MAX)
+        record = record_at(self._store, offset)
         if record is None:
             why = f"can not find message by the offset, {offset}"
             return request.answer(ResponseCode.SYSTEM_ERROR, why)

@@ -174,5 +174,5 @@ class Pulls:
             max_offset=end,
         )
         body = b"".join(self._store.record(unit) for unit in found.units)
-        self._store.figures.on_pull(len(found.units))
+        self._store.metrics.on_pull(len(found.units))
         return request.answer(code, found.remark, ext=to_ext(answer), body=body or None)

@@ -2,7 +2,7 @@
 
 from reference.broker.store.store import Store
 from reference.records import PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire.message import QueueUnit, decode, peek
+from reference.wire.message import RECORD_BYTES_MAX, QueueUnit, decode, peek
 
 _HEAD_BYTES = 8  # size and magic
 
@@ -16,7 +16,7 @@ def stored_before(store: Store, topic: str, queue_id: int, offset: int) -> int |
     return decode(store.record(unit))[0].store_timestamp
 
 
-def record_at(store: Store, offset: int, *, bytes_max: int) -> bytes | None:
+def record_at(store: Store, offset: int) -> bytes | None:
     """The record that begins at a place of the log; None if none does.
 
     The queue that the record names must say so, too: the bytes of a body are a client's, and can
@@ -28,7 +28,7 @@ def record_at(store: Store, offset: int, *, bytes_max: int) -> bytes | None:
     try:
         head = store.record(QueueUnit(physical_offset=start, size=_HEAD_BYTES, tags_code=0))
         size, _ = peek(head)
-        if not _HEAD_BYTES < size <= min(bytes_max, store.end - start):
+        if not _HEAD_BYTES < size <= min(RECORD_BYTES_MAX, store.end - start):
             return None
         record = store.record(QueueUnit(physical_offset=start, size=size, tags_code=0))
         message, end = decode(record)

@@ -26,7 +26,7 @@ from reference.settings import Settings
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import SendBackRequest, from_ext
-from reference.wire.message import RECORD_BYTES_MAX, Message, decode
+from reference.wire.message import Message, decode
 from reference.wire.route import PERM_WRITE, TopicConfig
 
 
@@ -121,7 +121,7 @@ class SendBack:
         return self._host.rng(f"broker.retry/{identity}").randrange(topic.write_queue_nums or 1)
 
     def _original(self, offset: int) -> Message | None:
-        record = record_at(self._store, offset, bytes_max=RECORD_BYTES_MAX)
+        record = record_at(self._store, offset)
         return None if record is None else decode(record)[0]
 
     async def _put(self, request: Frame, copy: Message) -> Reply:

@@ -79,7 +79,8 @@ class Sends:
         situation = send.situation(self._config, self._membership)
         refusal = send.role_fault(situation)
         topic = self._tables.topics.get(h.topic)
-        if refusal is None and topic is not None and topic.order and not self._allows(PERM_WRITE):
+        writable = self._config.broker_permission & PERM_WRITE
+        if refusal is None and topic is not None and topic.order and not writable:
             why = f"the broker[{self._membership.address}] sending message is forbidden"
             refusal = Refusal(code=ResponseCode.NO_PERMISSION, remark=why)
         refusal = refusal or send.topic_fault(h.topic)
@@ -180,9 +181,6 @@ class Sends:
             stored[-1].end,
             lambda code, why: request.answer(code, why or None, ext=to_ext(answer)),
         )
-
-    def _allows(self, permission: int) -> bool:
-        return bool(self._config.broker_permission & permission)
 
     def _additions(self, identity: str) -> dict[str, str]:
         # A message that is sent twice is two messages: the time distinguishes them.

@@ -39,7 +39,6 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import EndTransactionRequest, from_ext, to_ext
 from reference.wire.message import (
-    RECORD_BYTES_MAX,
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
     Message,
@@ -96,7 +95,7 @@ class Transactions:
         if h.commit_or_rollback not in (TRANSACTION_COMMIT, TRANSACTION_ROLLBACK):
             return None  # the producer does not know either; RocketMQ has no answer to that
         self._begin()
-        record = record_at(self._store, h.commit_log_offset, bytes_max=RECORD_BYTES_MAX)
+        record = record_at(self._store, h.commit_log_offset)
         waiting = None if record is None else decode(record)[0]
         refusal = transaction.fault_of_end(h, waiting, now_ms=self._node.wall_ms())
         if refusal is not None:

@@ -26,7 +26,7 @@ class Sample(NamedTuple):
 
 
 @dataclass(slots=True)
-class Figures:
+class Metrics:
     """What one broker has done."""
 
     put: int = 0
@@ -52,7 +52,7 @@ class Figures:
         self._samples.append(Sample(now_ns, self.put, self.found, self.missed, self.transferred))
 
     def table(self) -> dict[str, str]:
-        """The figures by RocketMQ's names."""
+        """The metrics by RocketMQ's names."""
         return {
             "getFoundTps": self._rates("found"),
             "getMissTps": self._rates("missed"),

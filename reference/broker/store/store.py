@@ -16,7 +16,7 @@ from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
 from reference.broker.store.incoming import Incoming, Piece
-from reference.broker.store.metrics import Figures
+from reference.broker.store.metrics import Metrics
 from reference.broker.store.watermark import Watermark
 from reference.host import Host
 from reference.names import folder_of
@@ -77,7 +77,7 @@ class Store:
         self.flush_fault = ""  # why the last flush of queues failed; empty if it did not
         self._replicated = replicated
         self._levels = levels
-        self.figures = Figures()
+        self.metrics = Metrics()
         self._on_growth = on_growth
         self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
         self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
@@ -178,7 +178,7 @@ class Store:
     def _commit(self, messages: Sequence[Message], data: bytes, stored: Sequence[Stored]) -> None:
         """Write what was assigned; visible at once, or when it is confirmed."""
         self._log.write(stored[0].physical_offset, data)
-        self.figures.on_put(len(stored), len(data))
+        self.metrics.on_put(len(stored), len(data))
         for message, place in zip(messages, stored, strict=True):
             self._index(message, place)
         self._whole = self._log.end

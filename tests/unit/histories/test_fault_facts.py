@@ -24,7 +24,11 @@ from histories.text import decode_fields, encode_op, op_of_fields
 
 FLAP = FaultFacts(strikes="begin-flap", effect="cut", heals=("end-flap",), color="#9AD9D3")
 HALT = FaultFacts(
-    strikes="stop", effect="held", heals=("resume", "thaw"), may_end_by=("x",), strength=("x", "y")
+    strikes="stop-all",
+    effect="held",
+    heals=("resume", "thaw"),
+    may_end_by=("x",),
+    strength=("x", "y"),
 )
 GROUNDS = (("recovery",), ("broker", "b0-0"))
 
@@ -45,11 +49,11 @@ def test_each_act_is_in_one_row_and_strikes_or_heals() -> None:
     ("f", "kind"),
     [
         # Ours, and of Jepsen's packages.
-        *((f, "fault") for f in ("kill", "pause", "start-partition", "bump-clock", "restart")),
+        *((f, "fault") for f in ("kill", "stop", "pause", "start-partition", "restart")),
         *((f, "heal") for f in ("start", "resume", "stop-partition", "reset-clock")),
         *((f, "question") for f in ("inspect", "check-clock-offsets", "elect-master")),
         # Of others, by their names alone.
-        *((f, "heal") for f in ("stop", "heal", "heal-all", "stop-bitflip", "reset", "restore-x")),
+        *((f, "heal") for f in ("heal", "heal-all", "stop-bitflip", "reset", "restore-x")),
         *((f, "fault") for f in ("start-bitflip", "strobe-clock", "partition", "stopped")),
     ],
 )
@@ -58,7 +62,7 @@ def test_what_an_act_is(f: str, kind: Kind) -> None:
     assert BUILT_IN.heals(f) is (kind == "heal")
 
 
-@pytest.mark.parametrize("f", ["stop", "heal", "strobe-clock", ""])
+@pytest.mark.parametrize("f", ["stop-all", "heal", "strobe-clock", ""])
 def test_nothing_but_its_kind_is_known_of_an_unknown_act(f: str) -> None:
     assert not BUILT_IN.knows(f)
     assert (BUILT_IN.of(f), BUILT_IN.effect(f), BUILT_IN.ended_by(f)) == (None, None, ())
@@ -69,11 +73,11 @@ def test_nothing_but_its_kind_is_known_of_an_unknown_act(f: str) -> None:
 
 def test_what_is_asked_of_the_table() -> None:
     ended = [facts.strikes for facts in BUILT_IN.ended_by("start")]
-    assert ended == ["kill", "terminate", "power-loss"]
+    assert ended == ["kill", "stop", "power-loss"]
     assert BUILT_IN.starting == ("start",)
     names = [f for facts in BUILT_IN_FACTS for f in (facts.strikes, *facts.heals)]
     may_start = {f for f in names if BUILT_IN.may_start(f)}
-    assert may_start == {"start", "restart", "change-ip", "restore-ip"}
+    assert may_start == {"start", "restart", "change-address", "restore-address"}
     assert {f for f in names if BUILT_IN.loses_unsynced(f)} == {"power-loss"}
     harmless = {f for f in names if BUILT_IN.harmless(f) and BUILT_IN.kind(f) != "question"}
     assert harmless == {"bump-clock", "reset-clock", "order-election", "apply-ids"}
@@ -82,10 +86,10 @@ def test_what_is_asked_of_the_table() -> None:
 
 def test_declared_kinds_stand_beside_the_built_in_ones() -> None:
     kinds = BUILT_IN.with_((FLAP, HALT))
-    assert (kinds.of("begin-flap"), kinds.effect("stop")) == (FLAP, "held")
+    assert (kinds.of("begin-flap"), kinds.effect("stop-all")) == (FLAP, "held")
     assert (kinds.kind("begin-flap"), kinds.kind("end-flap")) == ("fault", "heal")
-    assert kinds.kind("stop") == "fault", "whatever its name suggests"
-    assert [facts.strikes for facts in kinds.ended_by("resume")] == ["pause", "stop"]
+    assert kinds.kind("stop-all") == "fault", "whatever its name suggests"
+    assert [facts.strikes for facts in kinds.ended_by("resume")] == ["pause", "stop-all"]
     assert kinds.color("begin-flap") == "#9AD9D3"
     assert kinds.with_(()) is kinds
     assert not BUILT_IN.knows("begin-flap")
@@ -94,7 +98,7 @@ def test_declared_kinds_stand_beside_the_built_in_ones() -> None:
 def test_what_a_run_declares_counts_more_than_what_is_built_in_later() -> None:
     kinds = BUILT_IN.with_([FaultFacts(strikes="kill", effect="held", heals=("revive",))])
     assert (kinds.effect("kill"), kinds.kind("revive")) == ("held", "heal")
-    assert [facts.strikes for facts in kinds.ended_by("start")] == ["terminate", "power-loss"]
+    assert [facts.strikes for facts in kinds.ended_by("start")] == ["stop", "power-loss"]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ def test_whom_there_is_not_is_refused_by_name() -> None:
 
 def test_an_act_that_there_is_not_is_refused_with_those_that_there_are() -> None:
     with pytest.raises(
-        ScheduleError, match=r"k: no act 'murder'; there are: .*change-ip, .* start"
+        ScheduleError, match=r"k: no act 'murder'; there are: .*change-address, .* start"
     ):
         checked(Act(id="k", f="murder"))
 

@@ -12,13 +12,15 @@ def acts(*names: str) -> list[Act]:
 
 
 def test_cuts_are_healed_before_nodes_are_resumed_moved_back_and_started() -> None:
-    everything = acts("kill", "change-ip", "pause", "start-partition", "bump-clock", "start-delay")
-    order = ["stop-delay", "reset-clock", "stop-partition", "resume", "restore-ip", "start"]
+    everything = acts(
+        "kill", "change-address", "pause", "start-partition", "bump-clock", "start-delay"
+    )
+    order = ["stop-delay", "reset-clock", "stop-partition", "resume", "restore-address", "start"]
     assert final_heals(everything, BUILT_IN) == order
     assert final_heals(everything[::-1], BUILT_IN) == order
 
 
-@pytest.mark.parametrize("f", ["kill", "terminate", "power-loss"])
+@pytest.mark.parametrize("f", ["kill", "stop", "power-loss"])
 def test_what_is_down_is_started(f: str) -> None:
     assert final_heals(acts(f), BUILT_IN) == ["start"]
 
@@ -34,9 +36,9 @@ def test_a_heal_in_the_schedule_is_done_at_the_end_too() -> None:
 
 
 def test_a_node_that_has_moved_for_good_is_not_moved_back() -> None:
-    moved = Act(id="m", f="change-ip", args={"stays": True})
+    moved = Act(id="m", f="change-address", args={"stays": True})
     assert final_heals([moved], BUILT_IN) == []
-    assert final_heals([moved, Act(id="n", f="change-ip")], BUILT_IN) == ["restore-ip"]
+    assert final_heals([moved, Act(id="n", f="change-address")], BUILT_IN) == ["restore-address"]
 
 
 def test_faults_of_other_kinds_are_healed_by_their_facts() -> None:

@@ -88,6 +88,6 @@ def test_a_rack_loses_its_power_each_third_time() -> None:
 
 
 def test_half_of_the_moves_are_under_the_running_process() -> None:
-    [kind] = [kind for kind in DRAWN if kind.name == "readdress"]
-    moves = [step for made in rounds(kind, count=60) for step in made if step.f == "change-ip"]
+    [kind] = [kind for kind in DRAWN if kind.name == "change-address"]
+    moves = [step for made in rounds(kind, count=60) for step in made if step.f == "change-address"]
     assert sum(bool(step.args.get("restart")) for step in moves) * 2 == len(moves)

@@ -144,8 +144,8 @@ def test_heals_that_name_nobody_are_for_everybody_and_faults_for_nobody() -> Non
     script.act("pause", {"nodes": ["c0", "c1"]})
     assert sorted(script.act("start")) == ["b0-0", "n0"]
     assert sorted(script.act("resume")) == ["c0", "c1"]
-    assert sorted(script.act("restore-ip")) == EVERYBODY
-    for f in ("kill", "pause", "restart", "change-ip", "power-loss", "terminate"):
+    assert sorted(script.act("restore-address")) == EVERYBODY
+    for f in ("kill", "pause", "restart", "change-address", "power-loss", "stop"):
         assert is_nobody(script.act(f), f)
     assert is_nobody(script.act("start"), "start")
 
@@ -153,9 +153,9 @@ def test_heals_that_name_nobody_are_for_everybody_and_faults_for_nobody() -> Non
 @pytest.mark.parametrize(
     ("f", "verbs"),
     [
-        ("kill", ["kill"]), ("terminate", ["stop"]), ("power-loss", ["power_loss"]),
-        ("pause", ["pause"]), ("restart", ["stop", "start"]), ("change-ip", ["change_ip"]),
-        ("restore-ip", ["restore_ip"]),
+        ("kill", ["kill"]), ("stop", ["stop"]), ("power-loss", ["power_loss"]),
+        ("pause", ["pause"]), ("restart", ["stop", "start"]),
+        ("change-address", ["change_address"]), ("restore-address", ["restore_address"]),
     ],
 )  # fmt: skip
 def test_what_each_act_does(f: str, verbs: list[str]) -> None:
@@ -173,9 +173,9 @@ def test_what_each_act_does(f: str, verbs: list[str]) -> None:
 def test_a_change_of_address_may_be_with_a_restart() -> None:
     for restart in (True, False):
         script = Script()
-        told = script.act("change-ip", {"nodes": ["b0-0"]}, restart=restart)
+        told = script.act("change-address", {"nodes": ["b0-0"]}, restart=restart)
         assert told["b0-0"]["restart"] is restart
-        told = script.act("restore-ip", {"nodes": ["b0-0"]}, restart=restart)
+        told = script.act("restore-address", {"nodes": ["b0-0"]}, restart=restart)
         assert told["b0-0"]["restart"] is restart
 
 

@@ -74,7 +74,7 @@ def test_every_act_has_its_needs_its_heal_and_its_colour() -> None:
 
 
 @pytest.mark.parametrize("kind", ["full-disk", "frozen-disk"])
-@pytest.mark.parametrize("f", ["start", "restart", "terminate"])
+@pytest.mark.parametrize("f", ["start", "restart", "stop"])
 def test_on_a_disk_that_takes_nothing_nobody_starts_or_stops_in_good_order(
     f: str, kind: str
 ) -> None:
@@ -94,7 +94,7 @@ def test_who_ended_for_want_of_a_disk_is_down_for_every_act() -> None:
     cluster = FakeCluster(TRIO)
     cluster.sick = {"b0-1": set()}
     who = {"who": {"nodes": ["b0-1", "b0-2"]}}
-    for f in ("kill", "terminate", "power-loss", "pause", "restart", "change-ip"):
+    for f in ("kill", "stop", "power-loss", "pause", "restart", "change-address"):
         cluster.ended, cluster.dead, cluster.held = {"b0-1": 1, "b0-2": 1}, set(), set()
         [done] = perform(cluster, (f, "a", who))
         assert list(done) == ["b0-2"], f

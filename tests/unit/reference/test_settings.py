@@ -5,13 +5,13 @@ import pytest
 
 from reference.broker.admin import admin
 from reference.config import BrokerConfig, NamesrvConfig
-from reference.namesrv import questions
+from reference.namesrv import handlers
 from reference.settings import Settings, UpdateRefused
 from reference.wire.codes import ResponseCode
 
 
 def settings() -> Settings[NamesrvConfig]:
-    return Settings(NamesrvConfig(), live=questions.LIVE_KEYS, black_list=questions.BLACK_LIST)
+    return Settings(NamesrvConfig(), live=handlers.LIVE_KEYS, black_list=handlers.BLACK_LIST)
 
 
 def test_live_settings_change_at_once() -> None:
@@ -48,5 +48,5 @@ def test_what_cannot_change_refuses_the_whole_request(
 
 
 def test_every_live_key_is_a_key() -> None:
-    for kind, keys in ((NamesrvConfig, questions.LIVE_KEYS), (BrokerConfig, admin.LIVE_KEYS)):
+    for kind, keys in ((NamesrvConfig, handlers.LIVE_KEYS), (BrokerConfig, admin.LIVE_KEYS)):
         assert keys <= {f.encode_name for f in msgspec.structs.fields(kind)}

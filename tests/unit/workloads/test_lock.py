@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.client.locks import LockSession
 from harness.client.session import QueueName
@@ -16,7 +17,6 @@ from harness.contracts.generator import Context
 from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from harness.contracts.target import Topology, plan
 from harness.generators import clients, reserve, time_limit
-from harness.generators.simulate import Simulated, after, simulate
 from histories.observed import ACQUIRE, RELEASE, RENEW
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.contracts.generator import Context
 from harness.generators import reserve
-from harness.generators.simulate import Simulated, after, simulate
 from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, REPLICA_LOG
 from histories.op import Op
 from workloads.observe import AGAIN_NS, ASKED_MAX, NOT_LEADER, Answered, Logs, Rounds

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.contracts.generator import Context
 from harness.contracts.target import Topology, plan
 from harness.generators import delay, reserve, time_limit
-from harness.generators.simulate import Simulated, after, simulate
-from histories.observed import COMMIT_PLACE, FETCH_PLACE, FINAL
+from histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
 from histories.op import Op
-from workloads.offsets import GAP_NS, LAST_NS, LAST_PLACE, Last, Moves, offsets_workload
+from workloads.offsets import GAP_NS, LAST_NS, LAST_OFFSET, Commits, Last, offsets_workload
 
 SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 
@@ -36,7 +36,7 @@ def last(asks: bool, kind: Callable[[int], str] = lambda n: "ok") -> Simulated:
 
 
 def moves(kind: Callable[[int], str], seconds: int = 60) -> Simulated:
-    turns = delay(GAP_NS, Moves())  # as far apart as a run's schedule has them
+    turns = delay(GAP_NS, Commits())  # as far apart as a run's schedule has them
     limited = time_limit(seconds * SECOND_NS, reserve((1, turns)))
     return simulate(limited, concurrency=1, complete=numbered(kind))
 
@@ -46,10 +46,10 @@ def moves(kind: Callable[[int], str], seconds: int = 60) -> Simulated:
 
 def test_a_group_moves_on_and_asks_where_it_is() -> None:
     ops = moves(lambda n: "ok").invocations
-    commits = [op.value for op in ops if op.f == COMMIT_PLACE]
-    assert commits == [[0, place] for place in range(1, len(commits) + 1)]
+    commits = [op.value for op in ops if op.f == COMMIT_OFFSET]
+    assert commits == [[0, offset] for offset in range(1, len(commits) + 1)]
     assert len(commits) > 30
-    assert {op.value for op in ops if op.f == FETCH_PLACE} == {0}
+    assert {op.value for op in ops if op.f == FETCH_OFFSET} == {0}
     assert len({b.time - a.time for a, b in pairwise(ops)}) == 1
 
 
@@ -58,20 +58,20 @@ def test_a_commit_that_nobody_knows_of_ends_its_group() -> None:
     ops = moves(lambda n: "info" if n % 7 == 0 else "ok").invocations
     by_key: dict[int, list[tuple[int, int]]] = {}
     for op in ops:
-        if op.f == COMMIT_PLACE:
-            key, place = op.value
+        if op.f == COMMIT_OFFSET:
+            key, offset = op.value
             assert key == op.process
-            by_key.setdefault(key, []).append((place, op.time))
+            by_key.setdefault(key, []).append((offset, op.time))
     assert len(by_key) > 10
-    for places in by_key.values():
-        assert [place for place, _ in places] == list(range(1, len(places) + 1))
+    for offsets in by_key.values():
+        assert [offset for offset, _ in offsets] == list(range(1, len(offsets) + 1))
 
 
 def test_any_process_of_a_thread_asks_for_any_of_its_groups() -> None:
     ops = moves(lambda n: "info" if n % 7 == 0 else "ok").invocations
-    asked = [(op.process, op.value) for op in ops if op.f == FETCH_PLACE]
+    asked = [(op.process, op.value) for op in ops if op.f == FETCH_OFFSET]
     assert any(key != process for process, key in asked)
-    committed = {op.value[0] for op in ops if op.f == COMMIT_PLACE}
+    committed = {op.value[0] for op in ops if op.f == COMMIT_OFFSET}
     assert {key for _, key in asked} <= committed
 
 
@@ -80,21 +80,21 @@ def test_any_process_of_a_thread_asks_for_any_of_its_groups() -> None:
 
 def test_a_last_place_lies_beyond_all_others() -> None:
     [op] = last(asks=False).invocations
-    assert (op.f, op.value) == (COMMIT_PLACE, [0, LAST_PLACE])
+    assert (op.f, op.value) == (COMMIT_OFFSET, [0, LAST_OFFSET])
 
 
 @pytest.mark.parametrize("kind", ["fail", "info"])
 def test_it_is_committed_until_that_has_succeeded(kind: str) -> None:
     ops = last(False, lambda n: kind if n < 4 else "ok").invocations
     assert len(ops) == 4
-    assert all(op.value == [op.process, LAST_PLACE] for op in ops), "a group of its own each time"
+    assert all(op.value == [op.process, LAST_OFFSET] for op in ops), "a group of its own each time"
     assert len({op.process for op in ops}) == (4 if kind == "info" else 1)
     assert len({b.time - a.time for a, b in pairwise(ops)}) == 1
 
 
 def test_the_last_question_names_its_thread() -> None:
     [op] = last(asks=True).invocations
-    assert (op.f, op.value, op.ext) == (FETCH_PLACE, 0, {FINAL: 4})
+    assert (op.f, op.value, op.ext) == (FETCH_OFFSET, 0, {FINAL: 4})
 
 
 @pytest.mark.parametrize("kind", ["fail", "info"])
@@ -122,7 +122,7 @@ def test_the_workload_commits_before_the_fail_over_and_asks_after_it() -> None:
     view: Any = View()
     none: Any = None
     made = offsets_workload(view, none, none, clients=3)
-    for part, f in ((made.settling, COMMIT_PLACE), (made.final_generator, FETCH_PLACE)):
+    for part, f in ((made.settling, COMMIT_OFFSET), (made.final_generator, FETCH_OFFSET)):
         seen = simulate(part, concurrency=3, complete=after(MS_NS)).invocations
         assert sorted(op.process for op in seen) == [0, 1, 2]
         assert {op.f for op in seen} == {f}
@@ -131,7 +131,7 @@ def test_the_workload_commits_before_the_fail_over_and_asks_after_it() -> None:
 
 
 def test_an_update_of_somebody_else_changes_nothing() -> None:
-    begun = Op("invoke", 0, COMMIT_PLACE, [0, 1], time=5)
+    begun = Op("invoke", 0, COMMIT_OFFSET, [0, 1], time=5)
     mine = Last(4, asks=False)
     ctx: Any = None
     assert mine.update(ctx, begun) is mine

@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.client.session import Polled, QueueName
 from harness.contracts.generator import Context
 from harness.contracts.outcome import Fail, Ok, Outcome
 from harness.contracts.target import Topology, plan
 from harness.generators import EMPTY, reserve, time_limit
-from harness.generators.simulate import Simulated, after, simulate
 from harness.simulation.world import World
 from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
 from histories.op import Op

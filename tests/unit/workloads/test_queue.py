@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.client.session import Polled, QueueName
 from harness.contracts.cluster import Workload
@@ -14,7 +15,6 @@ from harness.contracts.generator import Context
 from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from harness.contracts.target import Topology, plan
 from harness.generators import clients, limit, reserve, time_limit
-from harness.generators.simulate import Simulated, after, simulate
 from harness.sampling.rounds import loads
 from harness.schedule.format import Header, Schedule
 from harness.schedule.options import Options

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness.client.id_applicant import Applicant
 from harness.contracts.cluster import Proof
@@ -16,7 +17,6 @@ from harness.contracts.generator import Context
 from harness.contracts.outcome import Fail, Info, Ok, Outcome
 from harness.contracts.target import Topology, plan
 from harness.generators import clients, delay, time_limit
-from harness.generators.simulate import Simulated, after, simulate
 from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
 from histories.op import Op
 from reference.rpc import ConnectionLost, NotSent
@@ -26,8 +26,8 @@ from reference.wire.frame import Frame
 from reference.wire.headers import to_ext
 from workloads.registration import (
     APPLICANTS_OF_SET,
+    CHANGE_ADDRESS,
     KILL,
-    READDRESS,
     Owner,
     registration_workload,
 )
@@ -68,8 +68,8 @@ class View:
     async def wipe(self, node: str) -> Proof:
         return await self._do("wipe", node)
 
-    async def change_ip(self, node: str, *, restart: bool) -> Proof:
-        return await self._do(f"change-ip {restart}", node)
+    async def change_address(self, node: str, *, restart: bool) -> Proof:
+        return await self._do(f"change-address {restart}", node)
 
     def address(self, node: str) -> str:
         return "198.18.0.112:10911"
@@ -86,7 +86,7 @@ def performed(complete: Any = None, *, moves: bool = True, seconds: int = 200) -
         none,
         cluster_name="c",
         applicants=2,
-        capabilities=frozenset({Capability.READDRESS} if moves else ()),
+        capabilities=frozenset({Capability.CHANGE_ADDRESS} if moves else ()),
     )
     assert workload.threads == 4
     # Each thread has so many turns in a run of the default rate.
@@ -102,13 +102,13 @@ def test_each_broker_has_one_thread_and_lives_in_rounds() -> None:
     for process in (0, 1):
         fs = [op.f for op in ops if op.process == process]
         assert fs[0] == JOIN
-        assert set(fs) == {JOIN, LEAVE, KILL, READDRESS, WIPE}
+        assert set(fs) == {JOIN, LEAVE, KILL, CHANGE_ADDRESS, WIPE}
         for before, now in pairwise(fs):
             assert (before == JOIN) == (now in (LEAVE, KILL))  # it goes only when it is there
 
 
 def test_nobody_moves_where_addresses_cannot_change() -> None:
-    assert READDRESS not in {op.f for op in performed(moves=False).invocations}
+    assert CHANGE_ADDRESS not in {op.f for op in performed(moves=False).invocations}
 
 
 def test_a_join_that_fails_is_tried_again_or_given_up() -> None:
@@ -137,7 +137,7 @@ def owner(f: str, view: View) -> Outcome:
 
 @pytest.mark.parametrize(
     ("f", "done"),
-    [(LEAVE, "stop"), (KILL, "kill"), (WIPE, "wipe"), (READDRESS, "change-ip False")],
+    [(LEAVE, "stop"), (KILL, "kill"), (WIPE, "wipe"), (CHANGE_ADDRESS, "change-address False")],
 )
 def test_what_was_proven_is_ok_and_the_rest_is_info(f: str, done: str) -> None:
     view = View()

@@ -224,7 +224,7 @@ def silent(why: str) -> Timed:
     if why == "member came":
         r.at(14).op("ok", 3, "join", {"node": "b9"}, {"node": "b9", "set": "b9", "id": 1})
     if why == "being moved":
-        r.at(10).begin(3, "readdress", {"node": "b0-0"})
+        r.at(10).begin(3, "change-address", {"node": "b0-0"})
     if why == "revived":
         r.at(12).fault("start", **{"b0-2": True})
     view = {
@@ -340,7 +340,7 @@ def test_a_master_that_was_replaced_in_time_is_evidence() -> None:
         ("stop-partition", "f1", True),
         ("stop-partition", "f2", False),
         ("stop-partition", "", True),
-        ("restore-ip", "f1", False),
+        ("restore-address", "f1", False),
         ("stop-delay", "", False),
     ],
 )

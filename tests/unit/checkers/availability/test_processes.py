@@ -82,7 +82,7 @@ def test_a_recorded_reason_excuses(why: str) -> None:
     if why == "disk":
         r.act("start-disk-fault", "b0-2")
     elif why == "address":
-        r.act("change-ip", "b0-2")
+        r.act("change-address", "b0-2")
     elif why == "cut":
         r.act("start-partition", "b0-2", **{"from": {"c0": 4}})
     elif why == "wiped":
@@ -93,7 +93,7 @@ def test_a_recorded_reason_excuses(why: str) -> None:
 
 
 def test_once_healed_nothing_excuses() -> None:
-    r = Looked().act("change-ip", "b0-2").act("restore-ip", "b0-2")
+    r = Looked().act("change-address", "b0-2").act("restore-address", "b0-2")
     r.act("start", "b0-2", holds=False, code=1)
     assert names(r.look()) == [("node-does-not-start", "b0-2")]
     assert names(Looked().look(crashed={"b0-2": 1}, excused={"b0-2": "its disk"})) == []

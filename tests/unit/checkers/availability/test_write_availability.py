@@ -189,7 +189,7 @@ PROMISED = {
         "start-disk-fault", "b0-0", args={"full": True}).hit("stop-disk-fault", "b0-0").hit(
         "start", "b0-0"),
     "a slow way that is over": lambda r: r.hit("start-delay", "c0").hit("stop-delay", "c0"),
-    "moved back": lambda r: r.hit("change-ip", "b0-1").hit("restore-ip", "b0-1"),
+    "moved back": lambda r: r.hit("change-address", "b0-1").hit("restore-address", "b0-1"),
     "unproven, then proven": lambda r: r.hit("kill", "c0", holds=False).hit("start", "c0"),
     "a cut that its own heal ended": lambda r: r.act(
         "start-partition", cut_off("n0", "c0"), "f1", who={"part": "namesrv"}).act(
@@ -211,7 +211,7 @@ UNPROMISED = {
     "a full disk that may have ended it": lambda r: r.hit(
         "start-disk-fault", "b0-0", args={"full": True}).hit("stop-disk-fault", "b0-0"),
     "a slow controller": lambda r: r.hit("start-delay", "c2"),
-    "moved": lambda r: r.hit("change-ip", "b0-0"),
+    "moved": lambda r: r.hit("change-address", "b0-0"),
     "no proof": lambda r: r.hit("kill", "b0-0", holds=False),
     "no proof of the heal": lambda r: r.hit("kill", "c0").hit("start", "c0", holds=False),
     "no proof of a restart": lambda r: r.hit("restart", "c0", holds=False),

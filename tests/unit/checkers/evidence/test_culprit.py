@@ -33,7 +33,7 @@ def test_a_deposed_master_is_blamed_on_what_deposed_it() -> None:
     """Not on a name server's change of address, nor on what came later."""
     r = Story()
     cut = r.cut("b0-0", "c0", "c1")
-    r.act("change-ip", {"n0": {"holds": True}})
+    r.act("change-address", {"n0": {"holds": True}})
     r.elected("b0-1", 2)
     writer = r.acknowledged(1, 300)
     r.broker("b0-1", 2, (1, 0, 200), (2, 200, 400), leads=True)
@@ -160,10 +160,10 @@ def test_without_a_place_in_the_log_no_election_is_blamed() -> None:
 
 
 def test_a_fault_and_its_heal_are_one_act() -> None:
-    """A heal that a schedule gives to one act ends no other; to be moved may be to start anew."""
+    """A heal that a schedule gives to one act ends no other; an address may change by a restart."""
     r = Story()
     r.act("kill", {"b0-0": {"holds": True}})
-    r.act("change-ip", {"b0-0": {"holds": True, "started": {"code": None}}})
+    r.act("change-address", {"b0-0": {"holds": True, "started": {"code": None}}})
     r.act("start-partition", {"c0": {"holds": True, "from": {"c1": 3}}})
     r.act("stop-partition", {"c0": {"holds": True}}, who={"of": "other"})
     kill, moved, cut = acts_of(r.history)
@@ -209,7 +209,7 @@ def test_messages_lost_by_one_broker_and_election_are_one_finding() -> None:
     assert "b0-2 was elected in epoch 3" in second.story
     assert "Blamed: the kill of b0-1" in second.story
 
-    statuses = {ruling.claim: ruling.status for ruling in verdict.rulings}
+    statuses = {each.claim: each.status for each in verdict.claim_verdicts}
     told = findings([verdict], statuses)
     assert [(h.kind, h.broken) for h in told] == [("loss", True), ("loss", True)]
     assert told[0].symptoms == {"S11 inconsistent-offsets": 2, "S6 lost-write": 2}

@@ -11,12 +11,12 @@ from checkers.core.claims import CLAIMS
 from checkers.judgement.grounds import AGAIN, standing_of
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     KINDS,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -32,7 +32,7 @@ GROUNDS: tuple[Ground, ...] = (
     (PROBE, 0, "b0"),
     (FINAL_READ, 0, "b0", None),
     (LOCK, 0, "b0"),
-    (PLACE, 0),
+    (CONSUMER_OFFSET, 0),
     (REPLICA_LOG_READ, "b0-0"),
     (CONTROLLER, "c0"),
     (NAMESRV, "n0"),
@@ -71,9 +71,9 @@ class Run(Cluster):
     def granted(self, process: int, how: OpType = "ok") -> int:
         return self.op(how, process, "acquire", 0, 0)
 
-    def placed(self, how: OpType = "ok", key: int = 7) -> int:
-        self.begin(6, "fetch-place", key)
-        return self.end(how, 6, "fetch-place", [key, 1], final=0)
+    def fetched(self, how: OpType = "ok", key: int = 7) -> int:
+        self.begin(6, "fetch-offset", key)
+        return self.end(how, 6, "fetch-offset", [key, 1], final=0)
 
     def logged(self, at: int = 0, *, more: bool = False, how: OpType = "ok") -> int:
         return self.op(how, 10, "replica-log", {"node": "b0-0", "at": at}, {}, more=more)
@@ -91,7 +91,7 @@ PARTS: dict[str, Callable[[Run], Any]] = {
     PROBE: Run.probed,
     FINAL_READ: Run.read,
     LOCK: lambda r: [r.granted(process) for process in (3, 4)],
-    PLACE: Run.placed,
+    CONSUMER_OFFSET: Run.fetched,
     REPLICA_LOG_READ: lambda r: [r.logged(0, more=True), r.logged(1)],
     CONTROLLER: lambda r: r.asked("observe-controller", "c0"),
     NAMESRV: lambda r: r.asked("observe-route", "n0"),
@@ -139,7 +139,7 @@ def test_an_answer_that_is_none_is_missed(kind: str, how: OpType) -> None:
         PROBE: lambda r: r.probed(how),
         FINAL_READ: lambda r: r.read(how, end={0: 1}),
         LOCK: lambda r: [r.granted(3), r.granted(4, how)],
-        PLACE: lambda r: r.placed(how),
+        CONSUMER_OFFSET: lambda r: r.fetched(how),
         REPLICA_LOG_READ: lambda r: [r.logged(0, more=True), r.logged(1, how=how)],
         CONTROLLER: lambda r: r.asked("observe-controller", "c0", how),
         NAMESRV: lambda r: r.asked("observe-route", "n0", how),
@@ -234,13 +234,13 @@ def test_a_lock_that_one_client_was_granted_twice_was_not_handed_over() -> None:
 # Places.
 
 
-def test_a_place_may_be_asked_for_until_it_is_told() -> None:
-    assert lacking(run(place=lambda r: [r.placed("fail"), r.placed()]).ended()) == []
+def test_an_offset_may_be_asked_for_until_it_is_told() -> None:
+    assert lacking(run(consumer_offset=lambda r: [r.fetched("fail"), r.fetched()]).ended()) == []
 
 
 def test_each_group_that_was_asked_for_must_be_told() -> None:
-    history = run(place=lambda r: [r.placed(), r.placed("fail", key=8)]).ended()
-    assert lacking(history) == [PLACE]
+    history = run(consumer_offset=lambda r: [r.fetched(), r.fetched("fail", key=8)]).ended()
+    assert lacking(history) == [CONSUMER_OFFSET]
 
 
 # Replicas' logs.

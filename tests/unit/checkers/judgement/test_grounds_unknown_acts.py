@@ -17,7 +17,7 @@ from test_write_availability import master_killed
 
 from checkers.availability.availability import Availability
 from checkers.availability.service import Service
-from checkers.core.api import Checker, Context, Ruling, Status, Verdict
+from checkers.core.api import Checker, ClaimVerdict, Context, Status, Verdict
 from checkers.core.claims import CLAIMS
 from checkers.evidence.active_faults import State
 from checkers.evidence.faults import faults
@@ -106,7 +106,7 @@ def listed_as_slave() -> Recorder:
 def known_elsewhere() -> Recorder:
     r = Seen()
     r.at(MOVED_AT - 3).goes_on(MOVED_AT, view("b0-0:1"))
-    r.fault("change-ip", **{"b0-0": True})
+    r.fault("change-address", **{"b0-0": True})
     r.address = "x:1"
     r.goes_on(MOVED_AT + 30, view("b0-0:1"))
     return r
@@ -147,7 +147,7 @@ def test_every_claim_that_needs_undisturbed_time_has_its_history() -> None:
     assert set(BROKEN) == set(UNDISTURBED)
 
 
-def ruling(claim: str, of: History) -> Ruling:
+def verdict(claim: str, of: History) -> ClaimVerdict:
     _, checker = BROKEN[claim]
     context = msgspec.structs.replace(CONTEXT, purpose=())
     return check_all(of, [checker], context).claims[claim]
@@ -156,9 +156,9 @@ def ruling(claim: str, of: History) -> Ruling:
 @pytest.mark.parametrize("claim", UNDISTURBED)
 def test_a_claim_is_not_judged_after_an_unknown_act(claim: str) -> None:
     r = BROKEN[claim][0]()
-    assert ruling(claim, history(*r.ops)).status == "broken"
+    assert verdict(claim, history(*r.ops)).status == "broken"
 
-    found = ruling(claim, after_a_strange_act(r))
+    found = verdict(claim, after_a_strange_act(r))
     assert found.status == "not judged"
     assert "the nemesis performed hold-breath (op 0), of unknown effect" in found.why
     assert DECLARE in found.advice
@@ -168,7 +168,7 @@ def test_a_claim_is_not_judged_after_an_unknown_act(claim: str) -> None:
 @pytest.mark.parametrize("claim", UNDISTURBED)
 def test_it_is_judged_as_ever_where_the_run_declares_the_act(claim: str) -> None:
     r = BROKEN[claim][0]()
-    assert ruling(claim, declared(r, "none")).status == "broken"
+    assert verdict(claim, declared(r, "none")).status == "broken"
 
 
 class _Says:
@@ -181,8 +181,8 @@ class _Says:
         self._status = status
 
     def check(self, history: History, context: Context) -> Verdict:
-        rulings = tuple(Ruling(claim=c, status=self._status) for c in self.claims)
-        return Verdict(checker=self.name, rulings=rulings)
+        claim_verdicts = tuple(ClaimVerdict(claim=c, status=self._status) for c in self.claims)
+        return Verdict(checker=self.name, claim_verdicts=claim_verdicts)
 
 
 @pytest.mark.parametrize("status", ["kept", "no occasion", "broken", "not promised"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from history_recorder import Recorder
 
-from checkers.core.api import Anomaly, Context, Ruling, Status, Valid, Verdict
+from checkers.core.api import Anomaly, ClaimVerdict, Context, Status, Valid, Verdict
 from checkers.core.stats import Stats
 from checkers.evidence.faults import Fault, FaultProof, faults
 from checkers.judgement.runner import check_all, exit_code
@@ -28,7 +28,9 @@ class _Says:
         found = {"S6": self._s6, "S10": self._s10}
         return Verdict(
             checker=self.name,
-            rulings=tuple(Ruling(claim=c, status=s, why=f"why {s}") for c, s in found.items()),
+            claim_verdicts=tuple(
+                ClaimVerdict(claim=c, status=s, why=f"why {s}") for c, s in found.items()
+            ),
             anomalies=tuple(
                 Anomaly(claim=c, name="x", signature=c, ops=(), story="", detail={0: 1})  # type: ignore[dict-item]
                 for c, s in found.items()

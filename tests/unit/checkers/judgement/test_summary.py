@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from profiles import under
 
-from checkers.core.api import Context, Ruling, Status, Valid, Verdict
+from checkers.core.api import ClaimVerdict, Context, Status, Valid, Verdict
 from checkers.judgement.runner import Results
 from checkers.judgement.summary import FAIL_ON, fails_on, headline, loss, notes, table, word
 
@@ -13,15 +13,19 @@ SAFE, DEFAULT = under("P-SAFE", purpose=("S13", "S6", "L1")), under("P-DEFAULT")
 
 
 def results(
-    valid: Valid, *rulings: Ruling, whys: tuple[str, ...] = (), gate: str = "", **counts: int
+    valid: Valid,
+    *claims: ClaimVerdict,
+    whys: tuple[str, ...] = (),
+    gate: str = "",
+    **counts: int,
 ) -> Results:
-    verdict = Verdict(checker="durability", rulings=rulings, counts=counts, gate=gate)
+    verdict = Verdict(checker="durability", claim_verdicts=claims, counts=counts, gate=gate)
     return Results(valid=valid, verdicts=(verdict,), whys=whys)
 
 
-def ruling(claim: str, status: Status, **found: int) -> Ruling:
+def verdict(claim: str, status: Status, **found: int) -> ClaimVerdict:
     names = {name.replace("_", "-"): n for name, n in found.items()}
-    return Ruling(claim=claim, status=status, why=f"why {claim}", found=names)
+    return ClaimVerdict(claim=claim, status=status, why=f"why {claim}", found=names)
 
 
 def test_the_first_word_is_the_verdict() -> None:
@@ -42,12 +46,12 @@ def test_what_was_lost_is_said_with_its_share(lost: int, of: int, said: str) -> 
 
 
 def test_what_is_broken_stands_before_what_was_lost() -> None:
-    one = results(False, ruling("S4", "broken", sync_state_set_forked=1), ruling("S6", "kept"))
+    one = results(False, verdict("S4", "broken", sync_state_set_forked=1), verdict("S6", "kept"))
     assert headline(one, SAFE) == "INVALID: S4 is broken."
     both = results(
         False,
-        ruling("S6", "broken", lost_write=2),
-        ruling("S9", "broken", missing_in_replica=2),
+        verdict("S6", "broken", lost_write=2),
+        verdict("S9", "broken", missing_in_replica=2),
         lost=2,
         acknowledged=100,
     )
@@ -57,11 +61,11 @@ def test_what_is_broken_stands_before_what_was_lost() -> None:
 
 
 def test_a_valid_run_says_how_much_was_kept() -> None:
-    kept = [ruling("S6", "kept"), ruling("S13", "kept")]
+    kept = [verdict("S6", "kept"), verdict("S13", "kept")]
     assert headline(results(True, *kept), SAFE) == (
         "valid: each of the 2 claims that could have been broken was kept."
     )
-    spared = [ruling("S7", "no occasion"), ruling("S14b", "not promised")]
+    spared = [verdict("S7", "no occasion"), verdict("S14b", "not promised")]
     assert headline(results(True, *kept, *spared), SAFE) == (
         "valid: each of the 2 claims that could have been broken was kept; 2 had no occasion or "
         "are not promised."
@@ -70,7 +74,7 @@ def test_a_valid_run_says_how_much_was_kept() -> None:
 
 def lossy(**more: int) -> Results:
     found = {"lost_write": 17, **more}
-    return results(True, ruling("S6", "not promised", **found), lost=17, acknowledged=170)
+    return results(True, verdict("S6", "not promised", **found), lost=17, acknowledged=170)
 
 
 def test_a_loss_that_is_not_promised_against_is_said_all_the_same() -> None:
@@ -93,14 +97,16 @@ def test_who_promises_is_a_profile_or_what_was_set_beside_it() -> None:
 
 def test_what_was_lost_is_not_said_twice() -> None:
     """Where S6 is not what was measured, the loss is told with what is broken."""
-    measured = results(True, ruling("S10", "not promised", truncation=3), lost=17, acknowledged=170)
+    measured = results(
+        True, verdict("S10", "not promised", truncation=3), lost=17, acknowledged=170
+    )
     assert headline(measured, DEFAULT).endswith("Measured, and not promised: 3 truncation.")
 
 
 def unsure(*claims: str, **more: Any) -> Results:
     of = ("S6", "S13", "L1", "S7")
-    rulings = [ruling(c, "not judged" if c in claims else "kept") for c in of]
-    return results("unknown", *rulings, whys=tuple(f"why {c}" for c in claims), **more)
+    claim_verdicts = [verdict(c, "not judged" if c in claims else "kept") for c in of]
+    return results("unknown", *claim_verdicts, whys=tuple(f"why {c}" for c in claims), **more)
 
 
 def test_a_run_that_answers_what_it_is_there_for_is_valid_so_far() -> None:
@@ -121,7 +127,7 @@ def test_what_spoils_the_whole_run_leaves_it_unknown() -> None:
 
 
 def test_an_unknown_run_says_what_it_measured() -> None:
-    r = results("unknown", ruling("S11", "not promised", duplicate=2), whys=("no poll",))
+    r = results("unknown", verdict("S11", "not promised", duplicate=2), whys=("no poll",))
     assert headline(r, DEFAULT) == "unknown: no poll. Measured, and not promised: 2 duplicate."
 
 
@@ -134,8 +140,8 @@ def test_a_command_may_fail_on_what_is_only_measured(which: str, names: set[str]
     measured = lossy(truncation=1, two_masters=1)
     assert set(fails_on(measured, which)) == names
     assert which in ("", *FAIL_ON)
-    kept = results(True, ruling("S6", "kept"))
-    broken = results(False, ruling("S6", "broken", lost_write=1))
+    kept = results(True, verdict("S6", "kept"))
+    broken = results(False, verdict("S6", "broken", lost_write=1))
     assert not fails_on(kept, which)
     assert not fails_on(broken, which), "that fails by itself"
 
@@ -150,11 +156,11 @@ def test_keys_of_which_nobody_knows_what_they_promise_are_named() -> None:
 def test_what_is_to_be_read_first_stands_first() -> None:
     r = results(
         False,
-        ruling("S3", "no occasion"),
-        ruling("S4", "kept"),
-        ruling("S5", "not promised"),
-        ruling("S6", "not promised", lost_write=1),
-        ruling("S7", "not judged"),
-        ruling("S13", "broken", not_writable=1),
+        verdict("S3", "no occasion"),
+        verdict("S4", "kept"),
+        verdict("S5", "not promised"),
+        verdict("S6", "not promised", lost_write=1),
+        verdict("S7", "not judged"),
+        verdict("S13", "broken", not_writable=1),
     )
     assert [claim for claim, _ in table(r)] == ["S13", "S7", "S6", "S5", "S4", "S3"]

@@ -1,4 +1,4 @@
-"""O1: places that were committed, left in peace for long enough, and told again."""
+"""O1: offsets that were committed, left undisturbed for long enough, and fetched."""
 
 import msgspec
 import pytest
@@ -20,11 +20,11 @@ class Placed(Timed):
         super().at(seconds)
         return self
 
-    def commit(self, key: int, place: int, *, ok: bool = True) -> int:
-        return self.op("ok" if ok else "info", key, "commit-place", [key, place], [key, place])
+    def commit(self, key: int, offset: int, *, ok: bool = True) -> int:
+        return self.op("ok" if ok else "info", key, "commit-offset", [key, offset], [key, offset])
 
-    def fetch(self, key: int, place: int, by: int = 90) -> int:
-        return self.op("ok", by, "fetch-place", key, [key, place])
+    def fetch(self, key: int, offset: int, by: int = 90) -> int:
+        return self.op("ok", by, "fetch-offset", key, [key, offset])
 
 
 def judge(r: Placed) -> Verdict:
@@ -35,12 +35,12 @@ def only(r: Placed) -> Anomaly:
     verdict = judge(r)
     assert verdict.valid is False, verdict.reason
     [found] = verdict.anomalies
-    assert found.signature == "O1/place-forgotten"
+    assert found.signature == "O1/consumer-offset-regressed"
     return found
 
 
 def failed_over(*, after: float = 40.0, told: int = 0) -> Placed:
-    """A place at 1 s, the master dies so much later, and the next one says what it knows."""
+    """A offset at 1 s, the master dies so much later, and the next one says what it knows."""
     r = Placed()
     r.at(0).controllers(set_view(1, 1, 1, 1, 2))
     r.at(1).commit(7, 5)
@@ -51,20 +51,20 @@ def failed_over(*, after: float = 40.0, told: int = 0) -> Placed:
     return r
 
 
-def test_a_place_that_a_fail_over_takes_away() -> None:
+def test_an_offset_that_a_fail_over_takes_away() -> None:
     found = only(failed_over())
-    assert found.detail == {"key": 7, "place": 5, "told": 0, "broker": None}
-    assert "committed place 5 (at 1.000 s), and later got 0 (at 45.000 s)" in found.story
+    assert found.detail == {"key": 7, "committed": 5, "fetched": 0, "broker": None}
+    assert "committed offset 5 (at 1.000 s), and later got 0 (at 45.000 s)" in found.story
 
 
 @pytest.mark.parametrize("told", [5, 6])
-def test_a_place_that_is_kept(told: int) -> None:
+def test_an_offset_that_is_kept(told: int) -> None:
     verdict = judge(failed_over(told=told))
     assert (verdict.valid, verdict.claims) == (True, ("O1",))
-    assert verdict.counts == {"groups": 1, "places-judged": 1}
+    assert verdict.counts == {"groups": 1, "offsets-judged": 1}
 
 
-def test_a_place_that_nobody_had_time_to_copy() -> None:
+def test_an_offset_that_nobody_had_time_to_copy() -> None:
     verdict = judge(failed_over(after=30))
     assert verdict.valid == "unknown"
     assert verdict.reason == (
@@ -84,7 +84,7 @@ def test_who_took_the_note_and_is_asked_himself_shows_nothing() -> None:
     r.fault("kill", **{"b0-0": True})
     r.at(55).controllers(set_view(2, 2, 2, 2))
     r.at(56).fetch(8, 0)
-    assert judge(r).of("no occasion") == ("O1",), "of that group no place was committed"
+    assert judge(r).of("no occasion") == ("O1",), "of that group no offset was committed"
     r.at(57).fetch(7, 5)
     assert judge(r).of("kept") == ("O1",)
 
@@ -100,16 +100,16 @@ def test_a_master_that_is_elected_again_is_no_fail_over(again: tuple[int, ...]) 
     assert judge(r).of("no occasion") == ("O1",)
 
 
-def test_what_a_place_that_is_lost_within_one_reign_breaks() -> None:
+def test_what_an_offset_that_is_lost_within_one_reign_breaks() -> None:
     r = Placed()
     r.at(0).controllers(set_view(1, 1, 1, 1, 2))
     r.at(1).commit(7, 5)
     r.at(50).fetch(7, 4)
     r.at(51).controllers(set_view(1, 1, 1, 1, 2))
-    assert only(r).detail["told"] == 4
+    assert only(r).detail["fetched"] == 4
 
 
-def test_a_place_that_was_lost_before_it_was_copied_is_not_forgotten_later() -> None:
+def test_an_offset_that_was_lost_before_it_was_copied_is_not_forgotten_later() -> None:
     """Its master dies at once; who is master then never had it, however long nothing happens."""
     r = Placed()
     r.at(0).controllers(set_view(1, 1, 1, 1, 2))
@@ -158,12 +158,12 @@ def test_the_fail_over_must_be_of_the_groups_own_broker_set(of: str, status: Sta
     )
     r.at(0).controllers(set_view(1, 1, 1, 1, 2))
     r.controllers(other, of="b1")
-    r.at(1).op("ok", 7, "commit-place", [7, 5], [7, 5], broker=of)
+    r.at(1).op("ok", 7, "commit-offset", [7, 5], [7, 5], broker=of)
     r.at(40).controllers(set_view(1, 1, 1, 1, 2))
     r.controllers(other, of="b1")
     r.at(41).controllers(set_view(2, 2, 2, 1, 2))
     r.controllers(other, of="b1")
-    r.at(42).op("ok", 90, "fetch-place", 7, [7, 5], broker=of)
+    r.at(42).op("ok", 90, "fetch-offset", 7, [7, 5], broker=of)
     assert judge(r).of(status) == ("O1",)
 
 
@@ -207,23 +207,23 @@ def test_what_nobody_knows_to_be_committed_counts_for_nothing() -> None:
     assert judge(r).valid == "unknown"
 
 
-def test_the_furthest_of_the_places_that_count() -> None:
+def test_the_furthest_of_the_offsets_that_count() -> None:
     r = Placed()
     r.at(0).controllers(set_view(1, 1, 1, 1, 2))
-    for place in (1, 2):
-        r.at(place).commit(7, place)
+    for offset in (1, 2):
+        r.at(offset).commit(7, offset)
     r.at(30).commit(7, 3)
     r.at(44).controllers(set_view(1, 1, 1, 1, 2))
     r.controllers(set_view(2, 2, 2, 1, 2))
     r.at(45).fetch(7, 2)
     assert judge(r).valid is True
     r.at(46).fetch(7, 1)
-    assert only(r).detail["place"] == 2
+    assert only(r).detail["committed"] == 2
 
 
 def test_a_value_of_another_shape_is_told() -> None:
     r = Placed()
-    r.op("ok", 7, "commit-place", [7, 1], "far")
+    r.op("ok", 7, "commit-offset", [7, 1], "far")
     verdict = judge(r)
     assert verdict.valid == "unknown"
     assert verdict.reason.startswith("W9: ")

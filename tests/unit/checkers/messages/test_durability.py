@@ -329,7 +329,7 @@ def test_a_loss_that_settings_do_not_exclude_is_measured(profile: Profile, statu
 
     verdict = _judge(r, settings=settings(profile))
     assert _found(verdict) == {"lost-tail": 1, "unseen": 1}
-    [s6] = [ruling for ruling in verdict.rulings if ruling.claim == "S6"]
+    [s6] = [each for each in verdict.claim_verdicts if each.claim == "S6"]
     assert (s6.status, s6.found) == (status, {"lost-tail": 1})
     if status == "not promised":
         assert (verdict.valid, verdict.reason) == (True, "lost-tail 1")

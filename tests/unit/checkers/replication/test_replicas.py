@@ -219,7 +219,7 @@ def test_where_the_faults_suspend_it_a_loss_is_measured() -> None:
     verdict = judge(dark, unsynced)
     assert (verdict.valid, verdict.claims) == (True, ("S8", "S8b"))
     assert verdict.counts["missing-in-replica"] == 1
-    [s9] = [ruling for ruling in verdict.rulings if ruling.claim == "S9"]
+    [s9] = [each for each in verdict.claim_verdicts if each.claim == "S9"]
     assert s9.why == "it needs flushDiskType=SYNC_FLUSH (it is ASYNC_FLUSH)"
     dark.store(log(2, 1, 0, FIRST[:-1] + b"!", *SENT))
     differ = judge(dark, unsynced)

@@ -47,7 +47,7 @@ def moved(
     r.at(MOVED_AT - 3).goes_on(MOVED_AT, view("b0-0:1"))
     r.route(id1="b0-0:1")
     r.asked()
-    r.fault("change-ip", **{"b0-0": holds})
+    r.fault("change-address", **{"b0-0": holds})
     r.address = "x:1"
     r.goes_on(MOVED_AT + 10, view("b0-0:1"), every=every)  # not yet
     if f:
@@ -125,7 +125,7 @@ def test_a_broker_that_joined_and_was_left_there() -> None:
     assert joined(address="r0:1").valid is True
 
 
-@pytest.mark.parametrize("f", ["leave", "kill-broker", "readdress", "wipe"])
+@pytest.mark.parametrize("f", ["leave", "kill-broker", "change-address", "wipe"])
 def test_a_broker_that_was_touched_since_it_joined(f: str) -> None:
     assert joined(touched=f).valid is True
 

@@ -83,7 +83,7 @@ def killed(*, holds: bool = True, known: bool = True, f: str = "kill") -> Told:
     return r
 
 
-@pytest.mark.parametrize("f", ["kill", "terminate"])
+@pytest.mark.parametrize("f", ["kill", "stop"])
 def test_who_is_gone_leaves_the_routes(f: str) -> None:
     r = killed(f=f)
     r.at(15).route(id0="b0-0:1", id2="b0-1:1")  # within the bound
@@ -113,7 +113,7 @@ def test_an_answer_that_was_asked_for_before_the_bound_proves_nothing() -> None:
     assert judge(r).valid is True
 
 
-EXCUSES = [("start", "b0-1"), ("restart", "b0-1"), ("restore-ip", "b0-1"),
+EXCUSES = [("start", "b0-1"), ("restart", "b0-1"), ("restore-address", "b0-1"),
            ("start-partition", "b0-2"), ("pause", "n0")]  # fmt: skip
 
 
@@ -127,7 +127,9 @@ def test_what_else_was_done_excuses(f: str, node: str) -> None:
     assert (verdict.valid, verdict.claims) == (True, ("N1",))
 
 
-@pytest.mark.parametrize("f", ["pause", "bump-clock", "kill", "start", "restart", "restore-ip"])
+@pytest.mark.parametrize(
+    "f", ["pause", "bump-clock", "kill", "start", "restart", "restore-address"]
+)
 def test_what_is_done_to_others_does_not(f: str) -> None:
     r = killed()
     r.at(11).fault(f, **{"b0-2": True})

@@ -99,8 +99,8 @@ def test_a_change_of_address_for_which_a_node_was_killed_did_happen() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         instead_of_stopping(environment, "b0-0", None)
         for proof in (
-            await cluster.links.change_ip("b0-0", restart=True),
-            await cluster.links.restore_ip("b0-0", restart=True),
+            await cluster.links.change_address("b0-0", restart=True),
+            await cluster.links.restore_address("b0-0", restart=True),
         ):
             assert proof.holds, proof
             assert (proof.seen["now"], proof.seen["before"]) == ("open", "silent")
@@ -187,7 +187,7 @@ def test_a_cut_of_nodes_that_are_down_or_paused_is_proven_all_the_same() -> None
 def test_a_cut_outlives_a_change_of_address() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         await cluster.links.cut({"c0": frozenset({"b0-0"})})
-        assert (await cluster.links.change_ip("b0-0", restart=False)).holds
+        assert (await cluster.links.change_address("b0-0", restart=False)).holds
         assert (await cluster.links.cut({"c0": frozenset({"b0-0"})}))["c0"].holds
         machine = environment.machine("b0-0")
         host = environment.machine("c0").address
@@ -231,7 +231,7 @@ def test_a_heal_that_does_not_heal_is_no_proof() -> None:
 def test_a_broker_moves_and_comes_home(restart: bool) -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         first = cluster.address("b0-0")
-        proof = await cluster.links.change_ip("b0-0", restart=restart)
+        proof = await cluster.links.change_address("b0-0", restart=restart)
         assert proof.holds, proof
         assert f"{proof.seen['from']}:10911" == first
         assert f"{proof.seen['to']}:10911" == cluster.address("b0-0") == "198.18.0.49:10911"
@@ -239,11 +239,11 @@ def test_a_broker_moves_and_comes_home(restart: bool) -> None:
         assert await until(cluster.recovered, 20)
         assert await until(cluster.queries.level, 20)
         assert "b0-0" in await playing(cluster, "master")
-        back = await cluster.links.restore_ip("b0-0", restart=restart)
+        back = await cluster.links.restore_address("b0-0", restart=restart)
         assert back.holds, back
         assert cluster.address("b0-0") == first
         assert await until(cluster.recovered, 20)
-        idle = await cluster.links.restore_ip("b0-0", restart=restart)
+        idle = await cluster.links.restore_address("b0-0", restart=restart)
         assert (idle.holds, idle.seen["reason"]) == (True, "it has its first address")
 
     with_cluster(main)
@@ -252,7 +252,7 @@ def test_a_broker_moves_and_comes_home(restart: bool) -> None:
 def test_one_that_is_down_moves_and_stays_down() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         await cluster.processes.kill("b0-0")
-        proof = await cluster.links.change_ip("b0-0", restart=True)
+        proof = await cluster.links.change_address("b0-0", restart=True)
         assert proof.holds, proof
         assert (proof.seen["now"], proof.seen["before"]) == ("refused", "silent")
         assert not cluster.processes.running("b0-0")
@@ -266,7 +266,7 @@ def test_addresses_go_round_in_the_block_of_the_machine() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         seen = [cluster.address("n0")]
         for _ in range(16):
-            await cluster.links.change_ip("n0", restart=False)
+            await cluster.links.change_address("n0", restart=False)
             seen.append(cluster.address("n0"))
         assert seen[0] == seen[-1]
         assert len(set(seen)) == 16
@@ -288,7 +288,7 @@ def test_the_parts_of_a_replicated_set() -> None:
         assert sorted([master, *slaves]) == ["b0-0", "b0-1", "b0-2"]
         [leader] = await playing(cluster, "controller-leader")
         assert leader in ("c0", "c1", "c2")
-        await cluster.links.change_ip(slaves[0], restart=False)
+        await cluster.links.change_address(slaves[0], restart=False)
         assert await until(in_sync, 20), "it is known by its new address"
         await cluster.processes.kill(slaves[0])
         assert slaves[0] not in await cluster.playing("sync-state-set-slave")
@@ -309,7 +309,7 @@ def test_spares_have_machines_and_are_no_part_of_the_cluster() -> None:
         assert await cluster.recovered()
         assert await cluster.queries.level()
         assert not (await cluster.processes.wipe("r0")).holds, "it runs"
-        assert (await cluster.links.change_ip("r0", restart=False)).holds
+        assert (await cluster.links.change_address("r0", restart=False)).holds
         await asyncio.sleep(3)
         assert (await cluster.processes.stop("r0")).holds
         wiped = await cluster.processes.wipe("r0")
@@ -367,7 +367,7 @@ def test_with_names_controllers_and_name_servers_move(victims: list[str], restar
     async def main(cluster: Deployment, environment: Watched) -> None:
         [leader] = await playing(cluster, "controller-leader")
         for node in dict.fromkeys([leader if n == "c0" else n for n in victims] + victims[1:]):
-            assert (await cluster.links.change_ip(node, restart=restart)).holds
+            assert (await cluster.links.change_address(node, restart=restart)).holds
         await asyncio.sleep(10)  # whoever only seemed to be there is found out
         [master] = await playing(cluster, "master")
         assert (await cluster.processes.kill(master)).holds

@@ -85,7 +85,7 @@ def test_a_bare_machine_lacks_both_programs_and_nothing_that_was_not_tried(
     assert {c: lack.package for c, lack in facts.lacking.items() if c is Capability.CUT} == {
         Capability.CUT: "nftables"
     }
-    assert Capability.READDRESS not in facts.lacking
+    assert Capability.CHANGE_ADDRESS not in facts.lacking
 
 
 def test_the_setting_that_forbids_namespaces_is_named(tmp_path: Path) -> None:

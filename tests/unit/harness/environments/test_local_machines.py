@@ -107,7 +107,7 @@ def test_clients_and_observers_have_addresses_of_their_own(tmp_path: Path) -> No
 
 
 def test_six_hundred_sockets_are_asked_for_at_once(tmp_path: Path) -> None:
-    """More than fit into the buffer of the link to the helper."""
+    """More than fit into the buffer of the link to the agent."""
 
     async def main(environment: LocalEnvironment) -> None:
         address = await accepting(environment)
@@ -219,10 +219,10 @@ def test_how_processes_end(tmp_path: Path) -> None:
 
 
 def helper_of(environment: LocalEnvironment) -> int:
-    """The inner helper: the child of the `unshare` that we started."""
-    helper = environment._helper
-    assert helper is not None
-    return int(children_of(helper.process.pid).split()[0])
+    """The inner agent: the child of the `unshare` that we started."""
+    agent = environment._agent
+    assert agent is not None
+    return int(children_of(agent.process.pid).split()[0])
 
 
 def children_of(pid: int) -> str:
@@ -230,7 +230,7 @@ def children_of(pid: int) -> str:
 
 
 def test_orphans_are_reaped(tmp_path: Path) -> None:
-    """Whatever nodes leave behind falls to the helper, process 1."""
+    """Whatever nodes leave behind falls to the agent, process 1."""
 
     async def main(environment: LocalEnvironment) -> None:
         machine = environment.machine("m")
@@ -265,7 +265,7 @@ def test_a_dead_helper_is_seen_at_once_and_by_everybody(tmp_path: Path) -> None:
         watching = asyncio.ensure_future(environment.lost())
         await asyncio.sleep(0)
         os.kill(helper_of(environment), signal.SIGKILL)
-        with pytest.raises(EnvironmentLost, match="the helper of the local environment ended"):
+        with pytest.raises(EnvironmentLost, match="the agent of the local environment ended"):
             await asyncio.wait_for(watching, 5)
         with pytest.raises(EnvironmentLost):
             await machine.status(1)

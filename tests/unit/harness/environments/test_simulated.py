@@ -56,7 +56,7 @@ def in_world(main: Callable[[World, SimulatedMachine, SimulatedMachine], Awaitab
 def test_every_capability_of_the_simulator_alone_is_refused_by_name(tmp_path: Path) -> None:
     place = Place(environment="local", network=IPv4Network("198.18.0.0/24"), client="", env={})
     machine = LinkedMachine(
-        None,  # type: ignore[arg-type] # a refusal needs no helper
+        None,  # type: ignore[arg-type] # a refusal needs no agent
         place,
         "a",
         block=IPv4Network("198.18.0.16/28"),

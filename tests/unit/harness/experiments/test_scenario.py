@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.core.api import Anomaly, Ruling, Status, Valid, Verdict
+from checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
 from checkers.judgement.runner import Results
 from harness.cli.param_types import Target
 from harness.experiments import scenario
@@ -178,8 +178,8 @@ def judged(valid: Valid, *found: str, truncation: int = 0) -> Judged:
     spared: Status = "kept" if valid is True else "not judged"
     verdict = Verdict(
         checker="durability",
-        rulings=tuple(
-            Ruling(claim=claim, status="broken" if claim in accused else spared)
+        claim_verdicts=tuple(
+            ClaimVerdict(claim=claim, status="broken" if claim in accused else spared)
             for claim in ("S6", "S10")
         ),
         anomalies=anomalies,

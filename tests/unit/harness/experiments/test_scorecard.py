@@ -34,7 +34,14 @@ def card(folder: Path, *entries: Entry, **given: Any) -> Scorecard:
 def test_the_battery_has_a_schedule_for_each_class_of_faults() -> None:
     acts = {act.f for name in battery() for act in script_of(name, "local").acts}
     assert len(battery()) >= 8
-    assert acts >= {"kill", "pause", "start-partition", "change-ip", "order-election", "restart"}
+    assert acts >= {
+        "kill",
+        "pause",
+        "start-partition",
+        "change-address",
+        "order-election",
+        "restart",
+    }
     assert scorecard.LATENCY.keys() <= set(battery())
     for name in battery():
         assert script_of(name, "local").header.known is None

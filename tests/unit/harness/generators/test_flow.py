@@ -5,11 +5,11 @@ from random import Random
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, after, simulate
 
 from harness import generators as gen
 from harness.contracts.generator import PENDING, Context, Generator, Log, Sleep, Step, start_context
 from harness.generators.flow import soonest
-from harness.generators.simulate import Simulated, after, simulate
 from histories.op import Op
 
 W = {"f": "write"}

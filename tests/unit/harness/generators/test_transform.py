@@ -5,10 +5,10 @@ from random import Random
 
 import msgspec
 import pytest
+from generator_simulation import Simulated, Stuck, after, simulate
 
 from harness import generators as gen
 from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step, start_context
-from harness.generators.simulate import Simulated, Stuck, after, simulate
 from histories.op import Op
 
 W = {"f": "write"}

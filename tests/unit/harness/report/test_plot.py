@@ -63,9 +63,9 @@ def test_bands_of_one_colour_are_one_where_they_overlap() -> None:
     assert shaded(time, actions(History(ops)).bands) == expected
 
 
-def test_terminate_is_a_fault_and_start_its_heal() -> None:
-    found = actions(History(numbered([*fault("terminate", 1, "b0-0"), *fault("start", 2, "b0-0")])))
-    assert [(band.f, band.end_ns()) for band in found.bands] == [("terminate", 2_010_000_000)]
+def test_stop_is_a_fault_and_start_its_heal() -> None:
+    found = actions(History(numbered([*fault("stop", 1, "b0-0"), *fault("start", 2, "b0-0")])))
+    assert [(band.f, band.end_ns()) for band in found.bands] == [("stop", 2_010_000_000)]
 
 
 @pytest.mark.parametrize("f", ["restart", "order-election"])

@@ -193,7 +193,7 @@ def test_what_faults_need_is_asked_for() -> None:
     assert needs(NO_FAULT) == set()
     assert needs("kill") == kill
     assert needs("partition-then-kill") == {Capability.CUT, *kill}
-    assert needs("pause", "readdress") == {Capability.PAUSE, Capability.READDRESS}
+    assert needs("pause", "change-address") == {Capability.PAUSE, Capability.CHANGE_ADDRESS}
     assert all(needs(name) for name in fault_names() if name != NO_FAULT)
     asked = doctor.asked_of(msgspec.structs.replace(OPTIONS, workload=("queue",)), lasting=True)
     assert (asked.machines, asked.target, asked.lasting) == (7, "reference", True)

@@ -7,14 +7,14 @@ import msgspec
 import pytest
 
 from harness.run.grounds import NEW, grounds_of, older
-from harness.schedule.options import MOVERS, Options
+from harness.schedule.options import COMMITTERS, Options
 from histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     LOCK,
     NAMESRV,
-    PLACE,
     PROBE,
     RECOVERY,
     REPLICA_LOG_READ,
@@ -60,14 +60,14 @@ def test_every_queue_of_every_set_has_a_key_of_its_own() -> None:
     [
         (("queue",), {FINAL_READ: QUEUES}),
         (("lock",), {LOCK: QUEUES}),
-        (("offsets",), {PLACE: MOVERS}),
+        (("offsets",), {CONSUMER_OFFSET: COMMITTERS}),
         (("registration",), {}),
         (("queue", "lock"), {FINAL_READ: QUEUES, LOCK: QUEUES}),
     ],
 )
 def test_what_a_workload_adds(workload: tuple[str, ...], more: dict[str, int]) -> None:
     found = kinds(options(workload=workload))
-    assert {k: found[k] for k in (FINAL_READ, LOCK, PLACE) if found[k]} == more
+    assert {k: found[k] for k in (FINAL_READ, LOCK, CONSUMER_OFFSET) if found[k]} == more
     assert (found[RECOVERY], found[PROBE]) == (1, QUEUES), "of every run"
 
 

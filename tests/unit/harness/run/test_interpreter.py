@@ -7,12 +7,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from memory_recorder import MemoryRecorder
 
 from harness import generators as gen
 from harness.contracts.generator import PENDING, Context, Generator, Step
 from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
 from harness.run import interpreter
-from harness.run.interpreter import MemoryRecorder, TooManyOperations, run
+from harness.run.interpreter import TooManyOperations, run
 from histories.history import History
 from histories.op import Op
 

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import after, simulate
 
 from harness.contracts.cluster import Workload
 from harness.generators import cycle, once
-from harness.generators.simulate import after, simulate
 from harness.run.run_plan import Composed, steps
 from harness.schedule.format import Header, Schedule
 from harness.schedule.options import Options

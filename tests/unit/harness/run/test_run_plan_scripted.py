@@ -3,10 +3,10 @@
 from itertools import pairwise
 from typing import Any
 
+from generator_simulation import after, simulate
 from test_run_plan import workload
 
 from harness.contracts.cluster import Workload
-from harness.generators.simulate import after, simulate
 from harness.run.run_plan import Composed, elect, steps
 from harness.schedule.format import Act, Call, Header, Schedule, When, decode, encode
 from harness.schedule.options import Options

@@ -275,7 +275,7 @@ def test_faults_that_are_off_are_not_drawn() -> None:
         ({"cut": "off", "crash": "power-loss"}, {"power-loss", "start"}),
         ({"crash": "off"}, {"start-partition", "stop-partition"}),
         ({"crash": "off", "cut": "off", "hang": "pause"}, {"pause", "resume"}),
-        ({"crash": "off", "cut": "off", "move": "live"}, {"change-ip", "restore-ip"}),
+        ({"crash": "off", "cut": "off", "move": "live"}, {"change-address", "restore-address"}),
     ]
     for row, fs in only:
         assert {act.f for seed in range(8) for act in drawn(seed, **row).acts} == fs
@@ -497,7 +497,7 @@ def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:
         lacking = {factor for (factor, value), (need, _) in INSTEAD.items()
                    if row[factor] == value and need in rootless}  # fmt: skip
         assert changed == lacking
-        still = possible(row, every - {Capability.READDRESS})
+        still = possible(row, every - {Capability.CHANGE_ADDRESS})
         assert still["move"] == "off"
         needs = [acts()[a.f].needs for a in draw(1, left, length_ms=SHORT_MS).acts]
         assert all(need <= every - rootless for need in needs)

@@ -31,7 +31,7 @@ def test_the_same_options_and_seed_give_the_same_bytes() -> None:
 
 def test_every_fault_strikes_in_rounds_as_many_as_fit() -> None:
     minute, ten = drawn(), drawn(time_limit_ns=600 * 10**9)
-    for name in ("kill", "partition", "readdress"):
+    for name in ("kill", "partition", "change-address"):
         few, many = ([a for a in s.acts if a.id.startswith(name)] for s in (minute, ten))
         assert few == many[: len(few)], "a longer run begins as a shorter one"
         assert 8 * len(few) < len(many)
@@ -49,7 +49,7 @@ def test_a_fault_alone_strikes_more_often_and_a_slow_target_less() -> None:
 
 def test_one_fault_does_not_change_the_draws_of_another() -> None:
     both = [a for a in drawn(nemesis=("kill", "pause")).acts if a.id.startswith("kill")]
-    other = [a for a in drawn(nemesis=("kill", "readdress")).acts if a.id.startswith("kill")]
+    other = [a for a in drawn(nemesis=("kill", "change-address")).acts if a.id.startswith("kill")]
     assert [(a.f, a.who) for a in both] == [(a.f, a.who) for a in other]
 
 
@@ -96,13 +96,15 @@ def test_no_fault_and_an_unknown_one() -> None:
 def test_clients_have_a_load_each_and_a_replay_is_set_up_the_same(
     workload: tuple[str, ...],
 ) -> None:
-    script = drawn(workload=workload, nemesis=("power", "readdress"), rate=30.0)
+    script = drawn(workload=workload, nemesis=("power", "change-address"), rate=30.0)
     assert [load.workload for load in script.loads] == [
         *(["queue"] * 2 if "queue" in workload else []), *(w for w in workload if w != "queue"),
     ]  # fmt: skip
     assert sum(load.rate for load in script.loads if load.workload == "queue") in (0, 30)
     again = options_for(script)
-    before = msgspec.structs.replace(OPTIONS, workload=workload, nemesis=("power", "readdress"))
+    before = msgspec.structs.replace(
+        OPTIONS, workload=workload, nemesis=("power", "change-address")
+    )
     assert (again.topology, again.nemesis) == (before.topology, before.nemesis)
     ours, theirs = again.settings(), before.settings()
     assert (ours.by_name, ours.sync_flush) == (theirs.by_name, theirs.sync_flush) == (True, True)

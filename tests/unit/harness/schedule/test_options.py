@@ -76,7 +76,7 @@ def test_the_usual_command_is_short_to_read() -> None:
     options = Options(environment="simulated", seed=7, time_limit_ns=1_500_000_000)
     assert options.command() == (
         "maxq test --env simulated --workload queue,lock,registration "
-        "--nemesis kill,partition,readdress --profile safe --timing fast --controllers 3 "
+        "--nemesis kill,partition,change-address --profile safe --timing fast --controllers 3 "
         "--namesrvs 1 --broker-sets 1 --replicas 3 --time-limit 1.5s --rate 50 --concurrency 10 "
         "--seed 7"
     )
@@ -178,7 +178,7 @@ def test_all_means_every_fault_that_the_environment_can_do() -> None:
     assert simulated.nemesis == tuple(f for f in EVERY if f not in unasked())
     local = parsed("maxq test --env local --seed 1 --nemesis all")
     assert local.nemesis == (
-        "kill", "partition", "pause", "readdress", "restart", "stop",
+        "change-address", "kill", "partition", "pause", "restart", "stop",
     )  # fmt: skip
     twice = "maxq test --env simulated --seed 1 --nemesis kill,pause --nemesis kill"
     assert parsed(twice).nemesis == ("kill", "pause")

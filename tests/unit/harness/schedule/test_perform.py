@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from generator_simulation import Complete, Simulated, simulate
 
 from harness.contracts.generator import PENDING, Context, Generator, Step, start_context
 from harness.generators import any_of, clients, nemesis, phases, time_limit
-from harness.generators.simulate import Complete, Simulated, simulate
 from harness.schedule.format import (
     Act,
     Call,

@@ -10,7 +10,7 @@ from checkers.core.api import Anomaly
 from harness.experiments.hunt.causes import Traces
 from harness.experiments.hunt.harm import Clock, Scene
 from harness.experiments.hunt.known_findings import known_as, labels
-from harness.experiments.hunt.run_artifacts import Event, Remains, events
+from harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
 from histories.history import History
 from histories.op import Op
 
@@ -69,7 +69,7 @@ class Lost:
     def run(self, profile: Any = "P-SAFE", **logs: tuple[Event, ...]) -> Traces:
         named = {name.replace("_", "-"): events_ for name, events_ in logs.items()}
         return Traces(
-            Remains(
+            RunArtifacts(
                 logs={"n0": log((1, "RocketmqNamesrv - up")), **named},
                 history=History(self.ops),
                 profile=profile,
@@ -266,10 +266,10 @@ def test_a_lock_that_one_broker_forgot_was_not_granted_by_two() -> None:
 def test_nothing_is_tied_where_nobody_knows_the_time() -> None:
     lost = Lost()
     anomaly = lost.anomaly()
-    remains = Remains(
+    artifacts = RunArtifacts(
         logs={"b0-1": back()}, history=History(lost.ops), profile="P-SAFE", back_end="dledger"
     )
-    assert of(Traces(remains), anomaly) == ""
+    assert of(Traces(artifacts), anomaly) == ""
     assert known_as(anomaly, "rocketmq:5.3.3", lost.run(b0_1=back())) is None
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.experiments.hunt.decisions import DECISIONS
 from harness.experiments.hunt.known_findings import evidence
-from harness.experiments.hunt.run_artifacts import Event, Remains, events
+from harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
 from histories.history import History
 from histories.op import Op
 
@@ -27,13 +27,13 @@ def log(*texts: str) -> str:
     return "\n".join(lines)
 
 
-def remains(back_end: str = "dledger", ops: tuple[Op, ...] = (), **logs: str) -> Remains:
+def artifacts(back_end: str = "dledger", ops: tuple[Op, ...] = (), **logs: str) -> RunArtifacts:
     profile: Any = "P-SAFE"
     named = {name.replace("_", "-"): tuple(events(t.splitlines())) for name, t in logs.items()}
-    return Remains(logs=named, history=History(ops), profile=profile, back_end=back_end)
+    return RunArtifacts(logs=named, history=History(ops), profile=profile, back_end=back_end)
 
 
-def reached(left: Remains) -> dict[str, int]:
+def reached(left: RunArtifacts) -> dict[str, int]:
     found = {row.id: row.seen(left) for row in DECISIONS if row.seen is not None}
     return {name: count for name, count in found.items() if count}
 
@@ -68,7 +68,7 @@ def test_a_log_is_read_with_the_first_lines_of_its_traces() -> None:
 def test_rows_have_names_of_their_own_and_say_why_they_are_not_visible() -> None:
     assert len({row.id for row in DECISIONS}) == len(DECISIONS)
     assert all((row.seen is None) == bool(row.why) for row in DECISIONS)
-    assert reached(remains(b0_0="", c0="")) == {}
+    assert reached(artifacts(b0_0="", c0="")) == {}
 
 
 def test_applications_for_ids() -> None:
@@ -77,7 +77,7 @@ def test_applications_for_ids() -> None:
     first = log(strange, apply(1, "h:1;5"), apply(2, "i:1;6"), refused)
     later = log("RocketmqStore - x", "RocketmqStore - y", *["RocketmqStore - z"] * 3,
                 apply(2, "i:1;6"))  # fmt: skip
-    assert reached(remains(c0=first, c1=later)) == {
+    assert reached(artifacts(c0=first, c1=later)) == {
         "2.4 apply/1": 1, "2.4 apply/2": 1, "2.4 apply/3": 1, "2.4 apply/4": 1, "2.4 apply/5": 1,
     }  # fmt: skip
 
@@ -87,12 +87,12 @@ def test_controllers_of_jraft_write_each_decision() -> None:
         apply(1, "h:1;5", jraft=True),
         "RocketmqController - The newSyncStateSet is equal with oldSyncStateSet, no needed",
     )
-    assert reached(remains("jraft", c0=log(*[apply(1, "h:1;5", jraft=True)] * 2))) == {
+    assert reached(artifacts("jraft", c0=log(*[apply(1, "h:1;5", jraft=True)] * 2))) == {
         "2.4 apply/1": 1
     }, "it has started again"
-    found = reached(remains("jraft", c0=text, c1=text, c2=text))
+    found = reached(artifacts("jraft", c0=text, c1=text, c2=text))
     assert found == {"2.4 apply/1": 1, "2.4 alter/2": 1}
-    assert reached(remains(c0=text, c1=text))["2.4 alter/2"] == 2
+    assert reached(artifacts(c0=text, c1=text))["2.4 alter/2"] == 2
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_controllers_of_jraft_write_each_decision() -> None:
 )
 def test_refused_changes_of_a_set(line: str, row: str) -> None:
     text = log(f"RocketmqController - Rejecting alter syncStateSet request because {line}")
-    assert reached(remains(c0=text)) == {f"2.4 alter/{row}": 1}
+    assert reached(artifacts(c0=text)) == {f"2.4 alter/{row}": 1}
 
 
 def test_elections() -> None:
@@ -122,7 +122,7 @@ def test_elections() -> None:
     asked = result("electMaster", 1002, "", "ElectMasterResponseHeader{masterBrokerId=null}")
     still = "RocketmqController - The old master 1 is still alive, not need to elect new master"
     text = log(elected(1), elected(12), failed, nobody, failed, asked, still)
-    assert reached(remains(c0=text)) == {
+    assert reached(artifacts(c0=text)) == {
         "2.4 elect/2": 1, "2.4 elect/3": 1, "2.4 elect/4": 1, "2.4 elect/5": 2, "2.4 elect/6": 1,
         "2.4 elect/7": 1,
     }  # fmt: skip
@@ -135,10 +135,10 @@ def test_a_poll_changes_roles_where_nobody_notified() -> None:
     told = "RocketmqBroker - Receive notifyBrokerRoleChanged request, masterEpoch=2, x"
     master = "RocketmqBroker - Begin to change to master, brokerName:b0, replicas:h:1, new Epoch:4"
     text = log(STARTED, slave(1), RAN, told, slave(2), slave(3), master)
-    assert reached(remains(b0_0=text)) == {"3.5/1": 1, "3.5/2": 1}
+    assert reached(artifacts(b0_0=text)) == {"3.5/1": 1, "3.5/2": 1}
     asked = "RocketmqBroker - Error happen when get broker b0's metadata"
     text = log(asked, MORE.format(2008, "unknown"), asked, MORE.format(2007, "no leader"))
-    assert reached(remains(b0_0=text)) == {"3.5/6": 1, "3.5/7": 1}
+    assert reached(artifacts(b0_0=text)) == {"3.5/6": 1, "3.5/7": 1}
 
 
 def test_truncation_at_the_handshake() -> None:
@@ -148,25 +148,25 @@ def test_truncation_at_the_handshake() -> None:
     dry = "RocketmqStore - no need to truncate files, truncate offset is 200, max is 200"
     text = log(STARTED, cut, HANDSHAKE, LOCAL % 300, point, cut, on, HANDSHAKE, LOCAL % OPEN,
                point, dry, on)  # fmt: skip
-    assert reached(remains(b0_0=text)) == {
+    assert reached(artifacts(b0_0=text)) == {
         "4.6/2": 1, "4.6/2b": 1, "4.6/3": 2, "4.6/5": 1, "4.6/6": 1, "4.6/7": 2,
     }  # fmt: skip
     none = "RocketmqStore - Failed to find a consistent point between masterEpoch:[] and []"
     text = log(HANDSHAKE, LOCAL % 300, "RocketmqStore - truncateOffset is -1", none, HANDSHAKE)
-    assert reached(remains(b0_0=text)) == {"4.6/2": 1, "4.6/4": 1}
+    assert reached(artifacts(b0_0=text)) == {"4.6/2": 1, "4.6/4": 1}
 
 
 def test_lists_of_epochs() -> None:
     text = log(STARTED, LOCAL % 300, STARTED, LOCAL % 300, LOCAL % 300)
-    assert reached(remains(b0_0=text))["4.8 load"] == 1
+    assert reached(artifacts(b0_0=text))["4.8 load"] == 1
     entry = "EpochEntry{epoch=%d, startOffset=%d, endOffset=9}"
     refused = "RocketmqStore - The appending entry's lastEpoch or endOffset %s is not bigger than "
     refused += "lastEntry %s, append failed"
     text = log(
         refused % (entry % (3, 50), entry % (3, 40)), refused % (entry % (3, 50), entry % (2, 50))
     )
-    assert reached(remains(b0_0=text)) == {"4.8 append/epoch": 1, "4.8 append/start": 1}
-    assert evidence(remains(b0_0=text)) == ("epoch-entry-refused",)
+    assert reached(artifacts(b0_0=text)) == {"4.8 append/epoch": 1, "4.8 append/start": 1}
+    assert evidence(artifacts(b0_0=text)) == ("epoch-entry-refused",)
 
 
 def replica(*epochs: tuple[int, int, int]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def test_lists_that_brokers_told() -> None:
         replica((3, 200, 300)),
     ]
     ops = [Op("ok", 9, "observe-replica", v, time=n, index=n) for n, v in enumerate(told)]
-    found = reached(remains(ops=tuple(ops)))
+    found = reached(artifacts(ops=tuple(ops)))
     assert found == {"4.8 append": 2, "4.8 cut suffix/offset": 1, "4.8 cut prefix": 1}
 
 
@@ -208,7 +208,7 @@ def test_what_an_acknowledgement_waited_for() -> None:
     steps = [both, *send(1), both, *send(2), alone, *send(3), *send(4), alone, *send(5)]
     dated = [Op(o.type, o.process, o.f, o.value, time=n, index=n, ext=o.ext)
              for n, o in enumerate(steps)]  # fmt: skip
-    assert reached(remains(ops=tuple(dated))) == {"5.2 all": 1, "5.2 all/alone": 2}
+    assert reached(artifacts(ops=tuple(dated))) == {"5.2 all": 1, "5.2 all/alone": 2}
 
 
 def test_what_a_master_does_to_its_set() -> None:
@@ -230,7 +230,7 @@ def test_what_a_master_does_to_its_set() -> None:
         changed("1", "1, 2"), caught(3, 40), asked("1, 2, 3"), changed("1, 2", "1, 2, 3"),
         asked("1, 3"), changed("1, 2, 3", "1, 3"), changed("1, 3", "1"),
     )  # fmt: skip
-    assert reached(remains(b0_0=text)) == {
+    assert reached(artifacts(b0_0=text)) == {
         "5.3/1": 2, "5.3/3": 3, "5.3 back": 1, "5.4 expand": 3, "5.4 expand/again": 1,
         "5.4 shrink/time": 1, "5.4 shrink/disconnect": 1, "5.5 success": 4,
     }  # fmt: skip
@@ -242,7 +242,7 @@ def test_reports_that_were_not_granted() -> None:
     )
     twice = MORE.format(2013, "The newSyncStateSet is equal with oldSyncStateSet, no needed")
     text = log(failed, twice, failed, MORE.format(2002, "Rejecting"), failed, "\tTimeout")
-    assert reached(remains(b0_0=text)) == {"5.5 twice": 1, "5.5 failure": 2}
+    assert reached(artifacts(b0_0=text)) == {"5.5 twice": 1, "5.5 failure": 2}
 
 
 def test_evidence_of_known_causes() -> None:
@@ -253,21 +253,21 @@ def test_evidence_of_known_causes() -> None:
         return f"RocketmqStore - AutoSwitchHAClient connect to master {to}"
 
     fine = log(told("null", "h:1"), dialled("h:1"), told("h:1", "i:1"), dialled("i:1"))
-    assert evidence(remains(b0_0=fine)) == ()
+    assert evidence(artifacts(b0_0=fine)) == ()
     stays = log(told("null", "h:1"), dialled("h:1"), told("h:1", "i:1"))
     empty = log("RocketmqBroker - x", "\tjava.lang.NumberFormatException: Cannot parse null string",
                 "\tat org.apache.rocketmq.common.utils.CheckpointFile.read(C.java:1)")  # fmt: skip
-    found = evidence(remains(b0_0=stays, b0_1=empty))
+    found = evidence(artifacts(b0_0=stays, b0_1=empty))
     assert found == ("epoch-file-empty", "stays-with-deposed-master")
     late = log(told("null", "h:1"), dialled("h:1"), told("h:1", "i:1"), *["x"] * 20, dialled("i:1"))
-    assert evidence(remains(b0_0=late)) == ("stays-with-deposed-master",)
+    assert evidence(artifacts(b0_0=late)) == ("stays-with-deposed-master",)
     ahead = log(LOCAL % 300, LOCAL % OPEN)
-    assert evidence(remains(b0_0=ahead)) == ("list-ahead-of-log",)
-    assert evidence(remains(b0_0=log(LOCAL % 300))) == ()
+    assert evidence(artifacts(b0_0=ahead)) == ("list-ahead-of-log",)
+    assert evidence(artifacts(b0_0=log(LOCAL % 300))) == ()
     cut = "RocketmqStore - truncate dirty files to 200"
-    assert evidence(remains(b0_0=log(STARTED, cut, STARTED, LOCAL % 300))) == (
+    assert evidence(artifacts(b0_0=log(STARTED, cut, STARTED, LOCAL % 300))) == (
         "truncation-comes-back",
     )
-    assert evidence(remains(b0_0=log(STARTED, cut, LOCAL % 300, STARTED, LOCAL % 200))) == ()
-    unclean = msgspec.structs.replace(remains(b0_0=fine), profile="P-UNCLEAN")
+    assert evidence(artifacts(b0_0=log(STARTED, cut, LOCAL % 300, STARTED, LOCAL % 200))) == ()
+    unclean = msgspec.structs.replace(artifacts(b0_0=fine), profile="P-UNCLEAN")
     assert evidence(unclean) == ("elects-from-outside",)

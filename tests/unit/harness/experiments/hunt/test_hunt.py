@@ -62,9 +62,9 @@ def test_jobs_are_the_next_ones_with_what_they_are_dealt(tmp_path: Path) -> None
     assert (first.number, second.number, first.beside) == (0, 1, 2)
     assert found.next_job(2, at_work=range(run_matrix.array_size())) is None
     for job in (first, second):
-        card = run_matrix.card_of(job.number)
-        assert job.profile == card.profile
-        assert job.target.endswith(":jraft") == (card.back_end == "jraft")
+        trial = run_matrix.trial_of(job.number)
+        assert job.profile == trial.profile
+        assert job.target.endswith(":jraft") == (trial.back_end == "jraft")
 
 
 def test_two_at_once_until_one_was_late(tmp_path: Path) -> None:
@@ -134,9 +134,9 @@ def whole(folder: Path) -> Hunt:
               decisions={"2.4 elect/5": 2, "2.4 elect/6": 0}),
         entry(none, 2, operations=10, acknowledged=7, verdict=False, seconds=360.0,
               broken={"S6/lost-tail": 3, "S8/log-diverged": 1},
-              measured={"O1/place-forgotten": 1}, evidence=("deposed-master-shrinks",),
+              measured={"O1/consumer-offset-regressed": 1}, evidence=("deposed-master-shrinks",),
               labels={"S6/lost-tail": {SHRINKS: 2, "": 1}, "S8/log-diverged": {"": 1},
-                      "O1/place-forgotten": {"consumers' places are forgotten": 1}},
+                      "O1/consumer-offset-regressed": {"consumer offsets are forgotten": 1}},
               decisions={"2.4 elect/5": 1}, late="woken late"),
         entry(none, 3, broken={"S6/lost-tail": 1}, verdict=False),
     )  # fmt: skip
@@ -149,19 +149,19 @@ def test_every_anomaly_has_a_class_and_the_unknown_come_first(tmp_path: Path) ->
         ("unclassified", "S6/lost-tail", True, [2, 3]),
         ("unclassified", "S8/log-diverged", True, [2]),
         ("new: docs/track-record.md", "S6/lost-tail", True, [2]),
-        ("upstream #10284", "O1/place-forgotten", False, [2]),
+        ("upstream #10284", "O1/consumer-offset-regressed", False, [2]),
     ]
 
 
 def test_of_runs_without_labels_only_what_needs_no_logs_is_classified(tmp_path: Path) -> None:
     none = of(tmp_path)
-    broken = {"S6/lost-tail": 1, "O1/place-forgotten": 1, "S7/master-outside-set": 1}
+    broken = {"S6/lost-tail": 1, "O1/consumer-offset-regressed": 1, "S7/master-outside-set": 1}
     bare = entry(none, 1, broken=broken, evidence=("deposed-master-shrinks",))
     bare = msgspec.structs.replace(bare, profile="P-UNCLEAN")
     found = {s.signature: s.is_ for s in sights([bare])}
     assert found == {
         "S6/lost-tail": "unclassified",
-        "O1/place-forgotten": "upstream #10284",
+        "O1/consumer-offset-regressed": "upstream #10284",
         "S7/master-outside-set": "by design",
     }
     text = markdown(of(tmp_path, bare))
@@ -199,7 +199,10 @@ def test_a_line_tells_all_that_was_found(tmp_path: Path) -> None:
     said = [line(e) for e in whole(tmp_path).entries()]
     assert "SetupFailed: no" in said[0]
     assert "nothing broken" in said[1]
-    assert "S6/lost-tail, S8/log-diverged; measured: O1/place-forgotten (woken late)" in said[2]
+    assert (
+        "S6/lost-tail, S8/log-diverged; measured: O1/consumer-offset-regressed (woken late)"
+        in said[2]
+    )
 
 
 def test_the_command_prints_its_tables_and_runs_nothing(tmp_path: Path) -> None:

@@ -17,20 +17,19 @@ FORTY = sum(run_matrix.SHARES.values())
 
 
 def test_each_forty_runs_have_the_wanted_shares() -> None:
-    for deal in range(3):
-        cards = [run_matrix.card_of(deal * FORTY + n) for n in range(FORTY)]
-        assert Counter(c.profile for c in cards) == run_matrix.SHARES
-        assert Counter(c.back_end for c in cards) == {"dledger": 20, "jraft": 20}
-    odd = Counter(
-        run_matrix.card_of(n) for n in range(2 * FORTY) if run_matrix.card_of(n).profile == "P-NUM"
-    )
-    assert set(odd.values()) == {3}, "two deals give an odd share's runs to both alike"
+    for block in range(3):
+        trials = [run_matrix.trial_of(block * FORTY + n) for n in range(FORTY)]
+        assert Counter(c.profile for c in trials) == run_matrix.SHARES
+        assert Counter(c.back_end for c in trials) == {"dledger": 20, "jraft": 20}
+    both = map(run_matrix.trial_of, range(2 * FORTY))
+    odd = Counter(trial for trial in both if trial.profile == "P-NUM")
+    assert set(odd.values()) == {3}, "two blocks give an odd share's runs to both alike"
 
 
 def test_the_rows_of_the_array_come_first() -> None:
     rows = [run_matrix.row_for(n, {}, REAL) for n in range(run_matrix.array_size())]
     for number, row in enumerate(rows):
-        assert (row[run_matrix.PROFILE], row[run_matrix.BACK_END]) == run_matrix.card_of(number)
+        assert (row[run_matrix.PROFILE], row[run_matrix.BACK_END]) == run_matrix.trial_of(number)
         assert possible(row, REAL) == row
     met = run_matrix.pairs_met(rows)
     every = run_matrix.every_pair(REAL)
@@ -45,7 +44,7 @@ def test_a_drawn_row_has_more_of_what_was_met_least() -> None:
     often = run_matrix.pairs_met([first] * 100)
     other = run_matrix.row_for(number, often, REAL)
     assert other != first
-    assert (other[run_matrix.PROFILE], other[run_matrix.BACK_END]) == run_matrix.card_of(number)
+    assert (other[run_matrix.PROFILE], other[run_matrix.BACK_END]) == run_matrix.trial_of(number)
 
 
 @pytest.mark.parametrize("number", range(8))

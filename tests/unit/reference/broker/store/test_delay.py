@@ -6,7 +6,7 @@ import pytest
 from reference.broker.locks.locks import LockTable
 from reference.broker.messages import send
 from reference.broker.store import delay
-from reference.broker.store.metrics import Figures
+from reference.broker.store.metrics import Metrics
 from reference.config import BrokerConfig, ConfigError, parse_config
 from reference.wire import property as props
 from reference.wire.bodies import MessageQueue, SubscriptionGroupConfig
@@ -174,20 +174,20 @@ def test_a_group_holds_locks_until_the_last_runs_out() -> None:
     assert not table.is_held(11, "g")
 
 
-# --- figures -------------------------------------------------------------------------------------
+# --- metrics -------------------------------------------------------------------------------------
 
 
 def test_figures_are_counts_and_rates() -> None:
     """Rates over the last 10 and 60 s, the second over what is known."""
-    figures = Figures()
-    assert figures.table()["putTps"] == "0.0"
+    metrics = Metrics()
+    assert metrics.table()["putTps"] == "0.0"
     for second in range(21):
-        figures.sample(second * 1_000_000_000)
+        metrics.sample(second * 1_000_000_000)
         if second >= 10:
-            figures.on_put(2, 100)
-            figures.on_pull(3)
-            figures.on_pull(0)
-    table = figures.table()
+            metrics.on_put(2, 100)
+            metrics.on_pull(3)
+            metrics.on_pull(0)
+    table = metrics.table()
     assert (table["putTps"], table["getTransferredTps"]) == ("2.0 1.0", "3.0 1.5")
     assert (table["getFoundTps"], table["getMissTps"]) == ("1.0 0.5", "1.0 0.5")
     assert table["getTotalTps"] == "2.0 1.0"

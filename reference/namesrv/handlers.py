@@ -7,7 +7,7 @@ import msgspec
 
 from reference.config import NamesrvConfig
 from reference.namesrv.kv import ORDER_TOPICS, Kv
-from reference.namesrv.present import in_zone, with_acting_masters
+from reference.namesrv.route_view import in_zone, with_acting_masters
 from reference.namesrv.routes import Routes
 from reference.node import now_ns
 from reference.rpc import Connection, Handler, Reply
@@ -33,7 +33,7 @@ LIVE_KEYS = frozenset(
 BLACK_LIST = frozenset({"configBlackList", "configStorePath", "kvConfigPath"})
 
 
-class Questions:
+class Handlers:
     """Handlers of everything but brokers' registrations.
 
     Args:
@@ -51,7 +51,7 @@ class Questions:
         self._kv = kv
         self._started_ns = started_ns
 
-    def handlers(self) -> dict[int, Handler]:
+    def by_code(self) -> dict[int, Handler]:
         return {
             RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
             RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster_info,
