@@ -1,15 +1,18 @@
 """What a slave takes from a master, byte by byte, and what it does not."""
 
 import struct
+from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from reference.broker.store.incoming import Incoming
 from reference.records import PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire.message import BLANK_BYTES, Message, encode_at, encode_blank
+from reference.wire.message import BLANK_BYTES, Message, decode_all, encode_at, encode_blank
 
 FILE = 1000
+GOLDEN = Path(__file__).parents[4] / "wire" / "golden"
 
 
 def record(at: int, queue_offset: int = 0, **more: object) -> bytes:
@@ -26,20 +29,27 @@ SIZE = len(record(0))
 
 
 class Log:
-    """A log of one queue in memory that takes what is judged to be sound."""
+    """A log in memory that takes what is judged to be sound."""
 
-    def __init__(self) -> None:
+    def __init__(self, file_size: int = FILE) -> None:
         self.data = b""
         self.whole = PhyOffset(0)
-        self.count = 0
+        self._file_size = file_size
+        self._queues: Counter[tuple[str, int]] = Counter()
+
+    @property
+    def count(self) -> int:
+        return self._queues.total()
 
     def take(self, data: bytes) -> None:
-        incoming = Incoming(
-            PhyOffset(len(self.data)), data, self.read, FILE, lambda *_: QueueOffset(self.count)
-        )
-        piece = incoming.checked(self.whole)
+        end = PhyOffset(len(self.data))
+        piece = Incoming(end, data, self.read, self._file_size, self._next).checked(self.whole)
         self.data += piece.data
-        self.whole, self.count = piece.whole, self.count + len(piece.records)
+        self.whole = piece.whole
+        self._queues.update((m.topic, m.queue_id) for m, _ in piece.records)
+
+    def _next(self, topic: str, queue_id: int) -> QueueOffset:
+        return QueueOffset(self._queues[topic, queue_id])
 
     def take_in_steps(self, data: bytes, step: int) -> None:
         for at in range(0, len(data), step):
@@ -67,6 +77,17 @@ def test_a_sound_log_is_taken_however_it_is_cut(step: int) -> None:
     log.take_in_steps(sent, step)
     assert (log.data, log.whole) == (sent, len(sent))
     assert log.count == sent.count(b"x" * 50)
+
+
+@pytest.mark.parametrize("step", [100, 32_768])
+@pytest.mark.parametrize("release", ["5.1.1", "5.3.3", "5.5.0"])
+def test_logs_of_java_masters_are_taken(release: str, step: int) -> None:
+    base = GOLDEN / release / "stores" / "broker1" / "commitlog"
+    sent = (base / f"{0:020d}").read_bytes()
+    log = Log(file_size=64 << 20)
+    log.take_in_steps(sent, step)
+    assert log.whole == len(sent)
+    assert log.count == len(decode_all(sent))
 
 
 def flipped(data: bytes, at: int) -> bytes:
