@@ -25,6 +25,8 @@ OPERATIONS: Mapping[str, str] = {
 FAULTS: Mapping[str, str] = {"readdress": "change-address"}
 # Of what a fault does to a node.
 EFFECTS: Mapping[str, str] = {"moved": "address"}
+# Of options that a run stores.
+OPTIONS: Mapping[str, str] = {"calm": "constant_latency"}
 # Of what a verdict rests on.
 GROUNDS: Mapping[str, str] = {"place": "consumer-offset"}
 ANOMALIES: Mapping[str, str] = {"place-forgotten": "consumer-offset-regressed"}
@@ -34,7 +36,7 @@ SCHEDULES: Mapping[str, str] = {
     "places_lost_at_election": "consumer_offsets_lost_at_election",
 }
 _NAMES: Mapping[str, str] = {
-    **ACTS, **OPERATIONS, **FAULTS, **EFFECTS, **ANOMALIES, **SCHEDULES,
+    **ACTS, **OPERATIONS, **FAULTS, **EFFECTS, **ANOMALIES, **OPTIONS, **SCHEDULES,
 }  # fmt: skip
 
 

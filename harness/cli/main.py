@@ -186,7 +186,7 @@ LOAD = (
     click.option(
         "--constant-latency",
         "--calm",
-        "calm",
+        "constant_latency",
         is_flag=True,
         help="simulated: every packet takes the same time",
     ),

@@ -3,7 +3,7 @@
 A fault must be seen: a process is gone when its machine says so and its port refuses, held when it
 is in state T. Ports are probed from the observers' address, which no cut touches. What a fault did
 to a node is remembered here, so that faults which strike at the same time know of each other: a
-killed node is not paused any more, a node that is down stays down until somebody starts it.
+killed node is not paused any more, a node that is down stays down until it is started.
 Units: seconds.
 """
 

@@ -6,7 +6,7 @@ they strike, so answers are about now: the cluster is asked, and None is the ans
 know. `harness.cluster.deployment.Deployment` is such a cluster.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -376,7 +376,6 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     final_generator: Generator | None
     client: Callable[[int], Client]  # thread -> a fresh client
     topics: dict[str, int]
-    setup: Callable[[], Awaitable[None]] | None = None
     shares: tuple[tuple[int, ...], ...] = ()
     look: Generator | None = None
     settling: Generator | None = None

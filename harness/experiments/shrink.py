@@ -255,7 +255,7 @@ class Shrinker:
         load instead of single calls, then all of it wider: each is kept if it fails no less often
         than what was there before.
         """
-        chosen = reductions.with_options(reductions.chained(best), calm=None)
+        chosen = reductions.with_options(reductions.chained(best), constant_latency=None)
         quick = min(QUICK_SEEDS, self._noise)
         rate = self.rate(chosen, quick)
         for forms in (roomier, reductions.on_events, reductions.with_load, reductions.wider):

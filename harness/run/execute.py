@@ -158,7 +158,7 @@ def _simulated(options: Options, run: Run, context: RunContext) -> None:
     gc.freeze()
     try:
         _in_world(
-            World(options.seed, steps=context.steps, constant_latency=options.calm),
+            World(options.seed, steps=context.steps, constant_latency=options.constant_latency),
             options,
             run,
             context,

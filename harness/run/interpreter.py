@@ -282,7 +282,7 @@ class Scheduler:
             changed = bool(self._done)
             ctx = self._collect()
             if kept is not None and (changed or kept[0].time > ctx.time):  # type: ignore[union-attr]
-                kept = None  # woken early: somebody from outside may have asked for the end
+                kept = None  # woken early: the end may have been asked for from outside
             if not ctx.free_bits:
                 # Nobody could perform an operation, so there is no use in asking for one.
                 await self._wait(ctx.time + TICK_NS)

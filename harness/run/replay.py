@@ -148,8 +148,8 @@ def repeat(
     script: Schedule, options: Options, root: Path, *, times: int, quiet: bool, context: RunContext
 ) -> Iterator[Judged]:
     """Run a schedule again and again, each time in a folder of its own. In the simulator the first
-    repetition has the schedule's own seed and the others seeds of their own. One of several that
-    somebody interrupts is none, and the last."""
+    repetition has the schedule's own seed and the others seeds of their own. One of several that is
+    interrupted is none, and the last."""
     for number in range(times):
         seed = script.header.seed if number == 0 else other_seed(script.header.seed, number)
         again = with_seed(script, seed)

@@ -217,7 +217,7 @@ def _scripted(workload: Workload, script: Schedule, first: int) -> Source:
 
 
 class Until(msgspec.Struct, frozen=True):
-    """`gen`, until somebody outside asks to stop."""
+    """`gen`, until a stop is asked for from outside."""
 
     gen: Generator
     stopped: Callable[[], bool]

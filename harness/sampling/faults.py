@@ -63,7 +63,7 @@ ELECTED = ("slave", "slave", "sync-state-set-slave", "master")  # by an operator
 LINKS = (("master", "controllers"), ("master", "slave"), ("slave", "controllers"),
          ("brokers", "namesrvs"), ("master", "controller-leader"),
          ("controller-leader", "controllers"))  # fmt: skip
-BRIDGED = 25  # of a hundred cuts in two: somebody hears both halves
+BRIDGED = 25  # of a hundred cuts in two: one node hears both halves
 OVER_AT_ONCE = frozenset(("order", "clock"))  # kinds within which nothing can strike
 # Who goes down together.
 EXTENTS = ("everybody", "brokers", "controllers", "some", "some")

@@ -69,7 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     timing: Timing = "fast"
     mutant: str = ""
     pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
-    calm: bool = False  # in the simulator every packet takes the same time
+    constant_latency: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
     scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
@@ -202,7 +202,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--seed {self.seed}",
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
-        words += ["--calm"] if self.calm else []
+        words += ["--constant-latency"] if self.constant_latency else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
         if self.topic_attributes:
             words.append(f"--topic-attributes {quote(self.topic_attributes)}")

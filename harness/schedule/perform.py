@@ -53,7 +53,7 @@ class Started(msgspec.Struct, frozen=True):
 
 class Within(msgspec.Struct, frozen=True):
     """What `gen` would do before `end` (ns), and pending from then on. A time limit takes the next
-    operation that is beyond it for the end of all, although somebody may only be busy."""
+    operation that is beyond it for the end of all, although a client may only be busy."""
 
     gen: Generator
     end: int

@@ -42,10 +42,10 @@ def with_options(schedule: Schedule, **options: object) -> Schedule:
 
 
 def simpler_settings(schedule: Schedule) -> Iterator[Schedule]:
-    """A calm network, a plain ending, fewer workloads, fewer settings, fewer nodes."""
+    """Constant latency, a plain ending, fewer workloads, fewer settings, fewer nodes."""
     options = schedule.header.options
-    if not options.get("calm"):
-        yield with_options(schedule, calm=True)
+    if not options.get("constant_latency"):
+        yield with_options(schedule, constant_latency=True)
     if options.get("ending", "current") != "current":
         yield with_options(schedule, ending=None)
     workloads = options.get("workload", TOGETHER)

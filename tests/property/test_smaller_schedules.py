@@ -253,7 +253,7 @@ def test_a_schedule_that_names_no_workloads_has_all_of_them() -> None:
 
 def test_settings_that_are_smallest_are_tried_no_more() -> None:
     script = reductions.with_options(
-        Schedule(), calm=True, namesrvs=1, controllers=1, broker_sets=1, replicas=2,
+        Schedule(), constant_latency=True, namesrvs=1, controllers=1, broker_sets=1, replicas=2,
         workload=["queue"], keys={"broker:a": "1"}, pinned=2, ending="each-replica",
     )  # fmt: skip
     tried = [s.header.options for s in reductions.simpler_settings(script)]

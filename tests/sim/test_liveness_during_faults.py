@@ -9,7 +9,7 @@ KILLED = Schedule(
         name="the master is away for longer than a recovery takes",
         length=52,
         seed=1,
-        options={"profile": "P-SAFE", "workload": ["queue"], "calm": True},
+        options={"profile": "P-SAFE", "workload": ["queue"], "constant_latency": True},
     ),
     loads=(Load(id="l", until=52, rate=5),),
     acts=(

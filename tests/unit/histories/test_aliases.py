@@ -73,7 +73,8 @@ def test_an_act_is_one_of_the_nemesis_only(tmp_path: Path) -> None:
 
 def test_a_stored_schedule_is_performed_under_todays_names() -> None:
     script = decode(
-        b'{"item": "header", "options": {"nemesis": ["kill-then-readdress"]}, "known": '
+        b'{"item": "header", "options": {"calm": true, "nemesis": '
+        b'["kill-then-readdress"]}, "known": '
         b'{"bad": "rocketmq:5.5.0", "good": "reference", "shows": ["O1/place-forgotten"]}}\n'
         b'{"item": "act", "id": "m", "f": "change-ip", "when": {"at": 3}}\n'
         b'{"item": "act", "id": "r", "f": "restore-ip", "when": {"after": "m", "at": 3}}\n'
@@ -83,6 +84,7 @@ def test_a_stored_schedule_is_performed_under_todays_names() -> None:
     assert script.header.known is not None
     assert script.header.known.shows == ("O1/consumer-offset-regressed",)
     assert options_for(script).nemesis == ("kill-then-change-address",)
+    assert options_for(script).constant_latency
 
 
 def test_an_older_flag_is_todays() -> None:

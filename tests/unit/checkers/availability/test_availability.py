@@ -364,7 +364,7 @@ def test_a_cut_is_undone_by_its_own_heal_only(f: str, of: str, over: bool) -> No
     assert [a.name for a in judge(r).anomalies] == ["silent-member-stays"] * over
 
 
-# Calm.
+# Undisturbed time.
 
 
 def test_rest_begins_after_the_last_disturbance_and_says_what_makes_it_doubtful() -> None:

@@ -47,13 +47,13 @@ SECOND = b"b" * 1000
 SENT = ((0, 0, 10), (0, 1, 11))
 
 
-def run(*, members: tuple[int, ...] = (1, 2, 3), calm: bool = True, f: str = "kill") -> Cluster:
+def run(*, members: tuple[int, ...] = (1, 2, 3), holds: bool = True, f: str = "kill") -> Cluster:
     """Two acknowledged messages, a fault that was healed, and the SyncStateSet after it."""
     r = Cluster()
     r.send(0, 10, 0, node="b0", epoch=1)
     r.fault(f, **{"b0-1": True})
     r.send(0, 11, 1, node="b0", epoch=2)
-    r.fault("start", **{"b0-1": calm})
+    r.fault("start", **{"b0-1": holds})
     r.controllers(set_view(2, 4, 1, *members))
     return r
 
@@ -237,7 +237,7 @@ def test_a_member_of_which_an_epoch_was_not_read_accuses_nobody() -> None:
 
 @pytest.mark.parametrize("why", ["no proof", "struck later", "never asked"])
 def test_without_a_set_at_rest_nobody_is_a_member(why: str) -> None:
-    r = run(calm=why != "no proof")
+    r = run(holds=why != "no proof")
     if why == "struck later":
         r.begin(NEMESIS, "kill", "one")
     if why == "never asked":

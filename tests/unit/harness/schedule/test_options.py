@@ -43,7 +43,7 @@ OPTIONS = st.builds(
     timing=st.sampled_from(["fast", "stock"]),
     mutant=st.sampled_from(["", *mutants.names()]),
     pinned=st.integers(0, 2),
-    calm=st.booleans(),
+    constant_latency=st.booleans(),
     topic_attributes=st.sampled_from(["", "+message.type=NORMAL"]),
     ending=st.sampled_from(["current", "each-replica"]),
     keys=st.dictionaries(
@@ -88,12 +88,12 @@ def test_what_is_not_as_ever_is_said() -> None:
         seed=7,
         keys={"broker:flushDiskType": "SYNC_FLUSH", "broker:a": "1"},
         pinned=2,
-        calm=True,
+        constant_latency=True,
         ending="each-replica",
     )
     assert options.command().endswith(
-        "--seed 7 --pinned 2 --calm --set broker:a=1 --set broker:flushDiskType=SYNC_FLUSH "
-        "--ending each-replica"
+        "--seed 7 --pinned 2 --constant-latency --set broker:a=1 "
+        "--set broker:flushDiskType=SYNC_FLUSH --ending each-replica"
     )
     assert parsed(options.command()) == options
 
