@@ -176,9 +176,7 @@ class Entry(Record):
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _BLANKS = " \t\f"
 # A key of megabytes costs no more than itself: what is repeated is a class, not a choice.
-_SEPARATED = re.compile(
-    r"([^\\=: \t\f]*(?:\\.[^\\=: \t\f]*)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL
-)
+_SEPARATED = re.compile(r"([^\\=: \t\f]*(?:\\.[^\\=: \t\f]*)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
 
 

@@ -1,6 +1,7 @@
 """Messages by key (12), who consumes a topic (300), and how a client is (307)."""
 
 import asyncio
+import tracemalloc
 from collections.abc import Awaitable
 
 import pytest
@@ -136,3 +137,24 @@ def test_a_client_that_says_nothing_is_given_up(cluster: Cluster) -> None:
         return answer
 
     assert cluster.client(main, handler=lambda request, _: silent(request)).code == 207
+
+
+def test_no_message_has_the_key_of_no_name(cluster: Cluster) -> None:
+    broker_up(cluster)
+    create_topic(cluster)
+    assert cluster.send(BROKER, b"1").code == 0
+    assert asked(cluster, "") == (22, [])
+
+
+def test_what_was_found_is_not_held_but_for_the_answer(cluster: Cluster) -> None:
+    """However many messages have the key."""
+    broker_up(cluster)
+    create_topic(cluster)
+    for at in range(60):
+        cluster.send(BROKER, b"%050000d" % at, properties="KEYS\x01all\x02")
+    tracemalloc.start()
+    code, found = asked(cluster, "all", 2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (code, [int(body[-2:]) for body in found]) == (0, [59, 58])
+    assert peak < 20 * 50_000

@@ -7,8 +7,10 @@ finds the newest. Times are ms of the broker's wall clock. Source: RocketMQ
 """
 
 import asyncio
-from collections.abc import Iterator
+import heapq
+from collections.abc import Iterable, Iterator
 
+from reference.broker.client_calls.record_reads import record_at
 from reference.broker.store.store import Store
 from reference.broker.store.topics import Tables
 from reference.records import QueueOffset
@@ -37,24 +39,38 @@ class Lookup:
 
     async def _query(self, request: Frame, connection: Connection) -> Reply:
         h = from_ext(QueryMessageRequest, request.ext)
-        found: list[tuple[int, bytes]] = []
-        for looked, (message, record) in enumerate(self._newest_first(h)):
+        count = FOUND_MAX if h.unique_key_query else max(0, min(h.max_num, FOUND_MAX))
+        # The newest: time, how early it was found, place. Records are read once these are known.
+        found: list[tuple[int, int, int]] = []
+        for looked, message in enumerate(self._newest_first(h)):
             if looked >= LOOKED_MAX:
                 break
             if looked % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
             if message.store_timestamp <= h.end_timestamp and _has_key(message, h):
-                found.append((message.store_timestamp, record))
+                heapq.heappush(found, (message.store_timestamp, -looked, message.physical_offset))
+                if len(found) > count:
+                    heapq.heappop(found)
         answer = QueryMessageResponse(
             index_last_update_timestamp=0, index_last_update_phyoffset=self._store.confirm_offset
         )
-        body = _newest(found, FOUND_MAX if h.unique_key_query else min(h.max_num, FOUND_MAX))
+        body = self._records(place for _, _, place in sorted(found, reverse=True))
         if not body:
             why = "can not find message, maybe time range not correct"
             return request.answer(ResponseCode.QUERY_NOT_FOUND, why, ext=to_ext(answer))
         return request.answer(ResponseCode.SUCCESS, ext=to_ext(answer), body=body)
 
-    def _newest_first(self, h: QueryMessageRequest) -> Iterator[tuple[Message, bytes]]:
+    def _records(self, places: Iterable[int]) -> bytes:
+        """The records at these places, as many as an answer may hold."""
+        body = b""
+        for place in places:
+            record = record_at(self._store, place) or b""
+            if len(body) + len(record) > FOUND_BYTES_MAX:
+                break
+            body += record
+        return body
+
+    def _newest_first(self, h: QueryMessageRequest) -> Iterator[Message]:
         """Each queue's messages, from its end back to the begin of the asked time."""
         topic = self._tables.topics.get(h.topic)
         queues = max(topic.read_queue_nums, topic.write_queue_nums) if topic else 0
@@ -62,25 +78,16 @@ class Lookup:
             first, end = self._store.bounds(h.topic, queue_id)
             for offset in range(end - 1, first - 1, -1):
                 _, unit = next(self._store.units(h.topic, queue_id, QueueOffset(offset)))
-                record = self._store.record(unit)
-                message, _ = decode(record)
+                message, _ = decode(self._store.record(unit))
                 if message.store_timestamp < h.begin_timestamp:
                     break
-                yield message, record
+                yield message
 
 
 def _has_key(message: Message, h: QueryMessageRequest) -> bool:
+    if not h.key:  # which no message is indexed by
+        return False
     properties = message.property_map()
     if properties.get(props.UNIQ_KEY) == h.key:
         return True
     return not h.unique_key_query and h.key in properties.get(props.KEYS, "").split(" ")
-
-
-def _newest(found: list[tuple[int, bytes]], count: int) -> bytes:
-    """The newest records, as many as an answer may hold."""
-    body = b""
-    for _, record in sorted(found, key=lambda f: -f[0])[: max(count, 0)]:
-        if len(body) + len(record) > FOUND_BYTES_MAX:
-            break
-        body += record
-    return body
