@@ -1,12 +1,13 @@
 """The reference as real processes on loopback: arguments, signals, kill -9, locks.
 
-Ports come from the operating system; everything waits for a condition, with a bound.
+Everything waits for a condition, with a bound.
 """
 
 import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from reference_nodes import free_port
 
 from reference.rpc import Pool
 from reference.wire.codes import RequestCode
@@ -38,19 +40,11 @@ PULL = PullRequest(
 )  # fmt: skip
 
 
-def free_ports(count: int, *, below: int = 0) -> list[int]:
-    """Ports that nobody listens on now; with `below`, that many before each are free too."""
-    found: list[int] = []
-    while len(found) < count:
-        with contextlib.ExitStack() as stack:
-            first = stack.enter_context(socket.socket())
-            first.bind(("127.0.0.1", 0))
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError):
-                for other in range(port - below, port):
-                    stack.enter_context(socket.socket()).bind(("127.0.0.1", other))
-                found.append(port)
-    return found
+def free_ports(count: int) -> list[int]:
+    """Ports that are free, also below and behind as a broker needs, of which none is another's."""
+    taken: set[int] = set()
+    rng = random.Random(os.urandom(8))
+    return [free_port(rng, taken) for _ in range(count)]
 
 
 class Node:
@@ -161,8 +155,7 @@ def test_missing_files_roles_and_mutants_exit_2(start: Callable[..., Node], tmp_
 def test_a_life_of_a_broker(start: Callable[..., Node], tmp_path: Path) -> None:
     """S2, S6: kill -9 keeps what was acknowledged, and the id; one process a store; SIGTERM and
     SIGINT are a clean stop with code 0."""
-    (port,) = free_ports(1, below=2)
-    (controller_port,) = free_ports(1)
+    port, controller_port, rival_port = free_ports(3)
     store = tmp_path / "store"
     controller = start(
         "controller",
@@ -183,7 +176,7 @@ def test_a_life_of_a_broker(start: Callable[..., Node], tmp_path: Path) -> None:
         assert ask(address, RequestCode.SEND_MESSAGE, to_ext(SEND), body).code == 0
     identity = (store / "brokerIdentity").read_bytes()
 
-    rival = start("broker", broker_text(store, free_ports(1, below=2)[0]), folder="rival")
+    rival = start("broker", broker_text(store, rival_port), folder="rival")
     assert rival.ends() == 1
     assert f"another process holds it: '{store}/lock'" in rival.log.read_text()
 
@@ -262,7 +255,7 @@ def test_a_damaged_store_exits_1_and_says_which_file(
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
     more = "enableControllerMode=true\ncontrollerAddr=127.0.0.1:1\n"
-    node = start("broker", broker_text(tmp_path / "store", free_ports(1, below=2)[0], more))
+    node = start("broker", broker_text(tmp_path / "store", free_ports(1)[0], more))
     assert node.ends() == 1
     said = [line for line in node.log.read_text().splitlines() if line.startswith("error: ")]
     assert len(said) == 1
