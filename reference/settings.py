@@ -15,6 +15,8 @@ from reference.wire.codes import ResponseCode
 from reference.wire.files import decode_properties
 from reference.wire.frame import Frame
 
+UPDATE_BYTES_MAX = 65_536  # far more than every key of a role; reading takes a hundred times that
+
 
 class UpdateRefused(Exception):
     """Nothing was changed; the response code, and why."""
@@ -43,9 +45,13 @@ class Settings(Generic[C]):
         """Take properties text; returns the keys that it names.
 
         Raises:
-            UpdateRefused: a key is unknown, has a wrong value, or cannot be changed.
+            UpdateRefused: it is too long, or a key is unknown, has a wrong value, or cannot be
+                changed.
             RemoteProtocolError: it is no properties text.
         """
+        if len(content) > UPDATE_BYTES_MAX:
+            why = f"settings of {len(content)} bytes, at most {UPDATE_BYTES_MAX}"
+            raise UpdateRefused(ResponseCode.INVALID_PARAMETER, why)
         keys = {entry.key: None for entry in decode_properties(content)}
         if self._black_list & keys.keys():
             raise UpdateRefused(ResponseCode.NO_PERMISSION, "Can not update config in black list.")

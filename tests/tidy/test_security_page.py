@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reference import bounds, rpc
+from reference import bounds, rpc, settings
 from reference.broker.messages import pull
 from reference.broker.replication import ha_master
 from reference.namesrv import kv
@@ -18,7 +18,7 @@ ROWS = [line for line in PAGE.splitlines() if re.match(r"\|[^|-]", line) and "Sh
 UNITS = {"MiB": 1 << 20, "KiB": 1 << 10, "s": 1, "ms": 1}
 FIGURES = {
     name: value
-    for module in (frame, bounds, rpc, pull, ha_master, kv)
+    for module in (frame, bounds, rpc, pull, ha_master, kv, settings)
     for name, value in vars(module).items()
 }
 BOUND = re.compile(r"\| (\d+)(?: (\w+))? \| `(\w+)` \|")

@@ -6,7 +6,7 @@ import pytest
 from reference.broker.admin import admin
 from reference.config import BrokerConfig, NamesrvConfig
 from reference.namesrv import handlers
-from reference.settings import Settings, UpdateRefused
+from reference.settings import UPDATE_BYTES_MAX, Settings, UpdateRefused
 from reference.wire.codes import ResponseCode
 
 
@@ -20,6 +20,14 @@ def test_live_settings_change_at_once() -> None:
     assert keys == {"orderMessageEnable", "waitSecondsForService"}
     assert made.now == NamesrvConfig(order_message_enable=True, wait_seconds_for_service=7)
     assert made.update(b"") == frozenset()
+
+
+def test_a_change_that_is_too_long_is_not_read() -> None:
+    """Escapes are matched one by one: 4 MB of them took 300 MiB."""
+    made = settings()
+    with pytest.raises(UpdateRefused, match="at most 65536") as refused:
+        made.update(b"x" * (UPDATE_BYTES_MAX + 1))
+    assert refused.value.code == ResponseCode.INVALID_PARAMETER
 
 
 @pytest.mark.parametrize(
