@@ -129,7 +129,10 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     ),
     FaultFacts(strikes=RESTART, effect="down", passes=True, color="#D9C79A"),
     # Without its store a node is another one, whenever it comes back.
-    *(FaultFacts(strikes=f, effect="down") for f in sorted(TAMPERS)),
+    FaultFacts(strikes=WIPE, effect="down"),
+    FaultFacts(strikes=COPY_STORE, effect="down", strength=("from",)),
+    FaultFacts(strikes=CUT_FILE, effect="down", strength=("path", "to")),
+    FaultFacts(strikes=FLIP_BIT, effect="down", strength=("path", "bit")),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",
