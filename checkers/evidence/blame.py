@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from checkers.evidence.acts import TAKES, Act, acts_of
-from checkers.evidence.culprit import EMPTIES, Chronicle, in_order, unavailable
+from checkers.evidence.culprit import EMPTIES, Chronicle, in_order, unavailable, with_stops
 from histories.history import History
 from histories.op import HistoryError, Op
 
@@ -73,7 +73,7 @@ class Blamer:
                 found = self._misplaced(ops, detail)
             elif claim in ("S10", "S11"):
                 found = self._given_way(self._known, name, ops)
-        found = found or self._most_direct(claim, ops, name, detail)
+        found = with_stops(found or self._most_direct(claim, ops, name, detail), self._acts)
         return tuple(act.begun for act in found)
 
     # Logs that part.

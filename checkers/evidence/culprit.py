@@ -29,7 +29,7 @@ from checkers.evidence.observations import (
     replica_sightings,
     set_sightings,
 )
-from histories.fault_facts import DOUBTFUL, ELECT_MASTER, GONE, Effect
+from histories.fault_facts import COPY_STORE, DOUBTFUL, ELECT_MASTER, GONE, TAMPERS, Effect
 from histories.history import History
 from histories.observed import ReplicaView
 
@@ -311,7 +311,12 @@ class Chronicle:
         }
 
     def _forgot(self, lost: Lost, node: str) -> tuple[Act, ...]:
-        """What made a broker forget what it had acknowledged."""
+        """What made a broker forget what it had acknowledged; what it takes on a copy of another's
+        store was never its own."""
+        tampered = [a for a in self.acts if a.f in TAMPERS and node in a.nodes
+                    and a.begun < lost.at]  # fmt: skip
+        if tampered and tampered[-1].f == COPY_STORE:
+            return with_stops(tampered[-1:], self.acts)
         after = (a for a in self.acts if a.effect in EMPTIES and node in a.nodes
                  and a.over(node) >= lost.at)  # fmt: skip
         return tuple(a for a in [next(after, None)] if a is not None)
@@ -356,6 +361,19 @@ def _deaf(act: Act, elected: str, node: str, span: tuple[int, int]) -> bool:
 def unavailable(act: Act, replica: str, master: str) -> bool:
     """Whether an act keeps a replica from copying a master while it is at work."""
     return act.parts(replica, master) if act.effect == "cut" else act.effect in DEAFENS
+
+
+def with_stops(blamed: Sequence[Act], every: Sequence[Act]) -> tuple[Act, ...]:
+    """Acts, and of those on stores at rest what had stopped the node."""
+    stops = [
+        before[-1:]
+        for act in blamed
+        if act.f in TAMPERS
+        for node in act.nodes
+        if (before := [a for a in every if a.effect == "down" and a.f not in TAMPERS
+                       and node in a.nodes and a.begun < act.begun <= a.over(node)])
+    ]  # fmt: skip
+    return in_order(*blamed, *(stop for each in stops for stop in each))
 
 
 def in_order(*acts: Act) -> tuple[Act, ...]:

@@ -147,6 +147,19 @@ def test_the_first_of_all_masters_had_been_made_master_by_nothing() -> None:
     assert (begun(blame), blame.risen) == ([cut], ())
 
 
+def test_what_is_taken_on_a_copy_of_a_store_is_lost_with_it() -> None:
+    """And the copy needed a broker that was down."""
+    r = Story()
+    killed = len(r.ops)
+    r.fault("kill", **{"b0-0": True})
+    copied = r.act("copy-store", {"b0-0": {"holds": True}})
+    r.fault("start", **{"b0-0": True})
+    writer = r.acknowledged(1, 150)
+    r.fault("kill", **{"b0-0": True})
+    r.act("wipe", {"b0-0": {"holds": True}})
+    assert begun(r.blame(writer)) == [killed, copied]
+
+
 def test_without_a_place_in_the_log_no_election_is_blamed() -> None:
     r = Story()
     writer = r.acknowledged(1, None)
