@@ -97,6 +97,7 @@ class Chronicle:
         self._starts: dict[str, dict[int, int]] = {}  # by broker set: where epochs begin
         self._lineages: dict[str, set[Lineage]] = {}  # by broker set: of logs that replicas had
         self._fatals: dict[tuple[str, int], Fatal] = {}
+        self._windows: dict[tuple[str, int], tuple[int, int]] = {}
         for s in replica_sightings(history):
             self._note_view(s)
         self._controllers = {s.node for seen in self._sets.values() for s in seen}
@@ -153,8 +154,13 @@ class Chronicle:
         around = bisect_left(own, lost.at, key=lambda s: s.at)
         for s in own[around : around + 1] if lost.byte is not None else ():
             byte = lost.byte or 0
-            covering: list[int] = [e.epoch for e in s.view.epochs if e.start <= byte]
-            # A view of later may tell of an epoch of another's reign, copied meanwhile.
+            # A view of later may tell of an epoch of another's reign, copied meanwhile, or of one
+            # that was begun since, on a log that was cut below the message.
+            covering: list[int] = [
+                e.epoch
+                for e in s.view.epochs
+                if e.start <= byte and self.window(lost.broker_set, e.epoch)[0] < lost.at
+            ]
             if covering and self._reigns.get((lost.broker_set, covering[-1]), node) == node:
                 return covering[-1]
         for s in own[:around][-1:]:
@@ -181,6 +187,12 @@ class Chronicle:
 
     def window(self, name: str, epoch: int) -> tuple[int, int]:
         """Between which indices an epoch was begun."""
+        key = name, epoch
+        if key not in self._windows:
+            self._windows[key] = self._window(name, epoch)
+        return self._windows[key]
+
+    def _window(self, name: str, epoch: int) -> tuple[int, int]:
         seen = self._sets.get(name, ())
         high = min((s.at for s in seen if s.view.master_epoch >= epoch), default=NEVER)
         views = (

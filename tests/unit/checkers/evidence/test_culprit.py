@@ -160,6 +160,19 @@ def test_what_is_taken_on_a_copy_of_a_store_is_lost_with_it() -> None:
     assert begun(r.blame(writer)) == [killed, copied]
 
 
+def test_an_epoch_that_was_begun_since_is_not_taken_for_the_acknowledging_one() -> None:
+    """Nobody saw b0-0 lead again before its log was cut below the message, and it led anew."""
+    r = Story()
+    cut = r.cut("b0-0", "c0", "c1")
+    writer = r.acknowledged(1, 300)
+    r.elected("b0-1", 2)
+    r.broker("b0-1", 2, (1, 0, 200), (2, 200, 250), leads=True)
+    r.elected("b0-0", 3)
+    r.broker("b0-0", 1, (1, 0, 200), (2, 200, 250), (3, 250, 400), leads=True)
+    blame = r.blame(writer)
+    assert (blame.epoch, begun(blame)) == (1, [cut])
+
+
 def test_without_a_place_in_the_log_no_election_is_blamed() -> None:
     r = Story()
     writer = r.acknowledged(1, None)
