@@ -16,6 +16,7 @@ import pytest
 from local_cluster import missing
 
 from harness.cluster.deployment import Deployment, until
+from harness.cluster.processes import NODE_LOG
 from harness.contracts.environment import EnvironmentUnavailable, Machine, Role
 from harness.contracts.target import Node, Settings
 from harness.environments.local import LocalEnvironment
@@ -47,6 +48,7 @@ from reference.wire.route import TopicConfigSerializeWrapper
 TOPIC, QUEUES = "mixed", 4
 TABLED = "tabled"  # a topic, and a group, that only slaves' copies of tables have
 CALL_S, JOIN_S = 6, 40
+DUMP_S, DUMP_END = 5, b"JNI global refs"  # how a JVM ends a dump of its threads
 LEAD_S = 120  # Java joins the thread of its HA client for up to 90 s before it leads
 FETCH_S = 300  # what the jars may take, where nothing is cached
 
@@ -256,10 +258,16 @@ class World(Deployment):
 
     async def _dump_threads(self) -> None:
         """Let the JVMs write what their threads do into their logs: it is why they wait."""
-        for node in await self.processes.living():
-            if node in self._java:
-                await self.processes.signal(node, signal.SIGQUIT)
-        await asyncio.sleep(1)  # nothing says when a dump is complete
+        asked = [node for node in await self.processes.living() if node in self._java]
+        for node in asked:
+            await self.processes.signal(node, signal.SIGQUIT)
+
+        async def dumped() -> bool:
+            machines = [self.processes.machine(node) for node in asked]
+            logs = [await m.get(f"{m.data_dir}/{NODE_LOG}") or b"" for m in machines]
+            return all(DUMP_END in log for log in logs)
+
+        await until(dumped, DUMP_S)
 
     async def until_writable(self, broker: str) -> None:
         wait_s = LEAD_S if broker in self._java else JOIN_S
