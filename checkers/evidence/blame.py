@@ -84,7 +84,9 @@ class Blamer:
             return self._went_on(known, name, epoch)
         cause, span = known.deposed(name, epoch), known.window(name, epoch)
         before, elected = known.led_before(name, epoch), known.led(name, epoch)
-        return in_order(*known.kept_apart(before, elected, cause, span), *cause)
+        # A reign that wrote nothing left no begin by which replicas could tell their logs apart.
+        empty = known.deposed(name, epoch - 1) if known.wrote_nothing(name, epoch - 1) else ()
+        return in_order(*empty, *known.kept_apart(before, elected, cause, span), *cause)
 
     def _went_on(self, known: Chronicle, name: str, epoch: int) -> tuple[Act, ...]:
         """What made a master forget the end of its log, and kept others from being elected then."""

@@ -139,7 +139,7 @@ class Chronicle:
         kept: list[Act] = []
         if lost.at < fatal.high:
             kept += self.kept_apart(node, fatal.elected, cause, (lost.at, lost.at))
-            kept += self._passed_over(node, fatal, lost, epoch)
+            kept += self._passed_over(node, fatal, lost, epoch, cause)
             kept += self._had_left(node, fatal, lost, epoch)
         else:
             kept += self._unaware(node, fatal, lost, cause)
@@ -242,6 +242,12 @@ class Chronicle:
         """The epochs of a broker set that had a master, ascending."""
         return sorted(e for of, e in self._reigns if of == name)
 
+    def wrote_nothing(self, name: str, epoch: int) -> bool:
+        """Whether an epoch had a master, and no log has a byte of it."""
+        starts = self._starts.get(name, {})
+        following = starts.get(epoch + 1, 0)
+        return bool(self.led(name, epoch)) and starts.get(epoch, following) >= following
+
     def after(self, name: str, at: int) -> int | None:
         """The first epoch that was begun after an index, if one was."""
         return next((e for e in self.epochs(name) if self.window(name, e)[1] > at), None)
@@ -267,9 +273,14 @@ class Chronicle:
         found = [a for a in self.acts if a not in cause and _deaf(a, elected, node, span)]
         return found[-1:]
 
-    def _passed_over(self, node: str, fatal: Fatal, lost: Lost, epoch: int | None) -> Iterator[Act]:
-        """What had kept replicas from being elected that held a message: one act for each."""
-        for other in sorted(self._holders(lost, epoch) - {node, fatal.elected}):
+    def _passed_over(
+        self, node: str, fatal: Fatal, lost: Lost, epoch: int | None, cause: Sequence[Act]
+    ) -> Iterator[Act]:
+        """What had kept replicas from being elected that held a message: one act for each. The
+        master itself is one of them, where what ended its reign was over by then."""
+        over = bool(cause) and all(a.over(node) < fatal.low for a in cause)
+        holders = self._holders(lost, epoch) | ({node} if over else set())
+        for other in sorted(holders - {fatal.elected, *(() if over else (node,))}):
             found = [a for a in self.acts if a.touches(other, fatal.low, fatal.high)
                      and _unelectable(a, other, self._controllers)]  # fmt: skip
             yield from found[-1:]

@@ -44,6 +44,19 @@ def test_logs_that_part_where_an_epoch_begins_were_parted_when_the_master_before
     assert found == (apart, killed)
 
 
+def test_what_began_an_empty_epoch_before_is_blamed_too() -> None:
+    """Of a reign that wrote nothing no log has a begin."""
+    r = Run()
+    first = r.struck("kill", "b0-0")
+    r.elected("b0-1", 2)
+    second = r.struck("kill", "b0-1")
+    r.elected("b0-2", 3)
+    r.broker("b0-2", 3, (1, 0, 200), (3, 200, 300), leads=True)
+    last = len(r.ops) - 1
+    found = r.blamed("S8", (last - 1, last), epoch=3, **{"at-start": True})
+    assert found == (first, second)
+
+
 def test_logs_that_part_within_an_epoch_were_parted_by_their_master_that_forgot() -> None:
     """Nobody else could be elected then: one slept, one was cut off."""
     r = Run()

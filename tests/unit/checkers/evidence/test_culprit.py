@@ -104,17 +104,18 @@ def test_an_epoch_that_was_copied_later_is_not_taken_for_the_acknowledging_one()
 
 
 def test_the_act_after_which_nobody_saw_the_master_lead_is_the_cause() -> None:
-    """Controllers name a master until they elect the next one, so a later cut ended no reign."""
+    """Controllers name a master until they elect the next one, so a later cut ended no reign; it
+    kept the master, which held the message and was back, from being elected again."""
     r = Story()
     writer = r.acknowledged(1, 300)
     lost_power = len(r.ops)
     r.act("power-loss", {"b0-0": {"holds": True}, "b0-1": {"holds": True}})
     r.fault("start", **{"b0-0": True, "b0-1": True})
     r.elected("b0-0", 1)  # as controllers still say
-    r.cut("b0-0", "c0", "c1")
+    cut = r.cut("b0-0", "c0", "c1")
     r.elected("b0-1", 2)
     r.broker("b0-1", 2, (1, 0, 200), (2, 200, 400), leads=True)
-    assert begun(r.blame(writer)) == [lost_power]
+    assert begun(r.blame(writer)) == [lost_power, cut]
 
 
 def test_what_kept_a_deposed_master_from_hearing_of_it_is_blamed_too() -> None:
