@@ -279,8 +279,8 @@ class Chronicle:
         """What had kept replicas from being elected that held a message: one act for each. The
         master itself is one of them, where what ended its reign was over by then."""
         over = bool(cause) and all(a.over(node) < fatal.low for a in cause)
-        holders = self._holders(lost, epoch) | ({node} if over else set())
-        for other in sorted(holders - {fatal.elected, *(() if over else (node,))}):
+        holders = self._holders(lost, epoch) - {node} | ({node} if over else set())
+        for other in sorted(holders - {fatal.elected}):
             found = [a for a in self.acts if a.touches(other, fatal.low, fatal.high)
                      and _unelectable(a, other, self._controllers)]  # fmt: skip
             yield from found[-1:]

@@ -219,16 +219,6 @@ class Machine(Protocol):
         is."""
         ...
 
-    async def flip_bit(self, path: str, bit: int) -> None:
-        """Flip a bit of a file at rest, counted from the file's beginning. Only where
-        `Capability.DISK` is.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: the file has no such bit.
-        """
-        ...
-
     async def set_delay(self, delays: Mapping[str, int]) -> None:
         """Let packets to this machine from these blocks of addresses take so many ms longer: block
         to ms. One direction, in established connections too. Replaces all delays of this machine;

@@ -182,9 +182,6 @@ class SimulatedMachine:
             disk.remove(folder)
         return "written"
 
-    async def flip_bit(self, path: str, bit: int) -> None:
-        self._machine.disk.flip_bit(path, bit)
-
     async def set_delay(self, delays: Mapping[str, int]) -> None:
         self._machine.stack.delay({block: ms * 1_000_000 for block, ms in delays.items()})
 

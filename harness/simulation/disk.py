@@ -15,9 +15,9 @@ Each file, and each folder, keeps a journal of what could still be undone. A ker
 back by and by, so does this disk: a journal holds `JOURNAL_MAX` operations, older ones are durable.
 A file that is in `files` without a journal (a test put it there) is durable as it is.
 
-A disk may be faulty (`SimDisk.set_fault`): full, slow, frozen; and a bit of a file at rest may flip
-(`SimDisk.flip_bit`). Times are drawn for the file and the millisecond; what survives a loss of
-power is drawn for the file, the place of the write in it and how often that was written.
+A disk may be faulty (`SimDisk.set_fault`): full, slow, frozen. Times are drawn for the file and the
+millisecond; what survives a loss of power is drawn for the file, the place of the write in it and
+how often that was written.
 """
 
 import asyncio
@@ -261,20 +261,6 @@ class SimDisk:
         if self._frozen is not None:
             self._frozen.append(asyncio.get_running_loop().create_future())
             await self._frozen[-1]
-
-    def flip_bit(self, path: str, bit: int) -> None:
-        """Flip a bit of a file at rest; `bit` counts from the file's beginning.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-            ValueError: it is not that long.
-        """
-        if path not in self.files:
-            raise FileNotFoundError(errno.ENOENT, f"no such file: {path}")
-        content = self.files[path]
-        if not 0 <= bit < 8 * len(content):
-            raise ValueError(f"no bit {bit} in {path}: it has {8 * len(content)} bits")
-        content[bit // 8] ^= 1 << bit % 8
 
     def open(self, path: str, *, create: bool = False) -> File:
         if path not in self.files:

@@ -186,9 +186,6 @@ class LinkedMachine:
     async def try_disk(self, *, timeout_s: float) -> Written:
         raise self._missing(Capability.DISK, "its machines share one disk")
 
-    async def flip_bit(self, path: str, bit: int) -> None:
-        raise self._missing(Capability.DISK, "its machines share one disk")
-
     async def set_delay(self, delays: Mapping[str, int]) -> None:
         raise self._missing(Capability.DELAY, "its machines share one kernel's queues")
 

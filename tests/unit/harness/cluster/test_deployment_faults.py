@@ -340,6 +340,9 @@ def test_a_store_is_copied_and_a_bit_of_it_flipped_while_its_node_is_down() -> N
         assert ours["store/brokerIdentity"] == theirs["store/brokerIdentity"]
         assert not (await processes.flip_bit("b0-1", "brokerIdentity", 10**6)).holds
         assert not (await processes.flip_bit("b0-1", "no such", 0)).holds
+        for _ in range(2):  # there and back
+            assert (await processes.flip_bit("b0-1", "brokerIdentity", 10)).holds
+        assert await processes.identity("b0-1") == await processes.identity("b0-0")
         flipped = await processes.flip_bit("b0-1", "brokerIdentity", -1)
         assert flipped.holds
         assert await processes.identity("b0-1") is None, "its checksum is another one"

@@ -124,21 +124,6 @@ def test_what_a_frozen_disk_had_not_synced_goes_with_the_power() -> None:
     assert {b"", b"frozen"} < kept
 
 
-def test_a_bit_flips_and_flips_back(machine: SimMachine) -> None:
-    async def main(disk: SimDisk) -> None:
-        await replace_file(disk, "/d/f", b"\0\0")
-        disk.flip_bit("/d/f", 10)
-        assert read_file(disk, "/d/f") == b"\0\x04"
-        disk.flip_bit("/d/f", 10)
-        assert read_file(disk, "/d/f") == b"\0\0"
-        with pytest.raises(ValueError, match="it has 16 bits"):
-            disk.flip_bit("/d/f", 16)
-        with pytest.raises(FileNotFoundError):
-            disk.flip_bit("/d/g", 0)
-
-    run(machine, main)
-
-
 def test_times_of_syncs_do_not_depend_on_other_syncs() -> None:
     def took(others: int) -> list[float]:
         world = World(3)
