@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from reference.controller.election import Candidate
 from reference.records import BrokerId, Record
 
+CLAIM_NS = 3_000_000_000  # from a registration to the first heartbeat, at most
+
 
 class Heartbeat(Record):
     """What a broker says of itself once a second (request 904)."""
@@ -35,6 +37,14 @@ class Seen:
     serial: int  # of the channel
 
 
+class Claim(Record):
+    """A registration: its sender lives, whose first heartbeat comes a moment later."""
+
+    until_ns: int
+    address: str
+    incarnation: str
+
+
 @dataclass(slots=True)
 class Liveness:
     """Heartbeats by (broker set, id). `since_ns` is when this controller began to lead: a broker
@@ -42,6 +52,7 @@ class Liveness:
 
     since_ns: int = 0
     _seen: dict[tuple[str, int], Seen] = field(default_factory=dict)
+    _claims: dict[tuple[str, int], Claim] = field(default_factory=dict)
 
     def on_heartbeat(
         self, now_ns: int, beat: Heartbeat, channel: Hashable = None, serial: int = 0
@@ -66,11 +77,24 @@ class Liveness:
         anew is another, and has the id only if it is at the same address or the former is silent:
         else the store is a copy, and both would acknowledge messages as one broker.
         """
-        seen = self._seen.get((broker_set, broker_id))
-        if seen is None or not self.is_alive(now_ns, broker_set, broker_id):
+        key = broker_set, broker_id
+        claim, seen = self._claims.get(key), self._seen.get(key)
+        if claim is not None and now_ns <= claim.until_ns:
+            owner = claim.address, claim.incarnation
+        elif seen is not None and self.is_alive(now_ns, broker_set, broker_id):
+            owner = seen.beat.address, seen.beat.incarnation
+        else:
             return ""
-        same = incarnation and seen.beat.incarnation == incarnation
-        return "" if same or seen.beat.address == address else seen.beat.address
+        same = incarnation and owner[1] == incarnation
+        return "" if same or owner[0] == address else owner[0]
+
+    def on_register(
+        self, now_ns: int, broker_set: str, broker_id: int, address: str, incarnation: str
+    ) -> None:
+        """Note that an owner registers, which has no rival."""
+        until = now_ns + CLAIM_NS
+        claim = Claim(until_ns=until, address=address, incarnation=incarnation)
+        self._claims[broker_set, broker_id] = claim
 
     def on_close(self, channel: Hashable) -> list[tuple[str, int]]:
         """A connection ended: brokers whose last heartbeat came over it are gone; return them."""

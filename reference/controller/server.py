@@ -327,13 +327,17 @@ class Controller:
 
     async def _register(self, request: Frame) -> Reply:
         h = from_ext(headers.RegisterToControllerRequest, request.ext)
+        who = h.broker_name, h.broker_id, h.broker_address, h.incarnation or ""
+        rival = self._liveness.rival(now_ns(), *who)
+        if not rival:
+            self._liveness.on_register(now_ns(), *who)
         result = await self._propose(
             RegisterBroker(
                 cluster=h.cluster_name,
                 broker_set=h.broker_name,
                 broker_id=BrokerId(h.broker_id),
                 address=h.broker_address,
-                rival=self._rival(h.broker_name, h.broker_id, h.broker_address, h.incarnation),
+                rival=rival,
             )
         )
         if result.code != ResponseCode.SUCCESS:
@@ -347,6 +351,7 @@ class Controller:
             master_broker_id=master if live else None,
             master_address=known.master_address if live else None,
             master_epoch=known.master_epoch if live else None,
+            epoch_before=known.master_epoch,
             sync_state_set_epoch=known.sync_state_set_epoch if live else None,
         )
         return request.answer(

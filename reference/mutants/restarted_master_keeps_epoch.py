@@ -30,5 +30,8 @@ def mutant() -> Iterator[None]:
             return epochs
         return honest(epochs, epoch, start)
 
-    with replaced(policy, "append", append):
+    def predates(epoch: MasterEpoch, registered: int | None) -> bool:
+        return False
+
+    with replaced(policy, "append", append), replaced(policy, "predates", predates):
         yield

@@ -281,7 +281,8 @@ class RegisterToControllerRequest(Header):
 
 
 class RegisterToControllerResponse(Header):
-    """Answer to 1003; the last four only where the set has a live master."""
+    """Answer to 1003; the four of the master only where it lives. `epoch_before` is Max-Q's own:
+    the set's master epoch when this broker registered."""
 
     cluster_name: str | None = None
     broker_name: str | None = None
@@ -289,6 +290,7 @@ class RegisterToControllerResponse(Header):
     master_address: str | None = None
     master_epoch: Int32 | None = None
     sync_state_set_epoch: Int32 | None = None
+    epoch_before: Int32 | None = None
 
 
 class ReplicaInfoRequest(Header):

@@ -49,6 +49,12 @@ def roles(cluster: Cluster, name: str) -> list[object]:
             if trace == "broker.role"]  # fmt: skip
 
 
+def led_in(cluster: Cluster, name: str) -> list[int]:
+    """The epochs in which a broker was master."""
+    return [fields["epoch"] for _, trace, fields in cluster.machines[name].log
+            if trace == "broker.role" and fields["role"] == "master"]  # fmt: skip
+
+
 def end_of(process: Process) -> str:
     """Why a process ended by itself."""
     group = process.task.exception()
@@ -124,3 +130,19 @@ def test_a_broker_that_lost_power_waits_for_its_own_time_out_at_another_address(
     cluster.until(lambda: cluster.logged("b2", "broker.id.in-use") > 0, seconds=10)
     cluster.until(lambda: in_sync(cluster)[2] == {1, 2}, seconds=30)
     assert second.healthy
+
+
+def test_an_owner_that_is_back_does_not_lead_in_the_epoch_of_its_copy(cluster: Cluster) -> None:
+    """Broker b1 dies, a copy of its store leads under its id and dies, and b1 comes back: its id is
+    master of an epoch of which its log knows nothing (S5)."""
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    cluster.up("b1", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
+    cluster.machines["b1"].lose_power()
+    copy(cluster, "b1")
+    cluster.until(lambda: led_in(cluster, "b3") != [], seconds=40)
+    cluster.machines["b3"].lose_power()
+    cluster.start("b1", "broker", JOINED)
+    cluster.until(lambda: len(led_in(cluster, "b1")) > 1, seconds=40)
+    assert led_in(cluster, "b1")[-1] > led_in(cluster, "b3")[-1]

@@ -10,9 +10,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from reference_world import BROKER, Cluster, broker_up, create_topic, ext
+from reference_world import (
+    BROKER,
+    CONTROLLER_CONF,
+    JOINED,
+    NAMESRV_CONF,
+    Cluster,
+    broker_up,
+    create_topic,
+    ext,
+)
 
 from reference import rpc
+from reference.broker.membership.metadata import TABLE_CODES
 from reference.broker.membership.metadata_sync import MetadataSync, sync_once
 from reference.broker.store.topics import Tables
 from reference.host import Host
@@ -26,7 +36,7 @@ from reference.wire.bodies import (
     SubscriptionGroups,
     TimerMetrics,
 )
-from reference.wire.codes import RequestCode
+from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.files import TimerCheckpoint, decode_timer_checkpoint
 from reference.wire.frame import Decoder, Frame
 from reference.wire.route import DataVersion, TopicConfig, TopicConfigSerializeWrapper
@@ -273,3 +283,25 @@ def test_the_pull_has_its_rhythm(cluster: Cluster) -> None:
     cluster.until(task.done)
     task.result()
     assert counts == [0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
+
+
+@pytest.mark.parametrize("code", sorted(TABLE_CODES))
+def test_an_empty_store_serves_no_tables(cluster: Cluster, code: int) -> None:
+    """A slave still takes this address for its master's, and would take over what it says."""
+    cluster.start("b1", "broker", JOINED)  # without controllers it has no id, and no role
+    cluster.until(lambda: cluster.logged("b1", "broker.started") == 1)
+    answer = cluster.ask(BROKER, code)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "this broker has no tables yet"
+
+
+def test_a_slave_with_an_empty_store_has_the_tables_at_once(cluster: Cluster) -> None:
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    cluster.up("b1", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
+    create_topic(cluster)
+    cluster.start("b2", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b2", "broker.role") == 1)
+    cluster.sleep(0.05)
+    assert b'"T"' in (cluster.disk("b2", "/data/config/topics.json") or b"")

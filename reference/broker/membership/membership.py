@@ -10,6 +10,7 @@ seconds.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
@@ -17,7 +18,8 @@ from reference.broker.membership import ha_address
 from reference.broker.membership.controllers import Controllers, Refused
 from reference.broker.membership.joining import RETRY_S, Joining
 from reference.broker.membership.namesrvs import Namesrvs
-from reference.broker.replication.epochs import EpochFile, last_epoch
+from reference.broker.replication import epochs
+from reference.broker.replication.epochs import EpochFile
 from reference.broker.replication.ha_master_events import Answered as HaAnswered
 from reference.broker.replication.ha_master_events import Known as HaKnown
 from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
@@ -86,6 +88,7 @@ class Membership:
         self._in_doubt = NO_TERM  # the epoch whose SyncStateSet cannot be known any more
         self._is_registered = True  # the controller knows the address
         self._former: tuple[Connection, ...] = ()  # connections from former addresses
+        self.on_follow: Callable[[], object] = lambda: None  # called with each master that is new
 
     def _addresses(self, ip: str) -> tuple[str, str]:
         """Where clients and slaves reach this broker."""
@@ -137,6 +140,7 @@ class Membership:
         else:
             slave = self._config.broker_role == "SLAVE"
             self.role = "slave" if slave else "master"
+            self._tables.known |= not slave
             self.broker_id = BrokerId(max(self._config.broker_id, int(slave)))
         beat = self._config.broker_heartbeat_interval / 1000
         group.create_task(every(beat, self._look_at_address))
@@ -164,8 +168,8 @@ class Membership:
             await self._heartbeat(controller)
 
     def _last_epoch(self) -> int:
-        epochs = () if self.replication is None else self.replication.epochs
-        return last_epoch(epochs) or -1
+        known = () if self.replication is None else self.replication.epochs
+        return epochs.last_epoch(known) or -1
 
     async def _replicate(self, group: asyncio.TaskGroup) -> Replication:
         """Open the epoch file and the HA port."""
@@ -300,8 +304,11 @@ class Membership:
                 replication.known(known)
             return
         self.role = "fenced"  # nothing is appended while the log changes hands
-        if not await replication.lead(epoch, known.members, known.sync_state_set_epoch):
-            # This log knows of that epoch: a restart within it. Only a new one makes it safe.
+        # An epoch that began before this process registered was another one's, maybe on a copy of
+        # this store that the log knows nothing of.
+        late = epochs.predates(epoch, self._joining.epoch_before)
+        if late or not await replication.lead(epoch, known.members, known.sync_state_set_epoch):
+            # A restart within the epoch. Only a new one makes it safe.
             self._host.log("broker.role.stands", epoch=epoch)
             await self._stand()
             return
@@ -350,6 +357,10 @@ class Membership:
         self.role, self.master_epoch = role, epoch
         self._tables.adopt_epoch(epoch)
         self._host.log("broker.role", role=role, epoch=epoch)
+        if role == "slave":
+            self.on_follow()
+        else:
+            self._tables.known = True
         await self.register_everywhere()
 
     async def _look_at_address(self) -> None:

@@ -7,12 +7,35 @@ are not here: their answers say that nothing was ever scheduled, which every rel
 error would end a Java slave's way to mastership.
 """
 
+from collections.abc import Awaitable
+
 from reference.broker.store.topics import Tables
 from reference.rpc import Connection, Handler, Reply
 from reference.wire.bodies import TimerMetrics
 from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.files import TimerCheckpoint, encode_timer_checkpoint
 from reference.wire.frame import Frame
+
+TABLE_CODES = frozenset((
+    RequestCode.GET_ALL_TOPIC_CONFIG, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+    RequestCode.GET_ALL_CONSUMER_OFFSET, RequestCode.GET_ALL_DELAY_OFFSET,
+    RequestCode.GET_ALL_MESSAGE_REQUEST_MODE,
+))  # fmt: skip
+
+
+def of_known(tables: Tables, handler: Handler) -> Handler:
+    """Serve a table once this broker has one.
+
+    A slave takes what its master's address answers. Behind that address there may be a broker by
+    now that has lost its store: its empty tables would replace those of the whole set.
+    """
+
+    def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
+        if tables.known:
+            return handler(request, connection)
+        return request.answer(ResponseCode.SYSTEM_ERROR, "this broker has no tables yet")
+
+    return handle
 
 
 class Metadata:

@@ -2,9 +2,10 @@
 
 The log replicates messages; topics, groups and offsets are pulled: in RocketMQ every 3 s, but no
 sooner than 10 s after the last time, so in effect every 12 s; here likewise, and at once where the
-master is another. A table is taken when its data version differs from the own one; consumer
-offsets when they differ themselves, since their version does not move with every commit. Each
-table is asked for and taken apart: one that fails leaves the others alone, and comes the next time.
+master is another: a broker with an empty store may be elected soon after. A table is taken when its
+data version differs from the own one; consumer offsets when they differ themselves, since their
+version does not move with every commit. Each table is asked for and taken apart: one that fails
+leaves the others alone, and comes the next time.
 
 Nothing is taken that was asked of a master who is none any more (`following`): the answer of a
 dead master must not overwrite what its successor, maybe this broker, has made since.
@@ -143,7 +144,7 @@ async def _tried(host: Host, master: str, table: str, work: Awaitable[None]) -> 
 
 
 class MetadataSync:
-    """The pull of one slave, to be called every `TICK_S`.
+    """The pull of one slave, to be called every `TICK_S` and where the master is another.
 
     Args:
         pool: connections.

@@ -48,6 +48,16 @@ def is_ascending(epochs: Epochs) -> bool:
     return in_order and all(e.epoch > 0 and e.start >= 0 for e in epochs[:1])
 
 
+def predates(epoch: MasterEpoch, registered: int | None) -> bool:
+    """Whether an epoch had begun when a process registered, so that the process is not its master.
+
+    Args:
+        epoch: in which a controller names the process's broker id as master.
+        registered: the set's epoch when the process registered first; None if no controller said.
+    """
+    return registered is not None and epoch <= registered
+
+
 def append(epochs: Epochs, epoch: MasterEpoch, start: PhyOffset) -> Epochs | None:
     """Begin an epoch at `start`; None if it is not newer than the last.
 

@@ -78,6 +78,7 @@ class Tables:
         self.delay = DelayOffsets()
         self.modes = MessageRequestModes()
         self.permission = PERM_READ | PERM_WRITE  # of the broker; narrows what is registered
+        self.known = False  # these are a cluster's, and not those of an empty store
         self._offsets_dirty = False
         self._delay_dirty = False
         self._write = asyncio.Lock()  # one write of a file at a time
@@ -99,8 +100,10 @@ class Tables:
         """
         topics = self._read(TopicConfigSerializeWrapper, self._topics_path)
         own = {name: count for name, count in queues.items() if not is_system_topic(name)}
-        if own and read_file(self._host.disk, self._topics_path) is None:
+        absent = read_file(self._host.disk, self._topics_path) is None
+        if own and absent:
             topics = self._from_queues(own)
+        self.known = bool(own) or not absent
         groups = self._read(SubscriptionGroups, self._groups_path)
         offsets = self._read(ConsumerOffsets, self._offsets_path)
         self.topics = self._with_system(topics.topic_config_table)
@@ -353,7 +356,7 @@ class Tables:
             topics = self._with_system(theirs.topic_config_table)
             await self._save(self._topics_path, _table(topics, theirs.data_version))
             if valid():
-                self.topics, self.version = topics, theirs.data_version
+                self.topics, self.version, self.known = topics, theirs.data_version, True
 
     async def adopt_groups(self, theirs: SubscriptionGroups, valid: Callable[[], bool]) -> None:
         """Take a master's subscription groups. Raises OSError."""
