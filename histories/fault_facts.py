@@ -7,7 +7,7 @@ How a fault is performed is not part of it.
 The history itself says which nodes an act concerns: its completion maps each node to what was done
 there, with the proof. A fault lasts on each of its nodes until the completion of a heal of its kind
 that names the node, or names none. A kind that `passes` ends with its own completion. A kind
-without either (`wipe`) has no known end.
+without either has no known end.
 
 A run declares the facts of its faults that are not built in, beside its grounds, in the first
 operation of its history (``histories.grounds``). `Kinds` is the built-in table plus those rows, so
@@ -128,11 +128,11 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes=POWER_LOSS, effect="down", heals=("start",), loses_unsynced=True, color="#B7A6D9"
     ),
     FaultFacts(strikes=RESTART, effect="down", passes=True, color="#D9C79A"),
-    # Without its store a node is another one, whenever it comes back.
-    FaultFacts(strikes=WIPE, effect="down"),
-    FaultFacts(strikes=COPY_STORE, effect="down", strength=("from",)),
-    FaultFacts(strikes=CUT_FILE, effect="down", strength=("path", "to")),
-    FaultFacts(strikes=FLIP_BIT, effect="down", strength=("path", "bit")),
+    # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
+    FaultFacts(strikes=WIPE, effect="down", heals=("start",)),
+    FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),
+    FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to")),
+    FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit")),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",

@@ -115,6 +115,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
             None for acts that only written schedules have.
         facts: of its acts that are not in the built-in table.
         asked_only: it is not among *all* faults.
+        whole: a round that does not end within the run does not begin.
         stand_in: the kind that takes its place where an environment cannot do it; without one a run
             that asks for it is refused there.
     """
@@ -124,6 +125,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     rounds: Callable[[Drawing], Iterator[Sequence[Step]]] | None = None
     facts: tuple[FaultFacts, ...] = ()
     asked_only: bool = False
+    whole: bool = False
     stand_in: str = ""
 
     @property

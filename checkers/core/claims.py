@@ -38,10 +38,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """One promise.
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
-    it is measured. `grounds` are the kinds of answers (``histories.grounds``) without which it
-    cannot count as kept. A claim that needs `undisturbed` time is not judged in a history with
-    an unknown act (``checkers.evidence.quiescence``). `checker` is the name of the checker that
-    decides it, `mutants` the names of modules of ``reference/mutants``.
+    it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
+    one's store, or the last member of a SyncStateSet lost its own
+    (``checkers.evidence.lost_stores``). `grounds` are the kinds of answers (``histories.grounds``)
+    without which it cannot count as kept. A claim that needs `undisturbed` time is not judged in a
+    history with an unknown act (``checkers.evidence.quiescence``). `checker` is the name of the
+    checker that decides it, `mutants` the names of modules of ``reference/mutants``.
     """
 
     id: str
@@ -49,6 +51,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
+    of_stores: bool = False
     grounds: tuple[str, ...]
     undisturbed: bool = False
     checker: str
@@ -143,6 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
@@ -165,6 +169,7 @@ CLAIMS: tuple[Claim, ...] = (
         "a set is excepted.",
         source=HA,
         needs=(CLEAN,),
+        of_stores=True,
         grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
@@ -178,6 +183,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Two replicas that hold an epoch of equal number and start hold the same bytes in "
         "it, up to the end of the shorter.",
         source=HA,
+        of_stores=True,
         grounds=(REPLICA_LOG_READ,),
         checker="replicas",
         mutants=(
@@ -192,6 +198,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Members of the SyncStateSet agree, with the cluster at rest, on the epochs of the "
         "bytes that they hold.",
         source=HA,
+        of_stores=True,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
         undisturbed=True,
         checker="replicas",
@@ -201,6 +208,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="An epoch of a set begins at the same byte on every replica that holds it, at all "
         "times.",
         source=HA,
+        of_stores=True,
         grounds=(BROKER,),
         checker="epochs",
         mutants=("epochs_not_reloaded", "restarted_master_keeps_epoch"),
@@ -212,6 +220,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
         undisturbed=True,
         checker="replicas",
@@ -224,6 +233,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK,),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("acks_by_local_set", "point_taken_for_end"),
@@ -234,6 +244,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=(
@@ -248,6 +259,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK,),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("slave_reads_to_end",),
@@ -259,6 +271,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(FINAL_READ,),
         checker="durability",
     ),
@@ -267,6 +280,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A log grows only by what clients send: while no client sends, no epoch of any "
         "replica grows beyond what its master first had of it.",
         source="decided here",
+        of_stores=True,
         grounds=(REPLICA_LOG_READ, BROKER),
         checker="idle-log",
     ),
@@ -277,6 +291,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK, CLEAN),
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(FINAL_READ,),
         checker="durability",
     ),
@@ -285,6 +300,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="Every queue takes messages and gives them back within the recovery bound after "
         "the last heal: 20 s with fast timing, 60 s with stock timing.",
         source=HA,
+        of_stores=True,
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
         checker="service",
@@ -303,6 +319,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A silent master is replaced within the recovery bound, while another member of "
         "its SyncStateSet runs and controllers answer.",
         source=HA,
+        of_stores=True,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
         checker="availability",
@@ -315,6 +332,7 @@ CLAIMS: tuple[Claim, ...] = (
         "replicas as must acknowledge, none of them half alive: some send succeeds later than the "
         "recovery bound after the last change.",
         source="decided here",
+        of_stores=True,
         grounds=(RECOVERY,),
         undisturbed=True,
         checker="availability",
@@ -324,6 +342,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="S14",
         promise="A healed replica is a member of the SyncStateSet again within the recovery bound.",
         source=HA,
+        of_stores=True,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
         checker="availability",
@@ -340,6 +359,7 @@ CLAIMS: tuple[Claim, ...] = (
         "or where another silent member has the whole log.",
         source=HA,
         needs=(ALL_ACK,),
+        of_stores=True,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
         checker="availability",
@@ -355,6 +375,7 @@ CLAIMS: tuple[Claim, ...] = (
         "address is another, or a cut parts it from the others.)",
         source="decided here",
         after_power=(SYNCED,),
+        of_stores=True,
         grounds=(RECOVERY,),
         checker="processes",
         mutants=("killed_broker_stays_down",),
@@ -366,6 +387,7 @@ CLAIMS: tuple[Claim, ...] = (
         "producer's messages keep their order. A log holds each message once, and a consumer reads "
         "only what was sent, at any time.",
         source=HA,
+        of_stores=True,
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=("pull_leaves_out_last",),
@@ -418,6 +440,7 @@ CLAIMS: tuple[Claim, ...] = (
         "was undisturbed for 30 s after the commit. (Slaves copy offsets every ten seconds or so, "
         "not with the log.)",
         source="docs/spec/controller-ha.md 6.4 (H17)",
+        of_stores=True,
         grounds=(CONSUMER_OFFSET,),
         undisturbed=True,
         checker="offsets",
@@ -453,6 +476,7 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 BY_ID: dict[str, Claim] = {claim.id: claim for claim in CLAIMS}
+STORE_NEEDING = frozenset(claim.id for claim in CLAIMS if claim.of_stores)
 
 
 def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) -> tuple[Need, ...]:

@@ -7,15 +7,16 @@ kept claim rests is looked at by ``checkers.judgement.runner``, once for all che
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
-from checkers.core.claims import unmade
+from checkers.core.claims import STORE_NEEDING, unmade
 from checkers.core.promises import DEFAULTS
 from checkers.evidence.blame import Blamer
+from checkers.evidence.lost_stores import forfeited
 from checkers.evidence.story import Storyteller
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.history import History
@@ -41,6 +42,23 @@ class Doubt(NamedTuple):
 
     why: str
     advice: str = ""
+
+
+class Conditions(NamedTuple):
+    """What a run's faults have to do with its promises."""
+
+    power_lost: bool
+    forfeited: str  # why none about messages is left; empty: they are
+
+    def unpromised(self, claim: str, settings: Mapping[str, str] | None) -> str:
+        """Why a run with these effective settings does not promise a claim; empty if it does."""
+        missing = unmade(claim, settings, power_lost=self.power_lost)
+        if missing:
+            known = settings or {}
+            return "it needs " + ", ".join(
+                f"{n} (it is {known.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
+            )
+        return self.forfeited if claim in STORE_NEEDING else ""
 
 
 class Case(msgspec.Struct, kw_only=True):
@@ -88,12 +106,12 @@ def rule(
         for claim in timed:
             if case.judged.get(claim) or any(of == claim for of, _ in names):
                 case.doubt(claim, late, "run on a machine with less other load")
-    lost_power = power_lost(history)
+    met = conditions(history)
     claim_verdicts = []
     for claim in (c for c in checker.claims if c not in context.absent):
         found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
         reported = {} if late and claim in timed else found
-        claim_verdicts.append(_claim_verdict(claim, context, case, reported, power_lost=lost_power))
+        claim_verdicts.append(_claim_verdict(claim, context, case, reported, met))
     return Verdict(
         checker=checker.name,
         claim_verdicts=tuple(claim_verdicts),
@@ -111,16 +129,11 @@ def _by_name(names: Counter[tuple[str, str]]) -> dict[str, int]:
 
 
 def _claim_verdict(
-    claim: str, context: Context, case: Case, found: dict[str, int], *, power_lost: bool
+    claim: str, context: Context, case: Case, found: dict[str, int], met: Conditions
 ) -> ClaimVerdict:
     occasions = case.judged.get(claim, 0)
-    missing = unmade(claim, context.settings, power_lost=power_lost)
-    if missing:
-        settings = context.settings or {}
-        why = ", ".join(
-            f"{n} (it is {settings.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
-        )
-        return ClaimVerdict(claim=claim, status="not promised", why=f"it needs {why}",
+    if why := met.unpromised(claim, context.settings):
+        return ClaimVerdict(claim=claim, status="not promised", why=why,
                       occasions=occasions, found=found)  # fmt: skip
     if found:
         return ClaimVerdict(claim=claim, status="broken", occasions=occasions, found=found)
@@ -135,6 +148,11 @@ def _claim_verdict(
         )
     status: Status = "kept" if occasions else "no occasion"
     return ClaimVerdict(claim=claim, status=status, occasions=occasions)
+
+
+def conditions(history: History) -> Conditions:
+    """Find them out."""
+    return Conditions(power_lost(history), forfeited(history))
 
 
 def power_lost(history: History) -> bool:

@@ -44,6 +44,12 @@ that was set by hand and that this table does not know is named in the verdict.
 |---|---|---|
 """
 
+_OF_STORES = """
+Nor does a run promise {} any more once a broker ran on a copy of another one's store, under its id,
+while that one was away, or once the last member of a SyncStateSet had lost its store: its line then
+says which, and what was measured. That such a copy is refused while the owner lives (S1), and that
+an epoch has one master (S5), is promised all the same.
+"""
 _GROUNDS = """
 ## What a verdict rests on
 
@@ -80,6 +86,7 @@ def page() -> str:
     table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
     made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
     grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
+    made += _OF_STORES.format(", ".join(c.id for c in CLAIMS if c.of_stores))
     grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
     return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided

@@ -20,7 +20,6 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from checkers.core.api import Context, Verdict
-from checkers.core.claims import unmade
 from checkers.core.keyed import Event, KeyedChecker
 from checkers.evidence.harms import located, losses
 from checkers.evidence.log import (
@@ -35,7 +34,7 @@ from checkers.evidence.log import (
 )
 from checkers.evidence.log_key import Finding, judge_key
 from checkers.evidence.story import Storyteller
-from checkers.evidence.verdicts import EVERY, Case, Found, power_lost, rule
+from checkers.evidence.verdicts import EVERY, Case, Found, conditions, rule
 from checkers.messages.excuses import WHATEVER, Excuses
 from checkers.messages.log_order import OrderFold, Placed
 from histories.history import History
@@ -207,9 +206,8 @@ def _shown_by(findings: Sequence[Finding]) -> dict[int, tuple[str, ...]]:
 
 def _promised(history: History, context: Context) -> frozenset[str]:
     """The claims that the run's settings make."""
-    dark = power_lost(history)
-    claims = {*CLAIMS.values()}
-    return frozenset(c for c in claims if not unmade(c, context.settings, power_lost=dark))
+    met = conditions(history)
+    return frozenset(c for c in {*CLAIMS.values()} if not met.unpromised(c, context.settings))
 
 
 def _by_claim(

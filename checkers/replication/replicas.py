@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from checkers.core.api import Context, Verdict
 from checkers.core.keyed import Event, KeyedChecker
+from checkers.evidence.lost_stores import copies
 from checkers.evidence.observations import SetSighting, Sighting, listed, set_sightings, sighting
 from checkers.evidence.quiescence import after_last_heal
 from checkers.evidence.story import when
@@ -48,11 +49,13 @@ class Acked(NamedTuple):
 
 
 class Homes(NamedTuple):
-    """Whose stores were read, where a queue's messages were found, and who was a member."""
+    """Whose stores were read, where a queue's messages were found, who was a member, and whose
+    store is a copy that was never run."""
 
     sets: frozenset[str]
     of_key: dict[int, frozenset[str]]
     members: dict[str, tuple[int, ...]]
+    copies: frozenset[str]
 
 
 class Count(NamedTuple):
@@ -90,7 +93,7 @@ class Replicas(KeyedChecker):
                 for key in keys:
                     of_key[key].add(name)
         homes = {key: frozenset(names) for key, names in of_key.items()}
-        return Homes(frozenset(sets), homes, _members(history))
+        return Homes(frozenset(sets), homes, _members(history), copies(history))
 
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
         op = event.op
@@ -105,7 +108,9 @@ class Replicas(KeyedChecker):
     def judge(
         self, key: str, rows: Sequence[Piece | Acked], known: Homes, more: object = None
     ) -> SetStores:
-        stores = stores_of(row for row in rows if isinstance(row, Sighting))
+        stores = stores_of(
+            row for row in rows if isinstance(row, Sighting) and row.view.node not in known.copies
+        )
         acked = [row for row in rows if isinstance(row, Acked)]
         members = known.members.get(key, ())
         still = [s for s in stores if s.id in members and s.complete]

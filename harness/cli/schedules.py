@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from checkers.judgement import runner
-from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Percent, Target
+from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Names, Percent, Target
 from harness.cli.show import show, word
 from harness.cli.stored_runs import explained
 from harness.contracts.terminal import echo
@@ -32,6 +32,7 @@ from harness.schedule.options import PROFILES
 from harness.schedule.reductions import family
 from histories.aliases import current
 from histories.store import write_whole
+from nemeses.catalogue import fault_names
 from reference import mutants
 
 STORE = click.option(
@@ -125,6 +126,13 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
     "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
 )
 @click.option(
+    "--beside",
+    type=Names(fault_names()),
+    default=(),
+    metavar="FAULT,...",
+    help="faults that strike beside those that are drawn, such as damage",
+)
+@click.option(
     "--verify", type=Percent(), default=0, help="run this share again, such as 1%, and compare"
 )
 @click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
@@ -142,6 +150,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         jobs=given["jobs"],
         mutant=given["mutant"] or "",
         length_ms=length_ns // 1_000_000,
+        beside=tuple(given["beside"]),
         verify=given["verify"],
     )
     if given["fresh"]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.client.probes import PROBE_TIMEOUT_S, met, until
-from harness.contracts.cluster import Proof
+from harness.contracts.cluster import NothingThere, Proof
 from harness.contracts.environment import Environment, Machine, Port, ProcessStatus
 from harness.contracts.target import Node, Settings, Target, plan
 from reference.records import RemoteProtocolError
@@ -270,31 +270,43 @@ class Nodes:
         copied = await machine.files(store)
         return Proof(bool(copied), {"source": source, "files": len(copied)})
 
-    async def cut_file(self, node: str, path: str, length: int) -> Proof:
-        def cut(data: bytes) -> bytes | None:
+    async def cut_file(self, node: str, path: str, length: int | float) -> Proof:
+        def cut(data: bytes, length: int) -> bytes | None:
             return data[:length] if length < len(data) else None
 
-        return await self._changed(node, path, cut, f"{path} is no longer than {length} bytes")
+        cannot = f"{path} is no longer than {length} bytes"
+        return await self._changed(node, path, cut, length, cannot)
 
-    async def flip_bit(self, node: str, path: str, bit: int) -> Proof:
-        def flip(data: bytes) -> bytes | None:
+    async def flip_bit(self, node: str, path: str, bit: int | float) -> Proof:
+        def flip(data: bytes, bit: int) -> bytes | None:
             at, flipped = bit if bit >= 0 else 8 * len(data) + bit, bytearray(data)
             if not 0 <= at < 8 * len(data):
                 return None
             flipped[at // 8] ^= 1 << at % 8
             return bytes(flipped)
 
-        return await self._changed(node, path, flip, f"{path} has no bit {bit}")
+        return await self._changed(node, path, flip, bit, f"{path} has no bit {bit}", of=8)
 
     async def _changed(
-        self, node: str, path: str, change: Callable[[bytes], bytes | None], cannot: str
+        self,
+        node: str,
+        path: str,
+        change: Callable[[bytes, int], bytes | None],
+        place: int | float,
+        cannot: str,
+        of: int = 1,
     ) -> Proof:
+        """Change a file at a place; as a fraction that counts so many a byte of what is written."""
         if await self._runs(node):
             return Proof(False, {"reason": "it runs"})
         machine = self.machine(node)
         file = f"{machine.data_dir}/store/{path}"
         before = await machine.get(file)
-        after = None if before is None else change(before)
+        if isinstance(place, float):
+            if not (written := (before or b"").rstrip(b"\0")):
+                raise NothingThere(path)
+            place = int(place * of * len(written))
+        after = None if before is None else change(before, place)
         if before is None or after is None:
             return Proof(False, {"reason": cannot})
         self._tampered.add(node)

@@ -125,6 +125,10 @@ class Killable(Protocol):
         ...
 
 
+class NothingThere(Exception):
+    """A store has nothing where an accident should happen."""
+
+
 @runtime_checkable
 class Tamperable(Protocol):
     """Stores at rest that accidents can change."""
@@ -134,13 +138,22 @@ class Tamperable(Protocol):
         who clones a machine."""
         ...
 
-    async def cut_file(self, node: str, path: str, length: int) -> Proof:
-        """Cut a file of a node that is down to so many bytes. `path` is below the store."""
+    async def cut_file(self, node: str, path: str, length: int | float) -> Proof:
+        """Cut a file of a node that is down. `path` is below the store; `length` is how many bytes
+        are left, or as a fraction the share of what is written.
+
+        Raises:
+            NothingThere: of a fraction: there is no such file, or nothing in it.
+        """
         ...
 
-    async def flip_bit(self, node: str, path: str, bit: int) -> Proof:
+    async def flip_bit(self, node: str, path: str, bit: int | float) -> Proof:
         """Flip a bit of a file of a node that is down, counted from the file's beginning; from its
-        end if negative. `path` is below the store."""
+        end if negative; or at a fraction of what is written. `path` is below the store.
+
+        Raises:
+            NothingThere: as `cut_file`.
+        """
         ...
 
 

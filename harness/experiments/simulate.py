@@ -19,6 +19,7 @@ import msgspec
 
 from checkers.core.api import Status
 from checkers.core.claims import CLAIMS
+from checkers.evidence.lost_stores import forfeited
 from checkers.judgement.runner import Results
 from harness.contracts.keyed_draws import Keyed
 from harness.experiments.engine import JOURNAL, run_missing
@@ -34,6 +35,7 @@ from harness.sampling.factors import Coverage, coverage, row_of
 from harness.schedule.format import SCHEDULE, Schedule, encode
 from harness.schedule.from_history import as_performed
 from harness.schedule.options import Options
+from harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISE_LOST, PROMISED_BEYOND
 from harness.simulation.oracle.oracle import OracleAnomaly
 from harness.simulation.steps import Steps
 from histories.history import History
@@ -45,6 +47,8 @@ from reference import mutants
 TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS, SHOWN_DOUBTS = 8, 5
 UNEQUAL = "not-deterministic"
+# What the oracle expects of a cluster in which each broker id stands for one store.
+OF_STORES = frozenset((LOG_AGREEMENT, PROMISE_LOST, PROMISED_BEYOND))
 LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
 PROGRESS_S = 10.0
 
@@ -59,7 +63,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
     what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
-    `source` is the digest of the source that ran.
+    `beside` are faults beside those that are drawn. `source` is the digest of the source that ran.
     """
 
     seed: int
@@ -78,6 +82,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     verified: bool = False
     length_ms: int = 0
+    beside: tuple[str, ...] = ()
     oracle: dict[str, int] = {}
     reached: str = ""
     source: str = ""
@@ -96,9 +101,9 @@ class Silent(Progress):
         self.now_ns = now_ns
 
 
-def drawn(seed: int, length_ms: int = 0) -> Schedule:
+def drawn(seed: int, length_ms: int = 0, beside: Collection[str] = ()) -> Schedule:
     """The schedule of a seed, as `run_seed` runs it."""
-    return draw(seed, row_of(seed), length_ms=length_ms)
+    return draw(seed, row_of(seed), length_ms=length_ms, beside=beside)
 
 
 def run_seed(
@@ -107,6 +112,7 @@ def run_seed(
     keep: Path | None = None,
     mutant: str = "",
     length_ms: int = 0,
+    beside: tuple[str, ...] = (),
     steps: bool = False,
 ) -> SeedResult:
     """Draw a seed's schedule, run it and judge it.
@@ -116,12 +122,13 @@ def run_seed(
         keep: where the folder of a run goes that is not as it should be; None: nowhere.
         mutant: a seeded bug.
         length_ms: of the main part; 0: drawn.
+        beside: kinds of faults that strike beside those that are drawn.
         steps: digest every step as well, which takes its time.
     """
-    script = drawn(seed, length_ms)
+    script = drawn(seed, length_ms, beside)
     options = options_for(script, "simulated", mutant=mutant)
     result = run_script(script, options, keep=keep, steps=steps)
-    return msgspec.structs.replace(result, length_ms=length_ms)
+    return msgspec.structs.replace(result, length_ms=length_ms, beside=beside)
 
 
 def run_script(
@@ -199,7 +206,10 @@ def simulated(
         write_whole(made / SCHEDULE, encode(performed))
         write_json(made / "results.json", results.to_json())
         digest = blake2b((made / HISTORY).read_bytes(), digest_size=16).hexdigest()
-        return Simulated(history, results, performed, silent.now_ns, digest, _seen(made))
+        oracle = _seen(made)
+        if forfeited(history):
+            oracle = {name: n for name, n in oracle.items() if name not in OF_STORES}
+        return Simulated(history, results, performed, silent.now_ns, digest, oracle)
     finally:
         if folder is None:
             shutil.rmtree(made, ignore_errors=True)
@@ -239,19 +249,29 @@ class Campaign:
         jobs: worker processes.
         mutant: a seeded bug.
         length_ms: of each main part; 0: drawn.
+        beside: kinds of faults that strike beside those that are drawn.
         verify: so many of a hundred seeds run twice, and must be equal.
     """
 
     def __init__(
-        self, folder: Path, *, jobs: int, mutant: str = "", length_ms: int = 0, verify: int = 0
+        self,
+        folder: Path,
+        *,
+        jobs: int,
+        mutant: str = "",
+        length_ms: int = 0,
+        beside: tuple[str, ...] = (),
+        verify: int = 0,
     ) -> None:
         self.folder = folder
         self.resumed = 0  # seeds that were done before
         self._jobs = jobs
         self._verify = verify
-        self._length_ms = length_ms
+        self._asked = (length_ms, beside)
         self._source = source.digest()
-        self._work = partial(run_seed, keep=folder, mutant=mutant, length_ms=length_ms)
+        self._work = partial(
+            run_seed, keep=folder, mutant=mutant, length_ms=length_ms, beside=beside
+        )
 
     def run(self, seeds: Sequence[int]) -> Iterator[SeedResult]:
         """What came of each seed, in their order."""
@@ -277,7 +297,7 @@ class Campaign:
     def _is_done(self, result: SeedResult) -> bool:
         """Whether a line of the journal is of this source, and as was asked for."""
         compared = result.verified or UNEQUAL in result.found
-        same = (result.source, result.length_ms) == (self._source, self._length_ms)
+        same = (result.length_ms, result.beside) == self._asked and result.source == self._source
         return same and (compared or not self._verifies(result.seed))
 
     def _verifies(self, seed: int) -> bool:

@@ -10,7 +10,7 @@ Or faults strike within others (`harness.sampling.nested_faults`).
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harness.contracts.keyed_draws import Keyed
@@ -28,7 +28,7 @@ LENGTH_MS = (150_000, 180_000)
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations a second
 PHASE_MS = (3_000, 60_000)
 SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
-APART_S = 20.0  # between two rounds of a fault that is not Max-Q's own
+APART_S = 20.0  # between two rounds of a fault that is beside those of the factors
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
 TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
@@ -64,7 +64,14 @@ class Bounds(NamedTuple):
     in_turn: bool = False
 
 
-def draw(seed: int, row: Row, *, length_ms: int = 0, bounds: Bounds | None = None) -> Schedule:
+def draw(
+    seed: int,
+    row: Row,
+    *,
+    length_ms: int = 0,
+    bounds: Bounds | None = None,
+    beside: Collection[str] = (),
+) -> Schedule:
     """The schedule of a seed.
 
     Args:
@@ -72,6 +79,7 @@ def draw(seed: int, row: Row, *, length_ms: int = 0, bounds: Bounds | None = Non
         row: the values of the run's factors (`harness.sampling.factors`).
         length_ms: of the main part; 0: drawn.
         bounds: those of the simulator if none are given.
+        beside: kinds of faults that strike in rounds of their own, beside those of the factors.
     """
     bounds = bounds or Bounds()
     draws = Keyed(f"schedule/{seed}")
@@ -84,17 +92,17 @@ def draw(seed: int, row: Row, *, length_ms: int = 0, bounds: Bounds | None = Non
             name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
         ),
         calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
-        acts=(*_acts(draws, row, length, nodes, bounds), *_registered(seed, nodes, length)),
+        acts=(*_acts(draws, row, length, nodes, bounds), *_beside(seed, nodes, length, beside)),
     )
 
 
-def _registered(seed: int, nodes: Sequence[Node], length: int) -> Iterator[Act]:
-    """Faults of kinds that are not Max-Q's own, beside all others; where none is registered a seed
-    means the same for ever."""
-    for kind in registered():
-        if kind.rounds is not None:
-            drawing = Drawing.of(f"{seed}/{kind.name}", nodes, by_name=False)
-            yield from rounds_of(kind.name, drawing, length / 1000, APART_S)
+def _beside(seed: int, nodes: Sequence[Node], length: int, asked: Collection[str]) -> Iterator[Act]:
+    """Faults in rounds of their own: of kinds that are asked for, and of those that are not Max-Q's
+    own; without any a seed means the same for ever."""
+    strangers = [kind.name for kind in registered() if kind.rounds is not None]
+    for name in dict.fromkeys((*strangers, *asked)):
+        drawing = Drawing.of(f"{seed}/{name}", nodes, by_name=False)
+        yield from rounds_of(name, drawing, length / 1000, APART_S)
 
 
 def options_of(row: Row) -> dict[str, Any]:

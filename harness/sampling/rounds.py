@@ -99,12 +99,13 @@ def rounds_of(
         lull: how long nothing is done after each `BUSY_S`; 0: there are no lulls.
     """
     before, at, wait = "", 0.0, QUIET_S
+    whole = any(kind.whole for kind in kinds_of(name))
     for number, made in enumerate(_drawn(kinds_of(name), drawing, lull), start=1):
         at += wait
         when = When(after=before, at=wait) if before else When(at=wait)
         if lull and (late := _after_lull(at, made[-1].at, lull)) > at:
             at, when = late, When(at=late)
-        if at >= length:
+        if at + (made[-1].at if whole else 0.0) >= length:
             return
         acts = list(acts_of(f"{name}{number}", made, when))
         yield from acts

@@ -58,6 +58,10 @@ def _awake(stage: Stage, args: Args) -> Fit:
     return lambda node: stage.up(node) and not stage.paused(node)
 
 
+KILL_ACT = ActKind(
+    f="kill", needs=frozenset({Capability.KILL}), fit=running,
+    do=on_each(Killable, lambda cluster, args: cluster.kill),
+)  # fmt: skip
 START = ActKind(
     f="start", needs=frozenset({Capability.RESTART}), fit=_down, back=True,
     do=on_each(Killable, lambda cluster, args: cluster.start),
@@ -112,10 +116,7 @@ def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
 KILL = Kind(
     name="kill",
     acts=(
-        ActKind(
-            f="kill", needs=frozenset({Capability.KILL}), fit=running,
-            do=on_each(Killable, lambda cluster, args: cluster.kill),
-        ),
+        KILL_ACT,
         START,
     ),
     rounds=_killings,

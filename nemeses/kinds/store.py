@@ -1,35 +1,82 @@
-"""Accidents with stores at rest, which only written schedules have.
+"""Accidents with stores at rest.
 
-wipe        of a node that is down: its store is removed
+wipe        of a node that is down: its store is removed. ended: only of a node that does not run
+            any more since its store was damaged
 copy-store  of a node that is down: its store is replaced by a copy of another one's, as an operator
-            does who clones a machine. from: whose, a node or a part such as ``master``
+            does who clones a machine. from: whose, a node or a part such as ``master``; where no
+            other node plays that part, nothing is done
 cut-file    of a node that is down: a file is cut. path: of the file, below the store; to: bytes
-            that are left
+            that are left; or at: which share of what is written, such as 0.5
 flip-bit    of a node that is down: a bit of a file flips. path: of the file, below the store; bit:
-            counted from its beginning, from its end if negative
+            counted from its beginning, from its end if negative; or at, as above
+
+The fault *damage* kills a broker, has one of these accidents with its store, and starts it again.
+A broker that refuses its store gets an empty one and copies another's log, as an operator would
+have it; one that has made the damage good keeps its store. Controllers are not struck: one that has
+lost its votes for good needs an operator's decision (docs/security.md).
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 
-from harness.contracts.cluster import Killable, Part, Tamperable
+from harness.contracts.cluster import Killable, NothingThere, Part, Tamperable
 from harness.contracts.environment import Capability
-from nemeses.kind import ActKind, Args, Fit, Kind, on_each
-from nemeses.stage import Stage, Told, told
+from nemeses.bag import Bag
+from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from nemeses.kinds.process import KILL_ACT, START, one_of
+from nemeses.stage import Stage, Told, Verb, told
+
+STRUCK: tuple[Part, ...] = ("master", "slave", "slave", "sync-state-set-slave")
+FLIP, COPY, CUT = "flip-bit", "copy-store", "cut-file"
+DAMAGES = (FLIP, FLIP, FLIP, COPY, COPY, CUT)
+COPIED: tuple[Part, ...] = ("master", "master", "slave")
+LOG = "commitlog/00000000000000000000"
+FILES = (
+    LOG, LOG, LOG, "logWatermark", "epochFileCheckpoint", "brokerIdentity", "config/topics.json",
+    "consumequeue/maxq-queue/0/00000000000000000000",
+)  # fmt: skip
+APART_S = 0.5  # between the acts of an operator
+REFUSED_S = (12, 25)  # until a broker that has refused its store gets an empty one
 
 
 def _stopped(stage: Stage, args: Args) -> Fit:
     return lambda node: not stage.up(node)
 
 
+def _wipeable(stage: Stage, args: Args) -> Fit:
+    if args.get("ended"):
+        return lambda node: node in stage.ended
+    return _stopped(stage, args)
+
+
 async def _copy(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
     stores, done = stage.cluster.offers(Tamperable), {}
     for node in nodes:
         source = await _source(stage, node, str(args["from"]))
-        if source is None:
-            done[node] = {"holds": False, "reason": f"no other node is {args['from']}"}
-        else:
+        if source is not None:
             done[node] = told(await stores.copy_store(node, source))
+    return done
+
+
+async def _cut(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    stores, path = stage.cluster.offers(Tamperable), str(args["path"])
+    to = args.get("to", args.get("at"))
+    return await _changed(nodes, lambda node: stores.cut_file(node, path, to))
+
+
+async def _flip(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    stores, path = stage.cluster.offers(Tamperable), str(args["path"])
+    bit = args.get("bit", args.get("at"))
+    return await _changed(nodes, lambda node: stores.flip_bit(node, path, bit))
+
+
+async def _changed(nodes: Sequence[str], change: Verb) -> Told:
+    """What was done to the nodes whose stores have such a file, with anything in it."""
+    done = {}
+    for node in nodes:
+        with contextlib.suppress(NothingThere):
+            done[node] = told(await change(node))
     return done
 
 
@@ -48,48 +95,61 @@ def _complaint(args: Args, nodes: Sequence[str]) -> str:
     return "" if known else f"copy-store is from a node or a part, not from {of!r}"
 
 
-def _no_length(args: Args, nodes: Sequence[str]) -> str:
-    path, to = args.get("path"), args.get("to")
-    if isinstance(path, str) and path and isinstance(to, int) and to >= 0:
-        return ""
-    return f"cut-file needs the path of a file and its new length, not {path!r} and {to!r}"
+def _no_place(name: str) -> Callable[[Args, Sequence[str]], str]:
+    def complaint(args: Args, nodes: Sequence[str]) -> str:
+        path, given = args.get("path"), [args[key] for key in (name, "at") if key in args]
+        whole = name in args and type(args[name]) is int
+        share = "at" in args and isinstance(args["at"], float) and 0 <= args["at"] < 1
+        if isinstance(path, str) and path and len(given) == 1 and (whole or share):
+            return ""
+        return f"it needs the path of a file, and {name} or a share of it (at: 0.5)"
+
+    return complaint
 
 
-def _no_bit(args: Args, nodes: Sequence[str]) -> str:
-    path, bit = args.get("path"), args.get("bit")
-    if isinstance(path, str) and path and isinstance(bit, int):
-        return ""
-    return f"flip-bit needs the path of a file and a bit of it, not {path!r} and {bit!r}"
+def _accidents(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    rng = drawing.rng
+    struck, damages = Bag(rng, STRUCK), Bag(rng, DAMAGES)
+    sources, files = Bag(rng, COPIED), Bag(rng, FILES)
+    while True:
+        f = damages.next()
+        args = {"from": sources.next()} if f == COPY else _damaged(files.next(), drawing)
+        yield (
+            Step("kill", who=one_of(struck)),
+            Step(f, APART_S, of=0, args=args),
+            Step("start", APART_S, of=0),
+            Step("wipe", rng.randint(*REFUSED_S), of=0, args={"ended": True}),
+            Step("start", APART_S, of=0),
+        )
+
+
+def _damaged(path: str, drawing: Drawing) -> dict[str, object]:
+    return {"path": path, "at": round(drawing.rng.random(), 4)}
 
 
 STORE = Kind(
-    name="store",
+    name="damage",
     acts=(
+        KILL_ACT,
+        START,
         ActKind(
-            f="wipe", needs=frozenset({Capability.KILL}), fit=_stopped,
+            f="wipe", needs=frozenset({Capability.KILL}), fit=_wipeable,
             do=on_each(Killable, lambda cluster, args: cluster.wipe),
         ),
         ActKind(
-            f="copy-store", needs=frozenset({Capability.KILL}), fit=_stopped, do=_copy,
+            f=COPY, needs=frozenset({Capability.KILL}), fit=_stopped, do=_copy,
             complaint=_complaint,
         ),
         ActKind(
-            f="cut-file", needs=frozenset({Capability.KILL}), fit=_stopped, complaint=_no_length,
-            do=on_each(
-                Tamperable,
-                lambda cluster, args: lambda node: cluster.cut_file(
-                    node, str(args["path"]), int(args["to"])
-                ),
-            ),
+            f=CUT, needs=frozenset({Capability.KILL}), fit=_stopped, do=_cut,
+            complaint=_no_place("to"),
         ),
         ActKind(
-            f="flip-bit", needs=frozenset({Capability.KILL}), fit=_stopped, complaint=_no_bit,
-            do=on_each(
-                Tamperable,
-                lambda cluster, args: lambda node: cluster.flip_bit(
-                    node, str(args["path"]), int(args["bit"])
-                ),
-            ),
+            f=FLIP, needs=frozenset({Capability.KILL}), fit=_stopped, do=_flip,
+            complaint=_no_place("bit"),
         ),
     ),
+    rounds=_accidents,
+    asked_only=True,
+    whole=True,
 )  # fmt: skip

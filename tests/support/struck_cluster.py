@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeVar
 
-from harness.contracts.cluster import Grudge, Part, Proof
+from harness.contracts.cluster import Grudge, NothingThere, Part, Proof
 from harness.contracts.environment import Role
 from harness.contracts.outcome import Client, Ok, Outcome
 from harness.contracts.target import Node, Topology, plan
@@ -49,6 +49,8 @@ class FakeCluster:
         self.moves: dict[str, int] = {}
         self.ended: dict[str, int] = {}  # by themselves, with their codes
         self.sick: dict[str, set[str]] = {}
+        self.absent: set[str] = set()  # files that no store has
+        self.damaged: set[str] = set()  # stores that their nodes refuse
 
     def by_role(self, role: Role) -> Sequence[Node]:
         return [n for n in self.nodes if n.role is role and not n.spare]
@@ -85,7 +87,7 @@ class FakeCluster:
         return dict(self.ended)
 
     def excused(self, node: str) -> bool:
-        return node in self.sick
+        return node in self.sick or node in self.damaged
 
     def ailments(self, node: str) -> Set[str]:
         return self.sick.get(node, set())
@@ -116,6 +118,8 @@ class FakeCluster:
     async def start(self, node: str) -> Proof:
         self.dead.discard(node)
         self.ended.pop(node, None)
+        if node in self.damaged:
+            self.ended[node] = 1
         return self._proof("start", node, pid=6, code=None, port="open")
 
     async def pause(self, node: str) -> Proof:
@@ -206,7 +210,24 @@ class FakeCluster:
         return self._proof("order_election", node)
 
     async def wipe(self, node: str) -> Proof:
+        self.damaged.discard(node)
+        self.ended.pop(node, None)
+        self.dead.add(node)
         return self._proof("wipe", node)
+
+    async def copy_store(self, node: str, source: str) -> Proof:
+        self.damaged.add(node)
+        return self._proof("copy_store", node, source=source)
+
+    async def cut_file(self, node: str, path: str, length: float) -> Proof:
+        self.damaged.add(node)
+        return self._proof("cut_file", node, path=path)
+
+    async def flip_bit(self, node: str, path: str, bit: float) -> Proof:
+        if path in self.absent:
+            raise NothingThere(path)
+        self.damaged.add(node)
+        return self._proof("flip_bit", node, path=path)
 
 
 def invoke(nemesis: Client, *ops: tuple[str, object] | str) -> list[Outcome]:

@@ -11,7 +11,7 @@ Offsets are bytes of the commit log, ends exclusive; times are ns.
 from collections.abc import Callable
 
 from harness.simulation.loop import SimLoop
-from harness.simulation.oracle.facts import Facts
+from harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISED_BEYOND, Facts
 from harness.simulation.oracle.locks import watch_locks
 from harness.simulation.oracle.log import LogDigest
 from harness.simulation.world import SimMachine
@@ -195,7 +195,7 @@ class BrokerView:
             differs = self.digest.differs_at(other.digest, end)
             if differs is not None:
                 self.facts.report(
-                    "log-agreement", [self.name, other.name],
+                    LOG_AGREEMENT, [self.name, other.name],
                     f"{self.set.name}: both have epoch {shared.epoch} from {shared.start}, share "
                     f"up to {end}, and differ at {differs}",
                 )  # fmt: skip
@@ -259,7 +259,7 @@ class BrokerView:
         holders = sum(store.end >= end for store in self.set.stores.values())
         if holders < core.settings.in_sync_replicas:
             self.facts.report(
-                "promised-beyond-replicas", [self.name],
+                PROMISED_BEYOND, [self.name],
                 f"{self.set.name}: acknowledges {end}, which {holders} replicas have, of "
                 f"{core.settings.in_sync_replicas}",
             )  # fmt: skip

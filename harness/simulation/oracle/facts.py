@@ -14,6 +14,8 @@ from typing import Protocol
 from harness.simulation.oracle.log import LogDigest, Prefix
 from reference.wire.ha import EpochStart
 
+LOG_AGREEMENT = "log-agreement"
+PROMISE_LOST, PROMISED_BEYOND = "promise-lost", "promised-beyond-replicas"
 Report = Callable[[str, Sequence[str], str], None]  # (invariant, nodes, detail)
 
 
@@ -176,7 +178,7 @@ class Facts:
                 store = known.stores.get(member)
                 if store is not None and store.end < kept.end:
                     self.report(
-                        "promised-beyond-replicas", [known.kept_by, store.machine],
+                        PROMISED_BEYOND, [known.kept_by, store.machine],
                         f"{known.name}: {known.kept_by} promised up to {kept.end} in epoch "
                         f"{known.kept_epoch}; member {member} of {now.members} ends at {store.end}",
                     )  # fmt: skip
@@ -202,7 +204,7 @@ class Facts:
         log = master.digest
         if log.end < kept.end or (log.start == kept.start and log.prefix(kept.end) != kept):
             self.report(
-                "promise-lost", [known.kept_by, master.name],
+                PROMISE_LOST, [known.kept_by, master.name],
                 f"{known.name}: {known.kept_by} promised up to {kept.end} in epoch "
                 f"{known.kept_epoch}; {master.name}, master in epoch {known.newest_epoch}, ends at "
                 f"{log.end}" + ("" if log.end < kept.end else " and has other bytes"),

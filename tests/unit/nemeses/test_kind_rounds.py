@@ -15,6 +15,7 @@ from histories.fault_facts import BUILT_IN
 from histories.op import NEMESIS, Op
 from nemeses.catalogue import BUILT_IN as KINDS
 from nemeses.kind import Drawing, Kind, Step
+from nemeses.kinds.store import STRUCK as PARTS
 from nemeses.scripted import Scripted
 
 DRAWN = [kind for kind in KINDS if kind.rounds is not None]
@@ -37,7 +38,8 @@ def test_each_round_strikes_and_heals_what_it_struck(kind: Kind) -> None:
         healed = {step.of for step in made if BUILT_IN.heals(step.f)}
         assert {step.f for step in made} <= names
         assert strikes[0] == 0
-        assert healed == set(strikes)
+        own = {n for n in strikes if made[n].of < 0}
+        assert healed == own == {made[n].of for n in strikes if n not in own} | own
         assert all(step.of < n for n, step in enumerate(made))
 
 
@@ -65,7 +67,9 @@ def test_a_nemesis_does_all_of_it(kind: Kind, topology: Topology) -> None:
         return struck
 
     struck = asyncio.run(main())
-    assert set(struck) == {step.f for made in rounds(kind) for step in made} - {"start"} | (
+    alone = topology.replicas == 1  # whose set has no other store to be copied
+    drawn = {step.f for made in rounds(kind) for step in made}
+    assert set(struck) == drawn - ({"start", "copy-store"} if alone else {"start"}) | (
         set() if kind.name in ("restart",) else {"start"} & {a.f for a in kind.acts}
     )
     assert not cluster.named, "every cut was healed by its own heal"
@@ -79,6 +83,19 @@ def test_masters_are_killed_most_and_each_part_now_and_then() -> None:
             "controller"} == set(parts)  # fmt: skip
     several = [made[0].who for made in rounds(kind, count=400)[3::4]]
     assert all(who.count == 2 for who in several), "most of three"
+
+
+def test_each_accident_befalls_a_broker_that_was_killed_for_it() -> None:
+    [kind] = [kind for kind in DRAWN if kind.name == "damage"]
+    made = rounds(kind, count=60)
+    assert {step.f for round_ in made for step in round_[1:2]} == {
+        "copy-store",
+        "cut-file",
+        "flip-bit",
+    }
+    assert all(r[0].f == "kill" and r[0].who.part in PARTS for r in made)
+    places = [r[1].args["at"] for r in made if r[1].f == "flip-bit"]
+    assert min(places) < 0.2 < 0.8 < max(places)
 
 
 def test_a_rack_loses_its_power_each_third_time() -> None:

@@ -1,0 +1,98 @@
+"""Accidents with stores after which a cluster can keep no promise about its messages.
+
+Two of them. A broker that runs on a copy of another one's store while that one is away is taken for
+it, as nothing but its address tells the two apart: from then on one broker id stands for two logs,
+and what either of them acknowledged the other may lack. And who is the whole SyncStateSet may lose
+its store: nobody else need have what it acknowledged.
+
+That the first is refused while the owner lives, and that even then an epoch has one master, is
+claimed all the same (S1, S5).
+"""
+
+from collections import defaultdict
+
+from checkers.evidence.faults import Fault, faults
+from checkers.evidence.observations import SetSighting, replica_sightings, set_sightings
+from histories.fault_facts import COPY_STORE, TAMPERS, WIPE
+from histories.history import History
+
+Seen = list[tuple[int, int, int, str]]  # begin, end, broker id, broker set
+
+
+def forfeited(history: History) -> str:
+    """Why promises about messages were forfeited; empty if they were not."""
+    if not any(not op.is_client for f in TAMPERS for op in history.of_f(f)):
+        return ""
+    acts = [act for act in faults(history) if act.f in TAMPERS and act.ended is not None]
+    seen: dict[str, Seen] = defaultdict(list)
+    for s in replica_sightings(history):
+        if s.view.id is not None and s.view.epochs:  # it has registered
+            seen[s.view.node].append((s.begun, s.at, s.view.id, s.view.set))
+    return _shared(acts, seen) or _removed(acts, seen, set_sightings(history))
+
+
+def copies(history: History) -> frozenset[str]:
+    """Nodes whose store was last replaced by a copy of another one's, and that never ran on it:
+    what is read from there is not theirs."""
+    last: dict[str, Fault] = {}
+    for act in faults(history) if history.of_f(COPY_STORE) else ():
+        if act.f in TAMPERS:
+            last |= dict.fromkeys(act.nodes, act)
+    copied = {node: act for node, act in last.items() if act.f == COPY_STORE}
+    if not copied:
+        return frozenset()
+    own = (s for s in replica_sightings(history) if s.view.epochs and s.view.node in copied)
+    ran = {s.view.node for s in own if s.begun > _ended(copied[s.view.node])}
+    return frozenset(copied.keys() - ran)
+
+
+def _shared(acts: list[Fault], seen: dict[str, Seen]) -> str:
+    """Who ran on a copy, under the id of the copy's owner."""
+    for at, act in enumerate(acts):
+        if act.f != COPY_STORE:
+            continue
+        for node in act.nodes:
+            own = [i for _, end, i, _ in seen[node] if end < act.begun][-1:]
+            others = (a for a in acts[at + 1 :] if node in a.nodes and a.f in (COPY_STORE, WIPE))
+            until = next((a.begun for a in others), None)
+            ran = [
+                (begin, i) for begin, _, i, _ in seen[node]
+                if begin > _ended(act) and (until is None or begin < until) and [i] != own
+            ]  # fmt: skip
+            if ran:
+                return (
+                    f"{node} ran on a copy of another broker's store, under its id {ran[0][1]} "
+                    f"(op {ran[0][0]}): the id stands for two logs"
+                )
+    return ""
+
+
+def _removed(acts: list[Fault], seen: dict[str, Seen], sets: dict[str, list[SetSighting]]) -> str:
+    """Which SyncStateSet lost the store of its last member."""
+    gone: dict[str, set[int]] = defaultdict(set)
+    for act in acts:
+        for node in act.nodes if act.f == WIPE else ():
+            before = [(i, of) for _, end, i, of in seen[node] if end < act.begun]
+            if not before:
+                continue
+            broker_id, of = before[-1]
+            gone[of].add(broker_id)
+            for members in _members(sets.get(of, []), act):
+                if members and members <= gone[of]:
+                    ids = " and ".join(map(str, sorted(members)))
+                    return (
+                        f"the store of {node} was removed (op {act.begun}), and the SyncStateSet "
+                        f"of {of} was {ids}: none of it has its store"
+                    )
+    return ""
+
+
+def _members(said: list[SetSighting], act: Fault) -> list[set[int]]:
+    """The SyncStateSet before an act, and the first one after it."""
+    before = [s for s in said if s.at < act.begun][-1:]
+    after = [s for s in said if s.begun > _ended(act)][:1]
+    return [set(s.view.sync_state_set) for s in (*before, *after)]
+
+
+def _ended(act: Fault) -> int:
+    return act.begun if act.ended is None else act.ended

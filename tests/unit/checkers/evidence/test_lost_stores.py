@@ -1,0 +1,108 @@
+"""After which accidents with stores a run promises nothing about messages any more."""
+
+import pytest
+from history_recorder import Recorder
+
+from checkers.core.claims import BY_ID
+from checkers.evidence.lost_stores import copies, forfeited
+from checkers.evidence.verdicts import conditions
+from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
+
+
+class Set(Recorder):
+    """A broker set with its observers: process 8 asks brokers, 9 asks controllers."""
+
+    def runs(self, node: str, broker_id: int, *, registered: bool = True) -> int:
+        view = ReplicaView(
+            node=node, set="b0", address=f"{node}:1", id=broker_id, leads=False,
+            epochs=(EpochView(1, 0, 9),) if registered else (), end=9, confirmed=9,
+        )  # fmt: skip
+        return self.op("ok", 8, "observe-replica", {"node": node}, encoded(view))
+
+    def members(self, *ids: int) -> int:
+        held = SetView(
+            master=1, master_address="a", master_epoch=1, sync_state_set=ids,
+            sync_state_set_epoch=1, replicas={str(i): f"x{i}:1" for i in ids},
+        )  # fmt: skip
+        view = ControllerView(node="c0", sets={"b0": held})
+        return self.op("ok", 9, "observe-controller", {"node": "c0"}, encoded(view))
+
+
+def pair() -> Set:
+    r = Set()
+    r.runs("b0-0", 1)
+    r.runs("b0-1", 2)
+    r.members(1, 2)
+    return r
+
+
+def copied() -> Set:
+    r = pair()
+    r.fault("kill", **{"b0-1": True})
+    r.fault("copy-store", **{"b0-1": True})
+    return r
+
+
+def test_without_accidents_everything_is_promised() -> None:
+    r = pair()
+    r.fault("kill", **{"b0-1": True})
+    r.members(1)
+    assert forfeited(r.history) == ""
+
+
+@pytest.mark.parametrize("after", ["", "flip-bit"])
+def test_a_copy_that_runs_under_its_owners_id_forfeits_them(after: str) -> None:
+    r = copied()
+    if after:
+        r.fault(after, **{"b0-1": True})
+    r.runs("b0-1", 1)
+    why = forfeited(r.history)
+    assert why.startswith("b0-1 ran on a copy of another broker's store, under its id 1 (op ")
+    met = conditions(r.history)
+    assert met.unpromised("S6", {"broker:allAckInSyncStateSet": "true"}) == why
+    assert met.unpromised("S5", None) == met.unpromised("S1", None) == ""
+
+
+def test_a_copy_that_was_refused_forfeits_nothing_and_is_no_replica() -> None:
+    r = copied()
+    r.runs("b0-1", 1, registered=False)
+    assert forfeited(r.history) == ""
+    assert copies(r.history) == {"b0-1"}
+    r.fault("wipe", **{"b0-1": True})
+    r.runs("b0-1", 3)
+    assert forfeited(r.history) == ""
+    assert copies(r.history) == frozenset()
+
+
+def test_a_copy_that_runs_is_a_replica() -> None:
+    r = copied()
+    r.runs("b0-1", 1)
+    assert copies(r.history) == frozenset()
+
+
+@pytest.mark.parametrize("ids", [(2,), (2, 3)])
+def test_who_loses_the_last_store_of_a_set_forfeits_them(ids: tuple[int, ...]) -> None:
+    """Broker 3 is on b0-1 by then, and loses its store as well."""
+    r = pair()
+    r.members(*ids)
+    r.fault("kill", **{"b0-1": True})
+    r.fault("wipe", **{"b0-1": True})
+    if 3 in ids:
+        assert forfeited(r.history) == ""
+        r.runs("b0-1", 3)
+        r.fault("wipe", **{"b0-1": True})
+    assert "none of it has its store" in forfeited(r.history)
+
+
+def test_a_member_that_keeps_its_store_keeps_the_promises() -> None:
+    r = pair()
+    r.fault("kill", **{"b0-1": True})
+    r.fault("wipe", **{"b0-1": True})
+    r.members(1)
+    assert forfeited(r.history) == ""
+
+
+def test_what_is_claimed_all_the_same() -> None:
+    kept = {claim for claim, known in BY_ID.items() if not known.of_stores}
+    assert kept >= {"S1", "S2", "S3", "S4", "S5", "N1", "L1", "L2"}
+    assert not kept & {"S6", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S16"}
