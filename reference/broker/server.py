@@ -30,7 +30,7 @@ from reference.broker.client_calls.sends import Sends
 from reference.broker.client_calls.transactions import Transactions
 from reference.broker.locks.lock_quorum import Locks
 from reference.broker.membership.membership import Membership
-from reference.broker.membership.metadata import TABLE_CODES, Metadata, of_known
+from reference.broker.membership.metadata import Metadata, of_known
 from reference.broker.membership.metadata_sync import TICK_S, MetadataSync
 from reference.broker.store.metrics import SAMPLE_S
 from reference.broker.store.store import Store, Unflushed
@@ -131,7 +131,7 @@ class Broker:
             HaAdmin(config, host, store, membership),
         )
         handlers = {code: h for part in parts for code, h in part.handlers().items()}
-        handlers |= {code: of_known(tables, handlers[code]) for code in TABLE_CODES}
+        of_known(tables, handlers)
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
@@ -150,7 +150,6 @@ class Broker:
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
         sync = MetadataSync(pool, tables, host, membership.followed)
         group.create_task(every(TICK_S, sync.tick))
-        # A newcomer that is elected before it has the tables would serve no topic.
         membership.on_follow = lambda: rpc.spawn(group, sync.tick())
         if locks.polls:
             group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))

@@ -23,19 +23,23 @@ TABLE_CODES = frozenset((
 ))  # fmt: skip
 
 
-def of_known(tables: Tables, handler: Handler) -> Handler:
-    """Serve a table once this broker has one.
+def of_known(tables: Tables, handlers: dict[int, Handler]) -> None:
+    """Serve tables only once this broker has some.
 
     A slave takes what its master's address answers. Behind that address there may be a broker by
     now that has lost its store: its empty tables would replace those of the whole set.
     """
 
-    def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
-        if tables.known:
-            return handler(request, connection)
-        return request.answer(ResponseCode.SYSTEM_ERROR, "this broker has no tables yet")
+    def guarded(handler: Handler) -> Handler:
+        def handle(request: Frame, connection: Connection) -> Reply | Awaitable[Reply]:
+            if tables.known:
+                return handler(request, connection)
+            return request.answer(ResponseCode.SYSTEM_ERROR, "this broker has no tables yet")
 
-    return handle
+        return handle
+
+    for code in TABLE_CODES:
+        handlers[code] = guarded(handlers[code])
 
 
 class Metadata:
