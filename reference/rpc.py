@@ -375,7 +375,8 @@ async def serve(
 
 
 class Pool:
-    """At most one open connection an address, dialled when first needed."""
+    """At most one open connection an address, dialled when first needed. `greet` makes the one-way
+    request that is the first on each."""
 
     def __init__(
         self,
@@ -384,8 +385,10 @@ class Pool:
         handler: Handler = refuse,
         dial: Dial = loop_dial,
         bounds: Bounds[Connection] | None = None,
+        greet: Callable[[str], Frame] | None = None,
     ) -> None:
         self._group = group
+        self._greet = greet
         self._bounds = bounds or Bounds()
         self._handler = handler
         self._dial = dial
@@ -410,6 +413,8 @@ class Pool:
                 dial=self._dial,
                 bounds=self._bounds,
             )
+            if self._greet is not None:
+                made.oneway(self._greet(address))
         except BaseException as error:
             # Whoever waited on this attempt shares its failure, never its cancellation.
             shared = error if isinstance(error, NotSent) else NotSent(f"dial given up: {address}")

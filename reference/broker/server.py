@@ -130,8 +130,7 @@ class Broker:
             Metadata(tables),
             HaAdmin(config, host, store, membership),
         )
-        handlers = {code: h for part in parts for code, h in part.handlers().items()}
-        of_known(tables, handlers)
+        handlers = of_known(tables, {c: h for part in parts for c, h in part.handlers().items()})
         fast = {code: h for code, h in handlers.items() if code not in SLOW_CODES}
         bind, port = self._config.bind_address, self._config.listen_port
         servers = [
@@ -148,9 +147,9 @@ class Broker:
         group.create_task(every(10.0, heartbeats.expire))
         group.create_task(every(10.0, locks.expire))
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
-        sync = MetadataSync(pool, tables, host, membership.followed)
-        group.create_task(every(TICK_S, sync.tick))
-        membership.on_follow = lambda: rpc.spawn(group, sync.tick())
+        pull = MetadataSync(pool, tables, host, membership.followed).tick
+        membership.on_follow = lambda: rpc.spawn(group, pull())
+        group.create_task(every(TICK_S, pull))
         if locks.polls:
             group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
         self._host.log("broker.started", name=self._config.broker_name, port=port)

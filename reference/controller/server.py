@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from reference import rpc
+from reference.bounds import Bounds
 from reference.config import ConfigError, ControllerConfig
 from reference.controller import registry
 from reference.controller.election import Candidate
@@ -60,7 +61,7 @@ class Controller:
     """One controller node."""
 
     def __init__(self, config: ControllerConfig, host: Host) -> None:
-        self._peers = config.peers()
+        self._peers, self._raft_peers = config.peers(), config.raft_addresses()
         self._me = config.controller_dleger_self_id
         if self._me not in self._peers:
             raise ConfigError(f"controllerDLegerPeers {sorted(self._peers)} lacks {self._me!r}")
@@ -87,10 +88,9 @@ class Controller:
     def _registry(self) -> registry.Registry:
         return self._machine.registry
 
-    def _handlers(self, raft: Raft) -> dict[int, Handler]:
+    def _handlers(self) -> dict[int, Handler]:
         leading = self._leading
         return {
-            RAFT: raft.handle,
             RequestCode.BROKER_HEARTBEAT: self._heartbeat,
             RequestCode.CONTROLLER_GET_METADATA_INFO: self._metadata,
             RequestCode.GET_CONTROLLER_CONFIG: self._get_config,
@@ -123,24 +123,30 @@ class Controller:
 
     async def _serve(self, group: asyncio.TaskGroup, ready: Callable[[], None]) -> None:
         self._tasks = group
-        pool = self._pool = rpc.Pool(group)
+        bounds: Bounds[Connection] = Bounds(self._host.log)
+        pool = self._pool = rpc.Pool(group, bounds=bounds)
         election_ns = self._config.j_raft_election_timeout_ms * 1_000_000
         raft = self._raft = Raft(
             self._host,
             f"{self._config.controller_store_path}/raft",
             group=self._config.controller_dleger_group,
             me=self._me,
-            peers=self._peers,
+            peers=self._raft_peers,
             machine=self._machine,
-            pool=pool,
+            tasks=group,
+            bounds=bounds,
             timing=Timing(
                 election_ns=election_ns, heartbeat_ns=election_ns // HEARTBEATS_IN_ELECTION
             ),
         )
         await raft.load()
-        port = rpc.split_address(self._peers[self._me])[1]
-        handle = dispatcher(self._handlers(raft))
-        server = await rpc.serve(self._config.bind_address, port, handle, group=group)
+        bind, port = self._config.bind_address, rpc.split_address(self._peers[self._me])[1]
+        raft_port = rpc.split_address(self._raft_peers[self._me])[1]
+        for_peers, for_clients = dispatcher({RAFT: raft.handle}), dispatcher(self._handlers())
+        servers = [
+            await rpc.serve(bind, raft_port, for_peers, group=group, bounds=bounds),
+            await rpc.serve(bind, port, for_clients, group=group, bounds=bounds),
+        ]
         self._host.log("controller.started", port=port, sets=len(self._registry.sets))
         group.create_task(raft.run())
         ready()
@@ -148,7 +154,8 @@ class Controller:
             await every(self._config.scan_not_active_broker_interval / 1000, self._scan)
         finally:
             self._tasks = None  # from here on a lost connection starts nothing
-            server.close()
+            for server in servers:
+                server.close()
             pool.close()
 
     # Leading.

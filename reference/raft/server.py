@@ -1,4 +1,4 @@
-"""A Raft node's shell: its tasks, its disk in order, its messages over the node's own port.
+"""A Raft node's shell: its tasks, its disk in order, its messages over a port of Raft's own.
 
 Effects are performed in order; those that need the disk go through one queue, so that writes reach
 it in the order in which the core decided, and each takes along the messages that may leave only
@@ -12,8 +12,10 @@ import asyncio
 import contextlib
 from typing import Any, Protocol
 
+from reference.bounds import Bounds
 from reference.host import Host
 from reference.node import now_ns
+from reference.raft import handshake
 from reference.raft import message as wire
 from reference.raft.core import (
     Accepted,
@@ -36,6 +38,7 @@ from reference.raft.core import (
     Timing,
     Trace,
 )
+from reference.raft.handshake import Hello
 from reference.raft.message import Entry, Install
 from reference.raft.soundness import complaint
 from reference.raft.storage import CorruptRaftLog, Snapshot, Storage
@@ -90,9 +93,10 @@ class Raft:
         folder: of the Raft files.
         group: the group's name.
         me: this node's id.
-        peers: id -> ``host:port`` of all nodes, this one included.
+        peers: id -> ``host:port`` of all nodes' Raft ports, this one included.
         machine: the replicated state.
-        pool: connections to peers.
+        tasks: of the connections to peers.
+        bounds: what peers can make the node hold, if it shares them with other ports.
         timing: of elections.
         compact_bytes: size of the log file at which a snapshot is taken.
     """
@@ -106,7 +110,8 @@ class Raft:
         me: str,
         peers: dict[str, str],
         machine: StateMachine,
-        pool: Pool,
+        tasks: asyncio.TaskGroup,
+        bounds: Bounds[Connection] | None = None,
         timing: Timing | None = None,
         compact_bytes: int = COMPACT_BYTES,
     ) -> None:
@@ -114,9 +119,11 @@ class Raft:
         self._me = me
         self._peers = dict(peers)
         self._machine = machine
-        self._pool = pool
+        self._pool = Pool(tasks, bounds=bounds, greet=self.greeting)
         self._timing = timing or Timing()
         self._compact_bytes = compact_bytes
+        self._name = group
+        self._known: dict[Connection, str] = {}  # who speaks, on each connection to this node
         self._storage = Storage(host.disk, folder)
         self._watermark = Watermark(host.disk, f"{folder}/watermark", group=group, node=me)
         self._end = 0  # the last index that is on the disk
@@ -239,26 +246,45 @@ class Raft:
         finally:
             self._tickets.pop(ticket, None)
 
+    def greeting(self, address: str) -> Frame:
+        """The first frame on each connection of the pool; `address` is a peer's."""
+        receiver = next(peer for peer, at in self._peers.items() if at == address)
+        hello = Hello(group=self._name, sender=self._me, receiver=receiver)
+        return Frame(code=RAFT, body=handshake.encode(hello))
+
     def handle(self, request: Frame, connection: Connection) -> Reply:
-        """Take a peer's message (request `RAFT`, one-way), or answer an empty one. A peer whose
-        message is not sound is cut off."""
-        if not request.body:
+        """Take a peer's message (request `RAFT`, one-way), or answer an empty one. Who does not
+        begin with its greeting, or whose message is not sound, is cut off."""
+        known = self._known.get(connection)
+        if known is not None and not request.body:
             return request.answer(ResponseCode.SUCCESS)
-        why = self._take(request)
+        try:
+            body = request.body or b""
+            why = self._meet(body, connection) if known is None else self._take(body, known)
+        except RemoteProtocolError as error:
+            why = str(error)
         if why:
             self._host.log("raft.peer.refused", peer=connection.remote, why=why)
             connection.close()
         return None
 
-    def _take(self, request: Frame) -> str:
-        """Step a message; why not, if it is not sound."""
-        try:
-            received = wire.decode(request.body or b"")
-        except RemoteProtocolError as error:
-            return str(error)
+    def _meet(self, body: bytes, connection: Connection) -> str:
+        """Take a greeting; why not, if it is none of a peer."""
+        hello = handshake.decode(body)
+        why = handshake.complaint(
+            hello, group=self._name, me=self._me, peers=self._peers, remote=connection.remote
+        )
+        if not why:
+            self._known[connection] = hello.sender
+            connection.on_close(self._known.__delitem__)
+        return why
+
+    def _take(self, body: bytes, peer: str) -> str:
+        """Step a peer's message; why not, if it is not sound."""
+        received = wire.decode(body)
         sender = _sender(received)
-        if sender not in self._peers or sender == self._me:
-            return f"{sender!r} is no other node of this group"
+        if sender != peer:
+            return f"{peer!r} speaks for {sender!r}"
         machine = self._machine
         why = complaint(
             self.core, received, entry=machine.refuses, snapshot=machine.refuses_snapshot
@@ -269,6 +295,7 @@ class Raft:
 
     def close(self) -> None:
         """Release the files."""
+        self._pool.close()
         self._storage.close()
         self._watermark.close()
 

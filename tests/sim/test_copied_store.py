@@ -51,7 +51,7 @@ def roles(cluster: Cluster, name: str) -> list[object]:
 
 def led_in(cluster: Cluster, name: str) -> list[int]:
     """The epochs in which a broker was master."""
-    return [fields["epoch"] for _, trace, fields in cluster.machines[name].log
+    return [int(str(fields["epoch"])) for _, trace, fields in cluster.machines[name].log
             if trace == "broker.role" and fields["role"] == "master"]  # fmt: skip
 
 

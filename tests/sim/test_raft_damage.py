@@ -5,7 +5,7 @@ before it has caught up, and one that nobody can help does not start.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
@@ -13,11 +13,13 @@ from reference_world import BROKER_CONF, CONTROLLER_CONF, JOINED, NAMESRV_CONF, 
 from test_raft_group import PORT, Group, say, until
 
 from harness.simulation.world import SimHost, SimMachine, World
+from reference.raft import handshake
 from reference.raft import message as wire
+from reference.raft.handshake import Hello
 from reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote
 from reference.raft.storage import CorruptRaftLog
 from reference.raft.watermark import ForeignRaftLog
-from reference.rpc import Pool
+from reference.rpc import connect
 from reference.wire.codes import RAFT
 from reference.wire.frame import Frame
 
@@ -25,12 +27,12 @@ LOG, MARK = "/raft/log", "/raft/watermark"
 Files = dict[str, bytes]
 
 
-def play(main: Callable[[Group], Coroutine[Any, Any, None]]) -> None:
+def play(main: Callable[[Group], Coroutine[Any, Any, None]], *, by_name: bool = False) -> None:
     """Run a test beside a group of three."""
     world = World(11)
 
     async def body(host: SimHost) -> None:
-        await main(Group(world, 3))
+        await main(Group(world, 3, by_name=by_name))
 
     world.run(world.add_machine("client", "198.18.1.2"), body)
     world.close()
@@ -162,19 +164,78 @@ def hostile(leader: str, follower: str) -> list[tuple[str, Message]]:
     ]  # fmt: skip
 
 
-def test_no_frame_of_a_stranger_ends_a_node_or_spoils_its_log() -> None:
+async def speak(group: Group, to: str, bodies: Sequence[bytes]) -> None:
+    """Send frames over one connection, until it is cut."""
+    async with asyncio.TaskGroup() as tasks:
+        made = await connect(f"{group.machines[to].address}:{PORT}", group=tasks)
+        for body in bodies:
+            if not made.closed:
+                made.oneway(Frame(code=RAFT, body=body))
+                await asyncio.sleep(0.1)
+        made.close()
+
+
+def refusals(group: Group, name: str) -> list[str]:
+    return [str(fields["why"]) for _, trace, fields in group.machines[name].log
+            if trace == "raft.peer.refused"]  # fmt: skip
+
+
+def sender_of(message: Message) -> str:
+    named = ("candidate", "voter", "leader", "follower")
+    return next(str(getattr(message, name)) for name in named if hasattr(message, name))
+
+
+@pytest.mark.parametrize(
+    ("hello", "why"),
+    [
+        (Hello(group="h", sender="n1", receiver="n0"), "it is of group 'h', and this node of 'g'"),
+        (Hello(group="g", sender="n1", receiver="n2"), "it takes this node, 'n0', for 'n2'"),
+        (Hello(group="g", sender="n9", receiver="n0"), "'n9' is no other node of this group"),
+        (Hello(group="g", sender="n0", receiver="n0"), "'n0' is no other node of this group"),
+        (
+            Hello(group="g", sender="n1", receiver="n0"),
+            "'n1' is configured at 198.18.0.32, and this comes from 198.18.1.2",
+        ),
+    ],
+)
+def test_who_is_no_peer_is_refused_by_name(hello: Hello, why: str) -> None:
+    async def main(group: Group) -> None:
+        await until(group.leader)
+        await speak(group, "n0", [handshake.encode(hello), b"", b""])
+        assert refusals(group, "n0") == [why]
+        vote = Vote(term=9, candidate="n1", last_index=9, last_term=9, pre=False)
+        await speak(group, "n0", [wire.encode(vote)])
+        assert refusals(group, "n0")[-1].startswith("not the first message of a raft peer")
+        await speak(group, "n0", [b""])
+        assert len(refusals(group, "n0")) == 3
+
+    play(main)
+
+
+def test_a_peer_speaks_for_itself_alone() -> None:
+    async def main(group: Group) -> None:
+        await until(group.leader)
+        hello = Hello(group="g", sender="n1", receiver="n0")
+        vote = Vote(term=9, candidate="n2", last_index=9, last_term=9, pre=False)
+        await speak(group, "n0", [handshake.encode(hello), wire.encode(vote)])
+        assert refusals(group, "n0") == ["'n1' speaks for 'n2'"]
+
+    play(main, by_name=True)
+
+
+def test_no_frame_of_a_peer_ends_a_node_or_spoils_its_log() -> None:
+    """Where peers are configured by name, whoever greets as one of them is heard."""
+
     async def main(group: Group) -> None:
         await say(group, b"before")
         leader = group.leader()
         assert leader is not None
         follower = next(n for n in group.machines if n != leader)
-        async with asyncio.TaskGroup() as tasks:
-            pool = Pool(tasks)
-            frames = [(to, wire.encode(m)) for to, m in hostile(leader, follower)]
-            for to, body in (*frames, (leader, b"\xc1")):
-                pool.post(f"{group.machines[to].address}:{PORT}", Frame(code=RAFT, body=body))
-                await asyncio.sleep(0.2)
-            pool.close()
+        frames = [(to, sender_of(m), wire.encode(m)) for to, m in hostile(leader, follower)]
+        for to, sender, body in (*frames, (leader, follower, b"\xc1")):
+            hello = Hello(group="g", sender=sender, receiver=to)
+            await speak(group, to, [handshake.encode(hello), body])
+        assert sum(len(refusals(group, name)) for name in group.machines) >= len(frames) // 2
         assert all(loop.alive and not loop.failures for loop in group.loops.values())
         await say(group, b"after")
         await until(lambda: group.everywhere([b"before", b"after"]))
@@ -185,7 +246,7 @@ def test_no_frame_of_a_stranger_ends_a_node_or_spoils_its_log() -> None:
         await say(group, b"again")
         await until(lambda: group.everywhere([b"before", b"after", b"again"]))
 
-    play(main)
+    play(main, by_name=True)
 
 
 def test_a_broker_without_the_name_server_still_has_its_id(cluster: Cluster) -> None:

@@ -72,7 +72,7 @@ class Group:
                 me=name,
                 peers=self.peers,
                 machine=words,
-                pool=rpc.Pool(group),
+                tasks=group,
                 timing=TIMING,
                 compact_bytes=600,
             )

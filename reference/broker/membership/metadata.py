@@ -23,8 +23,8 @@ TABLE_CODES = frozenset((
 ))  # fmt: skip
 
 
-def of_known(tables: Tables, handlers: dict[int, Handler]) -> None:
-    """Serve tables only once this broker has some.
+def of_known(tables: Tables, handlers: dict[int, Handler]) -> dict[int, Handler]:
+    """The handlers, of which those of tables refuse until this broker has some.
 
     A slave takes what its master's address answers. Behind that address there may be a broker by
     now that has lost its store: its empty tables would replace those of the whole set.
@@ -38,8 +38,7 @@ def of_known(tables: Tables, handlers: dict[int, Handler]) -> None:
 
         return handle
 
-    for code in TABLE_CODES:
-        handlers[code] = guarded(handlers[code])
+    return handlers | {code: guarded(handlers[code]) for code in TABLE_CODES}
 
 
 class Metadata:

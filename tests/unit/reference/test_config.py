@@ -77,9 +77,21 @@ def test_the_controller_and_namesrv_files_of_the_minimal_cluster_are_taken() -> 
     )
     controller, warnings = parse_config(ControllerConfig, text, "c.conf")
     assert controller.peers() == {f"n{i}": f"10.1.0.2{i}:9878" for i in range(3)}
+    assert controller.raft_addresses() == {f"n{i}": f"10.1.0.2{i}:9879" for i in range(3)}
     assert warnings == ["c.conf:6: mappedFileSize is used by the Java system only; ignored"]
     namesrv, warnings = parse_config(NamesrvConfig, b"listenPort=9876\n", "n.conf")
     assert (namesrv.listen_port, warnings) == (9876, [])
+
+
+def test_raft_has_ports_of_its_own() -> None:
+    base = b"controllerDLegerPeers=n0-h0:9878;n1-h1:65535\nraftPeers=%s\n"
+    config, _ = parse_config(ControllerConfig, base % b"n0-h0:7000;n1-h1:7001", "c.conf")
+    assert config.raft_addresses() == {"n0": "h0:7000", "n1": "h1:7001"}
+    for given, why in ((b"n0-h0:7000", "names ['n0'], not ['n0', 'n1']"), (b"n0", "id-host:port"),
+                       (b"", "Raft's port would be 65536")):  # fmt: skip
+        config = msgspec.structs.replace(config, raft_peers=given.decode())
+        with pytest.raises(ConfigError, match=re.escape(why)):
+            config.raft_addresses()
 
 
 @pytest.mark.parametrize(
