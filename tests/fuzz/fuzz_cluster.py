@@ -1,5 +1,8 @@
 """What is fuzzed: a name server, a controller and two brokers, as real processes on 127.0.0.1.
 
+Beside them runs one controller of a group of three, whose peers are played by the fuzzer: in the
+brokers' own group it would be right that nobody leads after what those say.
+
 Times are seconds, memory is bytes.
 """
 
@@ -10,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+import fuzz_raft
 from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
 from reference.wire.codes import RequestCode
@@ -26,12 +30,12 @@ class Port:
 
     node: str
     number: int
-    is_ha: bool = False
+    speaks: str = ""  # ha or raft; else the requests of clients
 
     @property
     def is_broker(self) -> bool:
         """Whether clients of a broker speak here."""
-        return self.node.startswith("b") and not self.is_ha
+        return self.node.startswith("b") and not self.speaks
 
 
 class FuzzCluster:
@@ -47,13 +51,14 @@ class FuzzCluster:
         self._folder = folder / "a" / "b" / "c" / "inner"
         self._folder.mkdir(parents=True)
         taken: set[int] = set()
-        names = ("n0", "c0", "b1", "b2")
+        names = ("n0", "c0", "b1", "b2", *fuzz_raft.PEERS, fuzz_raft.VICTIM)
         self._at = {name: free_port(rng, taken) for name in names}
         self.nodes: dict[str, NodeProcess] = {}
         self.ports = [
-            *(Port(name, self._at[name]) for name in names),
+            *(Port(name, self._at[name]) for name in ("n0", "c0", "b1", "b2", fuzz_raft.VICTIM)),
             *(Port(name, self._at[name] - 2) for name in ("b1", "b2")),
-            *(Port(name, self._at[name] + 1, is_ha=True) for name in ("b1", "b2")),
+            *(Port(name, self._at[name] + 1, "ha") for name in ("b1", "b2")),
+            *(Port(name, self._at[name] + 1, "raft") for name in ("c0", fuzz_raft.VICTIM)),
         ]
 
     def start(self) -> None:
@@ -64,7 +69,7 @@ class FuzzCluster:
         """
         settings = self._settings()
         for name, role in (("n0", "namesrv"), ("c0", "controller"), ("b1", "broker"),
-                           ("b2", "broker")):  # fmt: skip
+                           ("b2", "broker"), (fuzz_raft.VICTIM, "controller")):  # fmt: skip
             node = NodeProcess(self._folder, role, name, settings[name])
             self.nodes[name] = node
             wait_until(node.started, f"{name} started", [node], START_S)
@@ -89,7 +94,10 @@ class FuzzCluster:
             name: {"listenPort": self._at[name], "storePathRootDir": folder / name}
             for name in ("b1", "b2")
         }
-        return {"n0": namesrv, "c0": controller, **{n: {**broker, **own[n]} for n in own}}
+        trio = {n: f"{HOST}:{self._at[n]}" for n in (fuzz_raft.VICTIM, *fuzz_raft.PEERS)}
+        alone = controller_settings(folder, fuzz_raft.GROUP, fuzz_raft.VICTIM, trio)
+        brokers = {n: {**broker, **own[n]} for n in own}
+        return {"n0": namesrv, "c0": controller, **brokers, fuzz_raft.VICTIM: alone}
 
     def dead(self) -> list[str]:
         """Nodes that have ended, with the ends of what they said."""
@@ -115,7 +123,7 @@ class FuzzCluster:
         """
         found = {}
         for port in self.ports:
-            if not port.is_ha:
+            if not port.speaks:
                 began = time.monotonic()
                 answer = ask(port.number, Frame(code=UNKNOWN_CODE))
                 if answer.code != 3:

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from random import Random
 
 import fuzz_input
+import fuzz_raft
 import fuzz_stories
 from fuzz_cluster import FuzzCluster, Port
 from reference_nodes import HOST
 
 from reference.records import RemoteProtocolError
+from reference.wire.codes import RAFT
 from reference.wire.frame import Decoder, Frame, encode
 
 CHECK_EVERY = 25  # batches
@@ -27,6 +29,9 @@ NEIGHBOUR_S = 5.0  # likewise of somebody else's
 QUIET_S = 0.02  # that damaged input is given to be answered
 STORY_SHARE = 0.05  # of the batches to brokers
 MEMORY_MAX = 256 << 20  # of one node: its code, its store, and all figures of docs/security.md
+SESSIONS_MAX = 12  # of a batch
+SPOKEN = str(RAFT).encode()  # stands once in each frame
+CUT_OFF = "closed before the last request was answered"
 LAST = 0x5EED  # opaque of the request at a batch's end
 
 
@@ -56,7 +61,7 @@ def run(
     while goes_on(batch) and not found.faults:
         rng = Random(f"{seed}/{batch}")
         port = rng.choice(cluster.ports)
-        fault = _send(port, rng, found)
+        fault = _send(port, rng, batch, found)
         if fault:
             found.faults.append(f"seed {seed} batch {batch}: {fault}")
         dead = cluster.dead()
@@ -70,19 +75,31 @@ def run(
     return found
 
 
-def _send(port: Port, rng: Random, found: Findings) -> str:
+def _send(port: Port, rng: Random, batch: int, found: Findings) -> str:
     """Send one batch to a port; returns what is wrong with how it was answered."""
+    if port.speaks == "raft":
+        return _speak(port, rng, batch, found)
     if port.is_broker and rng.random() < STORY_SHARE:
         return _perform(port, rng, found)
     count = rng.randrange(1, FRAMES_MAX)
-    key = f"{port.node}{' ha' if port.is_ha else ''}"
-    found.frames[key] += count
+    found.frames[f"{port.node} {port.speaks}".strip()] += count
     kind = fuzz_input.damaged if rng.random() < 0.25 else fuzz_input.request
-    kind = fuzz_input.slave_packets if port.is_ha else kind
+    kind = fuzz_input.slave_packets if port.speaks else kind
     data = b"".join(kind(rng) for _ in range(count))
     if kind is not fuzz_input.request:
         return _talk(port, data, last=False)
     return _talk(port, data + encode(Frame(code=31_001, opaque=LAST)), last=True)
+
+
+def _speak(port: Port, rng: Random, batch: int, found: Findings) -> str:
+    """Hold some sessions with a Raft port, each until it is answered or cut off."""
+    for _ in range(rng.randrange(1, SESSIONS_MAX)):
+        data = fuzz_raft.session(rng, batch, LAST)
+        found.frames[f"{port.node} raft"] += data.count(SPOKEN)
+        fault = _talk(port, data, last=True)
+        if fault not in ("", CUT_OFF):
+            return fault
+    return ""
 
 
 def _perform(port: Port, rng: Random, found: Findings) -> str:
@@ -110,8 +127,8 @@ def _talk(port: Port, data: bytes, *, last: bool) -> str:
                 continue
             answered = s.recv(1 << 20)
             if not answered:
-                return "closed before the last request was answered" if last else ""
-            if not port.is_ha:
+                return CUT_OFF if last else ""
+            if port.speaks != "ha":
                 try:
                     frames = decoder.feed(answered)
                 except RemoteProtocolError as error:
