@@ -1,4 +1,4 @@
-"""Every file of every store, damaged in seven ways: is that noticed?
+"""Every file of every store, damaged in eight ways: is that noticed?
 
 Run as ``python -m benchmarks.damaged_stores``: a simulated cluster of three controllers and three
 brokers takes messages; one node is killed, one file of its store is damaged, and it starts again
@@ -6,9 +6,11 @@ while the others run. Then it refuses and names the file, or the cluster is whol
 all that was acknowledged, and the oracle saw nothing. Anything else is WRONG. Prints a line a case
 and a table; exit code 1 if any is wrong.
 
-A commit log has a checksum of each body and none of what stands before it (as RocketMQ's without
-``enabledAppendPropCRC``): a flip there can go unnoticed by the node alone, and what it changes then
-is shown by the replicas, which no longer agree. That is what S9 judges; here it counts as wrong.
+A record of a commit log has a checksum of its body and none of what stands before and behind it (as
+RocketMQ's without ``enabledAppendPropCRC``). A flip there is noticed by the checksums of the whole
+log (`reference.broker.store.seals`), up to its last flush before the node was killed; behind that
+the node alone may not notice it, and what it changes is shown by the replicas, which no longer
+agree. That is what S9 judges; here it counts as wrong.
 """
 
 import sys
@@ -22,9 +24,11 @@ import msgspec
 from harness.contracts.environment import Role
 from harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
 from harness.experiments.crash_points.flows import start_all
+from reference.wire.message import BLANK_BYTES, MAGIC_V1, MAGIC_V2, peek
 
 MORE_S = 3.0  # of messages under another master, between the older copy of a store and the damage
 START_S = 1.0
+BORN_AT = 47  # in a record: the last byte of its bornTimestamp, which nothing else depends on
 Files = Mapping[str, bytes]
 Damage = Callable[[bytes, bytes | None, bytes | None], bytes | None]  # of a file now, older, other
 
@@ -55,6 +59,26 @@ def flipped(now: bytes, older: bytes | None, other: bytes | None) -> bytes | Non
     return now[: end // 2] + bytes([now[end // 2] ^ 4]) + now[end // 2 + 1 :] if end else None
 
 
+def flipped_in_a_header(now: bytes, older: bytes | None, other: bytes | None) -> bytes | None:
+    """A bit of the born time of the record in the middle; only a log has records."""
+    starts = list(records(now))
+    if not starts:
+        return None
+    at = starts[len(starts) // 2] + BORN_AT
+    return now[:at] + bytes([now[at] ^ 1]) + now[at + 1 :]
+
+
+def records(log: bytes) -> Iterator[int]:
+    """Where the records of a log's file begin."""
+    at = 0
+    while at + BLANK_BYTES <= len(log):
+        size, magic = peek(log, at)
+        if magic not in (MAGIC_V1, MAGIC_V2):
+            return
+        yield at
+        at += size
+
+
 def of_another(now: bytes, older: bytes | None, other: bytes | None) -> bytes | None:
     """That of another node of the same role."""
     return other if other != now else None
@@ -69,6 +93,7 @@ CONTENTS: dict[str, Damage] = {
     "cut": cut,
     "emptied": emptied,
     "flipped": flipped,
+    "flipped in a header": flipped_in_a_header,
     "another node's": of_another,
     "an older copy": of_before,
 }

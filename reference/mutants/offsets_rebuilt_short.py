@@ -33,8 +33,8 @@ def mutant() -> Iterator[None]:
 
     def _dispatch(self: Store, message: Message, size: int) -> None:
         ran(__name__)
-        known = self._watermark.offset
-        behind = known is not None and message.physical_offset + size > known
+        known = self._watermark.sealed
+        behind = known is not None and message.physical_offset + size > known.end
         if recovering and behind:
             diverged(__name__)
             return

@@ -28,3 +28,11 @@ def test_a_lost_identity_is_refused_by_name() -> None:
     case = tried("slave", "brokerIdentity", "deleted")
     assert case is not None
     assert (case.outcome, "brokerIdentity is missing" in case.said) == ("refused", True)
+
+
+@pytest.mark.parametrize("victim", ["master", "slave"])
+def test_a_flip_in_a_header_is_refused_by_name(victim: str) -> None:
+    """Before, the node came back with another record than the others had."""
+    case = tried(victim, "commitlog/00000000000000000000", "flipped in a header")
+    assert case is not None
+    assert (case.outcome, "the bytes of offsets 0 to" in case.said) == ("refused", True)

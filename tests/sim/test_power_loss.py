@@ -17,6 +17,7 @@ from reference.broker.replication.ha_settings import SlaveTiming
 from reference.broker.replication.ha_slave import HaSlave
 from reference.broker.replication.ha_slave_events import Append
 from reference.broker.store.commit_log import CorruptLog
+from reference.broker.store.seals import Sealed
 from reference.broker.store.store import Store
 from reference.broker.store.watermark import CorruptWatermark, Watermark
 from reference.host import read_file, replace_file
@@ -319,13 +320,13 @@ def test_a_record_torn_in_its_properties_is_cut_though_a_sound_one_follows(
 
 def test_a_damaged_watermark_is_named(machine: SimMachine) -> None:
     async def case(host: SimHost) -> None:
-        mark = Watermark(host.disk, "/s/logWatermark")
+        mark, sealed = Watermark(host.disk, "/s"), Sealed(start=PhyOffset(77))
         assert mark.load() is None
-        await mark.save(PhyOffset(77))
-        assert Watermark(host.disk, "/s/logWatermark").load() == 77
+        await mark.save(sealed)
+        assert Watermark(host.disk, "/s").load() == sealed
         machine.disk.files["/s/logWatermark"][5] ^= 1
         with pytest.raises(CorruptWatermark, match="/s/logWatermark"):
-            Watermark(host.disk, "/s/logWatermark").load()
+            Watermark(host.disk, "/s").load()
 
     machine.world.run(machine, case)
 

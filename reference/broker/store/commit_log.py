@@ -8,14 +8,18 @@ exclusive. The log knows nothing of queues; `reference.broker.store.store` does.
 Recovery reads every record. What follows the last whole record of the log must be nothing, or a
 torn tail: it is erased, so that bytes of a dead tail can never be taken for records later. A bad
 record *before* a sound one is damage, not a torn tail, and cutting there would lose acknowledged
-messages: the log refuses to open and says where. What was never synced (`reference.broker.
-watermark` knows) may have holes after a loss of power: the tail begins at the first. A record there
-that ends in zeros was torn, whatever follows. Claims: S6, S11.
+messages: the log refuses to open and says where. What was synced (`reference.broker.store.
+watermark` knows, and has its checksums) must be as it was, to the bit. What was not may have holes
+after a loss of power: the tail begins at the first. A record there that ends in zeros was torn,
+whatever follows. Claims: S6, S11.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
 
+from reference.broker.store.seals import READ_BYTES, DamagedRange, Sealed, Sums
 from reference.host import Disk, File
 from reference.records import PhyOffset, RemoteProtocolError, invariant
 from reference.wire.message import (
@@ -30,7 +34,10 @@ from reference.wire.message import (
     peek,
 )
 
-READ_BYTES = 8 << 20  # of log, read at a time by recovery; more than the longest record
+REMEDY = (
+    "restore the files, or move the store away and let the broker copy its master's; if another "
+    "program has written to the log, remove the store's file logWatermark"
+)
 _MAGIC = re.compile(
     b"|".join(re.escape(m.to_bytes(4, "big", signed=True)) for m in (MAGIC_V1, MAGIC_V2))
 )
@@ -55,6 +62,7 @@ class CommitLog:
         self._files: dict[int, File] = {}  # first offset -> file, ascending
         self._short: set[int] = set()  # files that could not be given their size back
         self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
+        self._sums = Sums(file_size, PhyOffset(0))
         self._synced: PhyOffset | None = None  # before the start, as far as is known
         self._named = 0  # files that begin before this have durable names
         self.durable = PhyOffset(0)  # everything before this is on the disk; never beyond `end`
@@ -64,6 +72,15 @@ class CommitLog:
     def start(self) -> PhyOffset:
         """Offset of the first byte that is kept."""
         return PhyOffset(next(iter(self._files), 0))
+
+    @property
+    def whole(self) -> PhyOffset:
+        """End of the last whole record."""
+        return self._sums.whole
+
+    def sealed(self) -> Sealed:
+        """The checksums of all whole records, as they were written."""
+        return self._sums.sealed()
 
     def place(self, size: int) -> PhyOffset:
         """Where a record of `size` bytes will go, if it is the next one written.
@@ -84,10 +101,14 @@ class CommitLog:
                 erased: a prefix of a batch can hold whole records, which a recovery would find.
         """
         invariant(self.place(len(data)) == offset, "records are written in place", at=offset)
-        if offset != self.end:
-            self._pwrite(encode_blank(self.file_size - self.end % self.file_size), self.end)
+        room = offset - self.end
+        if room:
+            self._pwrite(encode_blank(room), self.end)
         self._pwrite(data, offset)
+        if room:
+            self._sums.add(encode_blank(room).ljust(room, b"\0"), offset)
         self.end = PhyOffset(offset + len(data))
+        self._sums.add(data, self.end)
 
     def _pwrite(self, data: bytes, offset: int) -> None:
         file, at = self._file(offset), offset % self.file_size
@@ -121,20 +142,40 @@ class CommitLog:
         room = min(size_max, self.file_size - offset % self.file_size, self.end - offset)
         return self.read(offset, room) if room > 0 else b""
 
-    def append_raw(self, offset: PhyOffset, data: bytes) -> None:
-        """Append bytes of a master's log at `offset`, which is the end; an empty log may begin at
-        any offset.
+    def append_raw(self, offset: PhyOffset, data: bytes, whole: PhyOffset) -> None:
+        """Append bytes of a master's log.
+
+        Args:
+            offset: the end; an empty log may begin at any offset.
+            data: the bytes.
+            whole: where the last whole record of the log will end.
 
         Raises:
             OSError: the disk is full or failed; nothing was appended.
         """
         invariant(offset == self.end or not self._files, "raw bytes follow on", at=offset)
-        at = 0
-        while at < len(data):
-            room = self.file_size - (offset + at) % self.file_size
-            self._pwrite(data[at : at + room], offset + at)
-            at += room
-        self.end = PhyOffset(offset + len(data))
+        sums = self._sums if self._files else Sums(self.file_size, offset)
+        first = self.file_size - offset % self.file_size  # bytes of the first file
+        cuts = [0, *range(first, len(data), self.file_size), len(data)]
+        pieces = [(PhyOffset(offset + a), data[a:b]) for a, b in pairwise(cuts)]
+        for at, piece in pieces:
+            self._pwrite(piece, at)
+        for at, piece in pieces:
+            sums.add(piece, min(whole, PhyOffset(at + len(piece))))
+        self._sums, self.end = sums, PhyOffset(offset + len(data))
+
+    def sums_cut(self, offset: PhyOffset) -> Sums:
+        """What the checksums are once the log is cut to `offset`, for `use_sums`.
+
+        Raises:
+            CorruptLog: what would be summed anew is not as it was written.
+        """
+        with self._damage_named():
+            return self._sums.cut(offset, self.read_range)
+
+    def use_sums(self, sums: Sums) -> None:
+        """Take these checksums for the log's; `truncate` must follow in the same step."""
+        self._sums = sums
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut to `offset`, durably: what lay behind is erased and never comes back."""
@@ -194,23 +235,25 @@ class CommitLog:
     # Recovery.
 
     def recover(
-        self, on_record: Callable[[Message, int], None], *, synced: PhyOffset | None = None
+        self, on_record: Callable[[Message, int], None], *, sealed: Sealed | None = None
     ) -> None:
         """Open the log: give each record and its size to `on_record`, then erase a torn tail.
         `sync_recovered` makes that durable, and must before anything is written.
 
         Args:
             on_record: called with every record.
-            synced: everything before this was synced; None: maybe everything was.
+            sealed: what was synced; None: maybe everything was.
 
         Raises:
             CorruptLog: damage that is no torn tail.
         """
-        self._synced = synced
+        self._synced = None if sealed is None else sealed.end
         self._open_files()
         self.end = self.durable = self.start  # what is there was written, maybe not synced
+        self._sums = Sums(self.file_size, self.start, sealed)
         for base, file in self._files.items():
-            stop, closed = self._scan(base, file, on_record)
+            with self._damage_named():
+                stop, closed = self._scan(base, file, on_record)
             self.end = PhyOffset(base + stop)
             if not closed:
                 self._check_end()
@@ -218,12 +261,22 @@ class CommitLog:
                 return
         self._check_end()
 
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedRange as damage:
+            file = file_name(damage.start - damage.start % self.file_size)
+            raise CorruptLog(
+                f"{self.folder}/{file}: the bytes of {damage} are not those that were synced; "
+                f"{REMEDY}"
+            ) from None
+
     def _check_end(self) -> None:
         if self._synced is not None and self.end < self._synced:
             raise CorruptLog(
                 f"{self.folder}: no sound record at offset {self.end}, but the log was on the disk "
-                f"up to {self._synced}; restore the files, or move the store away and let the "
-                "broker copy its master's"
+                f"up to {self._synced}; {REMEDY}"
             )
 
     async def sync_recovered(self) -> None:
@@ -255,23 +308,33 @@ class CommitLog:
     ) -> tuple[int, bool]:
         """Walk one file; returns where its records end, and whether it goes on in the next."""
         size = file.size()  # less than a whole file where a crash or a copy cut it short
-        window_at, window = 0, b""
+        window_at, window, view = 0, b"", memoryview(b"")
         at = 0
         while at + BLANK_BYTES <= size:
             left = window_at + len(window) - at
             if left < min(RECORD_BYTES_MAX + BLANK_BYTES, size - at):
                 window_at, window = at, file.pread(READ_BYTES, at)
+                view = memoryview(window)
             record = at - window_at
             length, magic = peek(window, record)
             if magic == BLANK_MAGIC and length == self.file_size - at:
+                self._sum_blank(base, file, at)
                 return self.file_size, True
             strict = self._synced is not None and base + at >= self._synced
             message = sound_record(window, record, base + at, strict=strict)
             if message is None:
                 return at, False
             on_record(message, length)
+            self._sums.add(view[record : record + length], PhyOffset(base + at + length))
             at += length
         return at, False
+
+    def _sum_blank(self, base: int, file: File, start: int) -> None:
+        """Sum the rest of a file, which its BLANK record fills."""
+        for at in range(start, self.file_size, READ_BYTES):
+            size = min(READ_BYTES, self.file_size - at)
+            whole = base + self.file_size if at + size == self.file_size else self.whole
+            self._sums.add(file.pread(size, at).ljust(size, b"\0"), PhyOffset(whole))
 
     def _cut_tail(self, base: int, stop: int) -> None:
         later = [b for b in self._files if b > base]

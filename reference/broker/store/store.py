@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 
-from reference.broker.store import watermark
 from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
@@ -69,7 +68,7 @@ class Store:
         self._root = root
         self._queue_file_size = queue_file_size
         self._log = CommitLog(host.disk, log_path, log_file_size)
-        self._watermark = Watermark(host.disk, f"{root}/{watermark.NAME}")
+        self._watermark = Watermark(host.disk, root)
         self._marking = asyncio.Lock()  # the watermark is not raised while the log is cut
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
@@ -81,7 +80,6 @@ class Store:
         self._on_growth = on_growth
         self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
         self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
-        self._whole = PhyOffset(0)  # end of the last whole record
         self.confirm_offset = PhyOffset(0)  # readers see what ends here or before
 
     @property
@@ -97,10 +95,11 @@ class Store:
             BlockingIOError: another broker uses it.
         """
         self._host.disk.lock(f"{self._root}/lock")
-        self._log.recover(self._dispatch, synced=self._watermark.load())
+        self._log.recover(self._dispatch, sealed=self._watermark.load())
+        if self._watermark.overtaken:
+            self._host.log("broker.watermark.ignored", why="RocketMQ has run on this store")
         self._rewrite_queues()
         self._dirty.clear()
-        self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
 
@@ -181,7 +180,6 @@ class Store:
         self.metrics.on_put(len(stored), len(data))
         for message, place in zip(messages, stored, strict=True):
             self._index(message, place)
-        self._whole = self._log.end
         if not self._replicated:
             self.confirm(self._log.end)
         self._on_growth()
@@ -201,7 +199,7 @@ class Store:
             raise CorruptLog(
                 f"{self._log.folder}: the record at offset {message.physical_offset} is message "
                 f"{message.queue_offset} of {message.topic}:{message.queue_id}, expected "
-                f"{next_offset}; records before it are missing"
+                f"{next_offset}; records before it are missing, or it is damaged"
             )
         place = Stored(
             queue_offset=message.queue_offset,
@@ -256,13 +254,10 @@ class Store:
     async def mark(self) -> None:
         """Sync, and remember how far that was, for the start after a loss of power."""
         async with self._marking:
-            whole = self._whole
+            sealed = self._log.sealed()
             await self.sync()
-            known = self._watermark.offset
-            if known is not None and whole <= known:
-                return
             try:
-                await self._watermark.save(whole)
+                await self._watermark.save(sealed)
             except OSError as error:  # a full disk; too low a watermark is no harm
                 self._host.log("broker.watermark.unwritten", why=str(error))
 
@@ -280,7 +275,7 @@ class Store:
 
     def whole_end(self) -> PhyOffset:
         """End of the last whole record: a slave's log may end within one."""
-        return self._whole
+        return self._log.whole
 
     def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
         """Read from `offset` up to `size_max` bytes, the end of the file, or of the log."""
@@ -296,21 +291,26 @@ class Store:
             RemoteProtocolError: a recovery would not take them back.
         """
         incoming = Incoming(offset, data, self._log.read_range, self._log.file_size, self.written)
-        whole = offset if self._log.end == self._log.start else self._whole
+        whole = offset if self._log.end == self._log.start else self._log.whole
         return partial(self._append, incoming.checked(whole))
 
     def _append(self, piece: Piece) -> None:
         """Append a master's bytes; records that they complete are indexed, and stay hidden."""
-        self._log.append_raw(piece.start, piece.data)
-        self._whole = piece.whole
+        self._log.append_raw(piece.start, piece.data, piece.whole)
         for message, end in piece.records:
             self._dispatch(message, end - message.physical_offset)
 
     async def truncate(self, offset: PhyOffset) -> None:
-        """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""
+        """Cut log and queues to `offset`, the end of a record or 0; durable when this returns.
+
+        Raises:
+            CorruptLog: what is left is not as it was written.
+        """
         async with self._marking:
-            if offset < (self._watermark.offset or 0):
-                await self._watermark.save(offset)  # before: it may never be too high
+            sums, known = self._log.sums_cut(offset), self._watermark.sealed
+            if known is not None and offset < known.end:
+                await self._watermark.save(sums.sealed())  # before: it may never be too high
+            self._log.use_sums(sums)
             await self._truncate(offset)
 
     async def _truncate(self, offset: PhyOffset) -> None:
@@ -326,7 +326,6 @@ class Store:
         while self._hidden and self._hidden[-1][0] > offset:
             self._hidden.pop()
         await self._log.truncate(offset)
-        self._whole = self._log.end
 
     # Reading.
 
