@@ -44,9 +44,9 @@ from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
 from harness.run.judging import every_checker
+from harness.run.process.signals import as_interrupts
 from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.run.signals import as_interrupts
 from harness.schedule.format import ScheduleError
 from harness.schedule.options import PROFILES, TOGETHER, Options
 from harness.targets.rocketmq.releases import REFERENCE

@@ -160,7 +160,7 @@ class DockerEnvironment:
         )
         self._socket_folder.mkdir(parents=True, mode=0o700)
         (self._socket_folder / "resolv.conf").write_text(RESOLVER)
-        self._watchdog = leaks.Watchdog(self.run)
+        self._watchdog = leaks.Watchdog(self.run, self._socket_folder)
         self._listen(len(names) + 1)
         labels = leaks.this_process().labels(self.run)
         self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
@@ -169,6 +169,8 @@ class DockerEnvironment:
         await self._make_containers(engine, specs)
         self._whole = True
         await self._take_calls({CLIENT, *names})
+        # Containers keep what they have mounted; who is killed from now on leaves no folder.
+        shutil.rmtree(self._socket_folder)
         await self._equip(names)
 
     async def _make_containers(self, engine: Engine, specs: Sequence[ContainerSpec]) -> None:
@@ -292,7 +294,10 @@ class DockerEnvironment:
         pid = self._pids[name]
         if not pid:
             raise OSError("this process sees those of containers not, and cannot give them disks")
-        space = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            space = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise OSError(f"{LOST}{name}") from None
         return node_disk.make(self._folder / name / DISK, space, self._disks)
 
     def _place(self) -> Place:

@@ -1,6 +1,6 @@
 """Where a run takes place: its environment made, its cluster started, its end in good order.
 
-What asks a run to end: `harness.run.signals`. Nothing stays behind in any case.
+What asks a run to end: `harness.run.process.signals`. Nothing stays behind in any case.
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.run.lifecycle import perform
+from harness.run.process.signals import interrupted, interruptible
 from harness.run.run_context import Progress, RunContext
-from harness.run.signals import interrupted, interruptible
 from harness.sampling.rounds import schedule_of
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options

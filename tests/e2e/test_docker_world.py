@@ -96,6 +96,7 @@ def test_nothing_is_left_of_a_harness_that_is_killed(engine: Engine, tmp_path: P
     with harness(tmp_path) as (process, run):
         wait_for_up(process)
         assert kinds(engine, run) == ["container"] * 4 + ["network"]
+        assert not list(tmp_path.glob(".maxq*")), "nobody would remove it"
         process.kill()
         assert eventually(lambda: not kinds(engine, run), GONE_S)
 
@@ -109,6 +110,7 @@ def test_nothing_is_left_of_a_harness_that_is_killed_while_it_comes_up(
         process.kill()
         process.wait()
         assert eventually(lambda: not kinds(engine, run), GONE_S)
+        assert eventually(lambda: not list(tmp_path.glob(".maxq*")), GONE_S)
 
 
 def test_what_even_the_watchdog_left_is_found_later_and_only_that(

@@ -16,7 +16,7 @@ from local_cluster import (
 )
 from waiting import eventually
 
-from harness.run.signals import ENDING
+from harness.run.process.signals import ENDING
 from histories.store import RESULTS
 
 MISSING = missing()

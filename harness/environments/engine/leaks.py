@@ -6,10 +6,12 @@ and ``maxq clean`` call, removes what belongs to processes that are dead, should
 died as well. A run is alive while the process that its labels name is: same boot, same process id,
 same start time. Where that cannot be known, in another namespace of processes, nothing is removed.
 
-Run as ``python -m harness.environments.engine.leaks RUN``, the watchdog of a run.
+Run as ``python -m harness.environments.engine.leaks RUN FOLDER``, the watchdog of a run, which also
+removes the folder of its socket.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -168,11 +170,11 @@ def remove_run(engine: Engine, run: str, *, patience_s: float, late_s: float = 0
 
 
 class Watchdog:
-    """A process that removes a run from the engine when this one is gone."""
+    """A process that removes a run from the engine, and a folder, when this one is gone."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.environments.engine.leaks", run],
+            [sys.executable, "-m", "harness.environments.engine.leaks", run, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -191,10 +193,13 @@ class Watchdog:
 def main() -> None:
     if sys.stdin.buffer.read() == FINISHED:
         return
+    run, folder = sys.argv[1:]
     try:
-        remove_run(connect(), sys.argv[1], patience_s=0.0, late_s=LATE_S)
+        remove_run(connect(), run, patience_s=0.0, late_s=LATE_S)
     except (EnvironmentUnavailable, EngineFailed):
         sys.exit(1)  # the next `clean` finds what is left
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

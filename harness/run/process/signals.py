@@ -17,13 +17,20 @@ from enum import Enum
 
 import msgspec
 
-from harness.run.run_context import Stop
 from reference.records import some
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # `timeout` and shells send theirs to a process and to its group: that is one request.
 TWICE_S = 1.0
 OUTPUTS = (1, 2)  # descriptors of what is printed
+
+
+class Stop:
+    """A request to come to an end."""
+
+    def __init__(self) -> None:
+        self.possible = False  # clients run, so that there is something to come to an end of
+        self.asked = False
 
 
 class Meaning(Enum):
