@@ -17,7 +17,7 @@ SETTING_UP, LOADING, FAULTS = "setting up", "loading", "with faults"
 HEALING, READING, COLLECTING, JUDGING = "healing", "final reads", "collecting", "judging"
 BEFORE, OVER = "before", "over"
 PHASES = (SETTING_UP, LOADING, FAULTS, HEALING, READING, COLLECTING, JUDGING)
-LENGTH_S = {SETTING_UP: 1.6, LOADING: 1.5, FAULTS: 3.0, HEALING: 5.0, READING: 1.5,
+LENGTH_S = {SETTING_UP: 1.6, LOADING: 1.5, FAULTS: 3.0, HEALING: 1.5, READING: 1.5,
             COLLECTING: 0.4, JUDGING: 0.05}  # fmt: skip
 PRINTED = (
     (re.compile(r"^starting \d+ nodes", re.M), SETTING_UP),
@@ -27,14 +27,15 @@ PRINTED = (
     (re.compile(r"^(verdict:|error:)", re.M), OVER),
 )
 HARNESS, WATCHDOG, CLIENT, MACHINE, SHIM = "harness", "watchdog", "client", "machine", "shim"
-AGENT, UNSHARE = "agent", "unshare"
+AGENT, UNSHARE, BOTH = "agent", "unshare", "watchdog, harness"
 DOCKER, LOCAL, USER = "docker", "local", "local-user"
-# Who can be killed where, besides the harness. The watchdog cleans up in the engine; `client` and
+# Who can be killed where, besides the harness. The watchdog cleans up in the engine, and what is
+# left when it and the harness are killed in a moment is for `maxq clean`; `client` and
 # `machine` are process 1 of the container of the clients and of a machine, by which faults are done
 # and connections made; `shim` is what the engine holds a machine's container by. In local one agent
 # holds all machines, below an `unshare`.
 VICTIMS = {
-    DOCKER: (WATCHDOG, CLIENT, MACHINE, SHIM),
+    DOCKER: (WATCHDOG, BOTH, CLIENT, MACHINE, SHIM),
     LOCAL: (AGENT, UNSHARE),
     USER: (AGENT, UNSHARE),
 }

@@ -20,7 +20,17 @@ from pathlib import Path
 import msgspec
 
 from benchmarks import kill_moments
-from benchmarks.kill_moments import DOCKER, HARNESS, LENGTH_S, OVER, PHASES, USER, Moment, Recorded
+from benchmarks.kill_moments import (
+    BOTH,
+    DOCKER,
+    HARNESS,
+    LENGTH_S,
+    OVER,
+    PHASES,
+    USER,
+    Moment,
+    Recorded,
+)
 from benchmarks.kill_remains import MARK, Noted, below, command_of, containers, left, note, parent
 from harness.environments.engine.leaks import started
 from histories.op import NEMESIS
@@ -32,6 +42,8 @@ RUN = ("--workload", "queue", "--profile", "all", "--controllers", "1", "--repli
        "--rate", "50", "--concurrency", "4", "--time-limit", f"{LIMIT_S}s",
        "--lull", "1s")  # fmt: skip
 FAULTS, POWER = "kill,partition", "kill,partition,power"
+KILLERS = (HARNESS, BOTH)  # with whom the run itself is killed
+WATCHDOG = r"\S+ -m harness\.environments\.engine\.leaks "  # its command line
 POLL_S, LOOK_S = 0.005, 0.5  # between two looks at a run, and at the whole machine
 LEAVE_S = 15.0  # in which all of a run must be gone
 END_S = 120.0  # in which a run ends by itself, and one reaches a phase
@@ -59,13 +71,17 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
         if self.stayed:
             lied = f", and clean said {NOTHING!r}" if NOTHING in self.cleaned else ""
             return f"left after clean: {', '.join(self.stayed)}{lied}"
-        if self.moment.victim != HARNESS and not NAMED.match(self.ended):
+        if self.moment.victim not in KILLERS and not NAMED.match(self.ended):
             return f"the run did not end by itself, by name: {self.ended}"
         return f"a traceback: {self.ended}" if OWN_FAILURE in self.ended else ""
 
 
 class Missed(Exception):
     """The run was past the moment before the victim could be killed."""
+
+
+class Broken(Exception):
+    """The run failed before anybody was killed; says what it printed."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +158,7 @@ class Attempt:
 
         Raises:
             Missed: the run was past it.
+            Broken: there was no run.
         """
         try:
             self._reach(self._moment.phase)
@@ -153,7 +170,14 @@ class Attempt:
             if phase == OVER or started(victim) is None:
                 raise Missed
             os.kill(victim, signal.SIGKILL)
+            if self._moment.victim == BOTH:
+                self._process.kill()
             ended = self._end()
+        except Missed:
+            text = self._output.read_text(errors="replace")
+            if "verdict:" not in text and self._process.poll() is not None:
+                raise Broken(text.strip()) from None
+            raise
         finally:
             self._process.kill()
             self._process.wait()
@@ -234,7 +258,8 @@ class Attempt:
             pid = next((c.pid for c in containers(harness) if c.name.endswith(ending)), 0)
             return _shim(pid) if victim == kill_moments.SHIM else pid
         wanted = {
-            kill_moments.WATCHDOG: r"\S+ -m harness\.environments\.engine\.leaks ",
+            kill_moments.WATCHDOG: WATCHDOG,
+            BOTH: WATCHDOG,
             kill_moments.AGENT: r"\S+ -m harness\.environments\.machines\.netns_agent ",
             kill_moments.UNSHARE: r"unshare .* harness\.environments\.machines\.netns_agent ",
         }[victim]
@@ -243,7 +268,7 @@ class Attempt:
 
     def _end(self) -> str:
         """How the run ended: its verdict or error, else what is known."""
-        if self._moment.victim == HARNESS:
+        if self._moment.victim in KILLERS:
             self._process.wait()
             return "killed"
         _until(lambda: self._process.poll() is not None, END_S)
@@ -261,6 +286,7 @@ def kill(world: World, moment: Moment, folder: Path) -> Killed | None:
 
     Raises:
         RuntimeError: what is left cannot be looked at.
+        Broken: there was no run; its folder is kept.
     """
     for number in range(ATTEMPTS):
         share = round(moment.share / (1 + 3 * number), 3)

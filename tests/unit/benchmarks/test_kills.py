@@ -14,7 +14,7 @@ from benchmarks import kill_moments as km
 from benchmarks import kill_remains
 from benchmarks.kill_moments import Moment, Recorded, moments, phase_of
 from benchmarks.kill_remains import MARK, Container, Noted, left, note
-from benchmarks.kill_runs import OWN_FAILURE, Killed
+from benchmarks.kill_runs import OWN_FAILURE, ROOT, Killed
 from benchmarks.kills import row, summary
 from harness.environments.local import UNSHARE, no_network
 
@@ -89,6 +89,21 @@ def test_what_stays_after_clean_is_wrong_and_so_is_an_end_without_a_name() -> No
     assert "2 kills; 1 moments not met" in lines
     assert "1 left something for more than 15 s, 1 of them also after clean" in lines
     assert "WRONG 3: left after clean" in lines
+
+
+@pytest.mark.local
+@pytest.mark.serial
+@pytest.mark.skipif(bool(no_network()), reason="no namespaces can be made here")
+def test_a_kill_of_any_phase_leaves_nothing(tmp_path: Path) -> None:
+    """A short share of the benchmark, as it is run."""
+    command = [sys.executable, "-m", "benchmarks.kills", "--kills", "3", "--jobs", "3",
+               "--env", "local" if os.geteuid() == 0 else "local-user", "--seed", "5",
+               "--phase", "setting up", "--phase", "loading", "--phase", "with faults",
+               "--store", str(tmp_path), "--journal", str(tmp_path / "journal")]  # fmt: skip
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 left something for more than 15 s" in done.stdout
+    assert (tmp_path / "journal").read_bytes().count(b"\n") == 3
 
 
 @pytest.fixture
