@@ -158,12 +158,13 @@ class DockerEnvironment:
         image = await asyncio.to_thread(
             docker_image.ensure_image, engine, self._base_image, self._say, self._layer
         )
+        self._watchdog = leaks.Watchdog(self.run, self._socket_folder)
+        labels = leaks.this_process().labels(self.run, self._socket_folder)
+        self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
+        # After the network, whose label names it to whoever cleans up.
         self._socket_folder.mkdir(parents=True, mode=0o700)
         (self._socket_folder / "resolv.conf").write_text(RESOLVER)
-        self._watchdog = leaks.Watchdog(self.run, self._socket_folder)
         self._listen(len(names) + 1)
-        labels = leaks.this_process().labels(self.run)
-        self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
         specs = [self._spec(CLIENT, CLIENT_INDEX, image, labels)]
         specs += [self._spec(n, i * BLOCK, image, labels) for i, n in enumerate(names, start=1)]
         await self._make_containers(engine, specs)

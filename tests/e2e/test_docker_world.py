@@ -135,7 +135,7 @@ def test_a_network_of_a_dead_run_with_a_container_in_it_is_named_and_goes_later(
     """The engine removes no network that has endpoints; those of containers are not ours to cut."""
     name = f"maxq-dead-{os.getpid()}"
     free = docker.free_subnets(24, engine.networks())[-1]
-    dead = {**leaks.this_process().labels(name), leaks.BOOT: "of another boot"}
+    dead = {**leaks.this_process().labels(name, tmp_path), leaks.BOOT: "of another boot"}
     api = APIClient()
 
     async def main() -> None:

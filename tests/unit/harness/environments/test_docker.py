@@ -44,7 +44,7 @@ def test_a_free_network_overlaps_with_no_other() -> None:
 
 
 def test_what_belongs_to_a_living_process_is_left_alone() -> None:
-    labels = HERE.labels("maxq-1")
+    labels = HERE.labels("maxq-1", Path("x"))
     assert not is_dead(labels, HERE, 100)
     assert is_dead(labels, HERE, None), "no such process"
     assert is_dead(labels, HERE, 101), "its number has another process now"
@@ -58,7 +58,7 @@ def test_this_process_is_alive_and_number_0_is_not() -> None:
     here = this_process()
     assert started(here.pid) == here.start > 0
     assert started(0) is None
-    assert not is_dead(here.labels("x"), here, started(here.pid))
+    assert not is_dead(here.labels("x", Path("x")), here, started(here.pid))
 
 
 def test_the_pins_of_an_image_are_those_of_the_project_with_their_hashes() -> None:
