@@ -269,7 +269,7 @@ def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = Fals
     """Options as asked for, with stand-ins for what the environment cannot do; or a usage error."""
     with usage():
         options = stored_run.options_from(given, place, lasting=lasting)
-    return doctor.with_stand_ins(options, doctor.aloud)
+    return doctor.with_stand_ins(options, place, doctor.aloud)
 
 
 @cli.command("campaign")

@@ -32,6 +32,7 @@ from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 from histories.store import ORACLE, Run, write_whole
+from nemeses.catalogue import acts, needs_of
 
 NODES = "nodes"  # the folder of a run that holds its machines'
 
@@ -126,9 +127,20 @@ def make_environment(
             layer=target.layer,
             shown=target.folders(),
             disks=options.loses_power,
+            needs=needs_of_run(options),
             say=say,
         )
     return LocalEnvironment(folder, disks=options.loses_power)
+
+
+def needs_of_run(options: Options) -> frozenset[Capability]:
+    """What the faults and workloads of a run need of its environment; those of a schedule are
+    named by their acts."""
+    known = acts()
+    named = [name for name in options.nemesis if options.scripted and name in known]
+    needs = needs_of(name for name in options.nemesis if name not in named)
+    moves = {Capability.CHANGE_ADDRESS} if "registration" in options.workload else ()
+    return needs.union(moves, *(known[name].needs for name in named))
 
 
 def capabilities_of(environment: str) -> frozenset[Capability]:
