@@ -256,8 +256,8 @@ class DockerEnvironment:
         except TimeoutError:
             silent = ", ".join(sorted(expected - self._links.keys()))
             raise TimeoutError(
-                f"no call from {silent} within {CALL_TIMEOUT_S:.0f} s: does the engine run on this "
-                f"machine, and see {self._folder}?"
+                f"no call from {silent} within {CALL_TIMEOUT_S:.0f} s: it has ended, or the engine "
+                f"is not of this machine, or does not see {self._folder}"
             ) from None
 
     async def _take_call(self) -> None:
