@@ -6,7 +6,6 @@ invalid, 2 unknown, 254 bad arguments, 255 our own failure.
 
 import io
 import os
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -45,6 +44,7 @@ from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
 from harness.run.judging import every_checker
+from harness.run.process.signals import as_interrupts
 from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.schedule.format import ScheduleError
@@ -269,7 +269,7 @@ def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = Fals
     """Options as asked for, with stand-ins for what the environment cannot do; or a usage error."""
     with usage():
         options = stored_run.options_from(given, place, lasting=lasting)
-    return doctor.with_stand_ins(options, doctor.aloud)
+    return doctor.with_stand_ins(options, place, doctor.aloud)
 
 
 @cli.command("campaign")
@@ -364,15 +364,19 @@ def doctor_command(**given: Any) -> int:
 def report(error: BaseException, text: str = "") -> None:
     """Say on standard error what went wrong, and where the run is."""
     echo(text or f"error: {described(error)}", err=True)
-    first = error.__cause__ if isinstance(error, click.Abort) else error  # click's own wrapping
-    for note in getattr(first, "__notes__", ()):
+    for note in getattr(cause(error), "__notes__", ()):
         echo(note, err=True)
+
+
+def cause(error: BaseException) -> BaseException:
+    """What happened, without click's own wrapping of an interrupt."""
+    wrapped = error.__cause__ if isinstance(error, click.Abort) else None
+    return wrapped or error
 
 
 def main() -> None:
     """The entry point; maps every way to end to its exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):  # end as an interrupt does: clean up, then 255
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    as_interrupts()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError):  # a terminal that lacks a letter is no reason to fail
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -398,7 +402,8 @@ def run_cli(argv: list[str]) -> int:
         report(error)
         return EXIT_CRASH
     except (KeyboardInterrupt, click.Abort) as error:
-        report(error, "interrupted; what was recorded can be judged by `maxq check`")
+        by = "".join(f" by {name}" for name in cause(error).args)
+        report(error, f"interrupted{by}; what was recorded can be judged by `maxq check`")
         return EXIT_CRASH
     except Exception as error:
         echo(traceback.format_exc(), err=True)

@@ -39,15 +39,16 @@ from harness.contracts.environment import (
     EnvironmentLost,
     EnvironmentUnavailable,
     Lack,
+    Loss,
     MachineSpec,
 )
 from harness.environments.disks import node_disk
 from harness.environments.engine import image as docker_image
-from harness.environments.engine import leaks
+from harness.environments.engine import leaks, rights
 from harness.environments.engine.client import INSTEAD, ContainerSpec, Engine, EngineFailed, connect
 from harness.environments.machines.agent_client import Link
 from harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
-from harness.environments.machines.packet_filter import ruleset
+from harness.environments.machines.packet_filter import loss_ruleset, ruleset
 from reference.records import some
 from reference.rpc import Dial
 
@@ -98,6 +99,7 @@ class DockerEnvironment:
         layer: what is built upon it (`docker_image.ensure_image`); empty: nothing.
         shown: folders that machines may read, at the same paths.
         disks: machines have disks of their own, so that they can lose their power.
+        needs: what the run's faults and workloads need: machines get the rights for that alone.
         say: called with what `up` does that takes long.
     """
 
@@ -111,6 +113,7 @@ class DockerEnvironment:
         layer: str = "",
         shown: Sequence[Path] = (),
         disks: bool = False,
+        needs: frozenset[Capability] = COULD,
         say: Callable[[str], None] = docker_image.quiet,
     ) -> None:
         self._folder = folder.resolve()
@@ -119,6 +122,8 @@ class DockerEnvironment:
         self._shown = tuple(map(str, shown))
         self._say = say
         self._with_disks = disks
+        self._needs = needs
+        self._lacking: dict[Capability, Lack] = {}  # as was found when it was tried
         self._disks: list[node_disk.OwnDisk] = []
         self.run = f"maxq-{secrets.token_hex(4)}"
         self._socket_folder = self._folder / f".{self.run}"
@@ -134,10 +139,10 @@ class DockerEnvironment:
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        return COULD - lacking().keys()
+        return COULD - self.lacking().keys()
 
     def lacking(self) -> Mapping[Capability, Lack]:
-        return lacking()
+        return {**lacking(), **self._lacking}
 
     async def up(self, machines: Sequence[MachineSpec]) -> None:
         if len(machines) > MACHINES_MAX:
@@ -158,17 +163,20 @@ class DockerEnvironment:
         image = await asyncio.to_thread(
             docker_image.ensure_image, engine, self._base_image, self._say, self._layer
         )
+        self._watchdog = leaks.Watchdog(self.run, self._socket_folder)
+        labels = leaks.this_process().labels(self.run, self._socket_folder)
+        self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
+        # After the network, whose label names it to whoever cleans up.
         self._socket_folder.mkdir(parents=True, mode=0o700)
         (self._socket_folder / "resolv.conf").write_text(RESOLVER)
-        self._watchdog = leaks.Watchdog(self.run)
         self._listen(len(names) + 1)
-        labels = leaks.this_process().labels(self.run)
-        self._network = await asyncio.to_thread(self._make_network, engine, len(names), labels)
         specs = [self._spec(CLIENT, CLIENT_INDEX, image, labels)]
         specs += [self._spec(n, i * BLOCK, image, labels) for i, n in enumerate(names, start=1)]
         await self._make_containers(engine, specs)
         self._whole = True
         await self._take_calls({CLIENT, *names})
+        # Containers keep what they have mounted; who is killed from now on leaves no folder.
+        shutil.rmtree(self._socket_folder)
         await self._equip(names)
 
     async def _make_containers(self, engine: Engine, specs: Sequence[ContainerSpec]) -> None:
@@ -211,7 +219,10 @@ class DockerEnvironment:
         resolver = f"{sockets}/resolv.conf"
         binds = {sockets: INSIDE, hosts: "/etc/hosts", resolver: "/etc/resolv.conf"}
         write_hosts(self._hosts(name), {}, own_name=name)
+        other_user = self._user() is not None
+        may = rights.of_client(other_user=other_user)
         if name != CLIENT:
+            may = rights.of_machine(self._needs, other_user=other_user)
             folder = self._folder / name
             folder.mkdir(parents=True, exist_ok=True)
             binds[str(folder)] = str(folder)
@@ -220,12 +231,13 @@ class DockerEnvironment:
             name=f"{self.run}-{name}",
             hostname=name,
             image=image,
-            command=(name, f"{INSIDE}/{SOCKET}"),
+            command=(name, f"{INSIDE}/{SOCKET}", *may),
             network=self.run,
             address=str(self._network[index]),
             labels=labels,
             binds=binds,
             read_only=frozenset({sockets, hosts, resolver, *self._shown}),
+            rights=rights.TO_BEGIN.union(may),
         )
 
     def _hosts(self, name: str) -> Path:
@@ -244,8 +256,8 @@ class DockerEnvironment:
         except TimeoutError:
             silent = ", ".join(sorted(expected - self._links.keys()))
             raise TimeoutError(
-                f"no call from {silent} within {CALL_TIMEOUT_S:.0f} s: does the engine run on this "
-                f"machine, and see {self._folder}?"
+                f"no call from {silent} within {CALL_TIMEOUT_S:.0f} s: it has ended, or the engine "
+                f"is not of this machine, or does not see {self._folder}"
             ) from None
 
     async def _take_call(self) -> None:
@@ -270,6 +282,7 @@ class DockerEnvironment:
         trial = [Cut(source="nobody", block=nobody), Cut(source="any", block=nobody, reset=True)]
         for cuts in (trial, []):
             await client.ask("filter", name=CLIENT, ruleset=ruleset(cuts))
+        await self._try_losses(client, nobody)
         place = self._place()
         for number, name in enumerate(names, start=1):
             disk = await asyncio.to_thread(self._disk, name) if self._with_disks else None
@@ -283,6 +296,22 @@ class DockerEnvironment:
                 disk=disk,
             )
 
+    async def _try_losses(self, client: Link, block: str) -> None:
+        """Find out whether packets can be lost at random: many kernels cut and cannot do that.
+
+        Raises:
+            OSError: they cannot, and the run needs it.
+        """
+        trial = [Loss(source="nobody", block=block, percent=10)]
+        try:
+            for losses in (trial, []):
+                await client.ask("filter", name=CLIENT, ruleset=loss_ruleset(losses))
+        except OSError as error:
+            lack = Lack(f"no packets can be lost at random ({error})", mend="modprobe nft_numgen")
+            self._lacking[Capability.LOSS] = lack
+            if Capability.LOSS in self._needs:
+                raise OSError(str(lack)) from None
+
     def _disk(self, name: str) -> node_disk.OwnDisk:
         """Make a machine's disk.
 
@@ -292,17 +321,24 @@ class DockerEnvironment:
         pid = self._pids[name]
         if not pid:
             raise OSError("this process sees those of containers not, and cannot give them disks")
-        space = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            space = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            raise OSError(f"{LOST}{name}") from None
         return node_disk.make(self._folder / name / DISK, space, self._disks)
 
-    def _place(self) -> Place:
+    def _user(self) -> tuple[int, int] | None:
+        """As whom nodes run: as this process; None: that is who process 1 of a container is."""
         mapped = self._engine is not None and self._engine.rootless
+        return None if mapped or os.getuid() == 0 else (os.getuid(), os.getgid())
+
+    def _place(self) -> Place:
         return Place(
             environment="docker",
             network=self._network,
             client=f"{self._network[CLIENT_INDEX]}/32",
             env=ENV,
-            user=None if mapped else (os.getuid(), os.getgid()),
+            user=self._user(),
         )
 
     async def lost(self) -> None:

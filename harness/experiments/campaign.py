@@ -250,7 +250,7 @@ def _judged(command: Sequence[str], job: Job) -> Done:
     try:
         out, err = process.communicate(timeout=RUN_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        process.terminate()
+        process.kill()  # a request to end may not be heard any more; a killed run leaves nothing
         process.communicate()
         return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
     code = process.returncode
@@ -303,7 +303,8 @@ def _gone(left: Left) -> list[str]:
 
 
 def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
-    """Start a process that does not outlive this one: it is asked to end when this one dies."""
+    """Start a process that does not outlive this one: it is killed when this one dies, and a killed
+    run leaves nothing."""
     libc = ctypes.CDLL(None)
     return subprocess.Popen(
         command,
@@ -311,7 +312,7 @@ def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM),
+        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
     )
 
 

@@ -102,7 +102,8 @@ def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[s
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to act on
+    for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's: the parent's to act on
+        signal.signal(number, signal.SIG_IGN)
     tempfile.tempdir = place or None
     sys.path[:] = path
     catalogue.adopt(kinds)

@@ -9,12 +9,18 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import Environment, EnvironmentUnavailable, Lack, MachineSpec
+from harness.contracts.environment import (
+    Capability,
+    Environment,
+    EnvironmentUnavailable,
+    Lack,
+    MachineSpec,
+)
 from harness.contracts.target import plan
 from harness.contracts.terminal import echo
 from harness.environments import docker, local
@@ -35,7 +41,7 @@ from harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
 from harness.run.execute import make_environment, make_target
 from harness.schedule.options import Options
 from harness.targets.rocketmq.releases import REFERENCE
-from nemeses.catalogue import needs_of
+from nemeses.catalogue import NO_FAULT, needs_of
 from nemeses.feasibility import replaceable, stand_ins
 
 TRIAL = ".maxq-trial-"
@@ -81,13 +87,16 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
     return choice.environment
 
 
-def with_stand_ins(options: Options, say: Say) -> Options:
+def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
     """The options, with faults that their environment cannot do replaced by those that take their
     place (`nemeses.kind.Kind.stand_in`). Each is said, and recorded in the options."""
     if not replaceable(options.nemesis):
         return options  # it does not matter what the environment can do
     facts = FACTS[options.environment]()
     can = facts.could - facts.lacking.keys()
+    if options.environment == DOCKER and Capability.LOSS in needs_of(options.nemesis) & can:
+        _, lacking = _trial(msgspec.structs.replace(options, nemesis=(NO_FAULT,)), place, say)
+        can -= lacking.keys()  # which only containers can say
     instead = stand_ins(options.nemesis, can)
     for asked, done in instead.items():
         lacks = ", ".join(sorted(c.value for c in needs_of([asked]) - can))
@@ -115,8 +124,9 @@ def examine(
         facts = FACTS[name]()
         decision = decide(asked, facts)
         if decision.works and name != SIMULATED:  # else a trial can change nothing
-            lacks = _trial(msgspec.structs.replace(options, environment=name), place, say)
-            decision = decide(asked, msgspec.structs.replace(facts, lacks=lacks))
+            lacks, found = _trial(msgspec.structs.replace(options, environment=name), place, say)
+            lacking = {**facts.lacking, **found}
+            decision = decide(asked, msgspec.structs.replace(facts, lacks=lacks, lacking=lacking))
         yield decision
 
 
@@ -179,8 +189,10 @@ def _simulated() -> Facts:
 FACTS: dict[str, Callable[[], Facts]] = {DOCKER: _docker, LOCAL: _local, SIMULATED: _simulated}
 
 
-def _trial(options: Options, place: Place, say: Say) -> tuple[Lack, ...]:
-    """Begin as a run in this environment would; what it lacks for that."""
+def _trial(
+    options: Options, place: Place, say: Say
+) -> tuple[tuple[Lack, ...], Mapping[Capability, Lack]]:
+    """Begin as a run in this environment would; what it lacks for that, and what it cannot do."""
     try:
         target = make_target(options)
         target.prepare()
@@ -190,11 +202,11 @@ def _trial(options: Options, place: Place, say: Say) -> tuple[Lack, ...]:
         with tempfile.TemporaryDirectory(prefix=prefix, dir=beside) as folder:
             environment = make_environment(options, Path(folder), place.base_image, say, target)
             asyncio.run(_made_once(environment, [MachineSpec(name="trial")]))
+            return (), environment.lacking()
     except EnvironmentUnavailable as error:
-        return error.lacks
+        return error.lacks, {}
     except OSError as error:
-        return (Lack(str(error)),)
-    return ()
+        return (Lack(str(error)),), {}
 
 
 async def _made_once(environment: Environment, machines: Sequence[MachineSpec]) -> None:

@@ -1,16 +1,12 @@
 """Where a run takes place: its environment made, its cluster started, its end in good order.
 
-An interrupt at the terminal is a request: the run goes on to heal, to read everything and to a
-verdict. A second one, or SIGTERM, ends it at once; nothing stays behind in any case.
+What asks a run to end: `harness.run.process.signals`. Nothing stays behind in any case.
 """
 
 import asyncio
 import gc
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -25,7 +21,8 @@ from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
 from harness.environments.simulated import SimulatedEnvironment
 from harness.run.lifecycle import perform
-from harness.run.run_context import Progress, RunContext, Stop
+from harness.run.process.signals import interrupted, interruptible
+from harness.run.run_context import Progress, RunContext
 from harness.sampling.rounds import schedule_of
 from harness.schedule.format import Schedule
 from harness.schedule.options import Options
@@ -35,7 +32,7 @@ from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 from histories.store import ORACLE, Run, write_whole
-from reference.records import some
+from nemeses.catalogue import acts, needs_of
 
 NODES = "nodes"  # the folder of a run that holds its machines'
 
@@ -130,9 +127,20 @@ def make_environment(
             layer=target.layer,
             shown=target.folders(),
             disks=options.loses_power,
+            needs=needs_of_run(options),
             say=say,
         )
     return LocalEnvironment(folder, disks=options.loses_power)
+
+
+def needs_of_run(options: Options) -> frozenset[Capability]:
+    """What the faults and workloads of a run need of its environment; those of a schedule are
+    named by their acts."""
+    known = acts()
+    named = [name for name in options.nemesis if options.scripted and name in known]
+    needs = needs_of(name for name in options.nemesis if name not in named)
+    moves = {Capability.CHANGE_ADDRESS} if "registration" in options.workload else ()
+    return needs.union(moves, *(known[name].needs for name in named))
 
 
 def capabilities_of(environment: str) -> frozenset[Capability]:
@@ -222,58 +230,3 @@ def run_up(options: Options, run: Run, context: RunContext) -> None:
             await environment.down()
 
     asyncio.run(main())
-
-
-async def interrupted() -> None:
-    """Wait for SIGINT, SIGTERM or SIGHUP."""
-    loop = asyncio.get_running_loop()
-    heard: asyncio.Future[None] = loop.create_future()
-
-    def hear() -> None:
-        if not heard.done():
-            heard.set_result(None)
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = [signal.getsignal(number) for number in numbers]
-    for number in numbers:
-        loop.add_signal_handler(number, hear)
-    try:
-        await heard
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
-
-
-@contextmanager
-def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
-    """Take an interrupt as a request to stop, where that is possible, and as an order otherwise.
-
-    Raises:
-        KeyboardInterrupt: it was an order, and the task has ended.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield  # this one is not interrupted
-        return
-    loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
-
-    def order(number: int, frame: object) -> None:
-        loop.call_soon_threadsafe(task.cancel)
-
-    def ask(number: int, frame: object) -> None:
-        if not stop.possible or stop.asked:
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # the third one ends it all
-            order(number, frame)
-            return
-        stop.asked = True
-        say("interrupted: healing, reading everything, judging (again to end at once)")
-
-    handlers = {signal.SIGINT: ask, signal.SIGTERM: order, signal.SIGHUP: order}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    except asyncio.CancelledError:
-        raise KeyboardInterrupt from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -19,7 +19,7 @@ from harness.contracts.outcome import Ok, Outcome
 from harness.contracts.target import Target
 from harness.run import interpreter
 from harness.run.grounds import grounds_of
-from harness.run.lateness import Lateness
+from harness.run.process.lateness import Lateness
 from harness.run.run_context import RunContext
 from harness.run.run_plan import Composed, Making, make_workloads, steps
 from harness.schedule.format import Schedule

@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from harness.cluster.deployment import Deployment
+from harness.run.process.signals import Stop
 from harness.schedule.format import Schedule
 from harness.simulation.steps import Steps
 from histories.op import Op
@@ -31,14 +32,6 @@ class Silent:
 
     def update(self, now_ns: int, op: Op | None) -> None:
         """Nothing."""
-
-
-class Stop:
-    """A request to come to an end."""
-
-    def __init__(self) -> None:
-        self.possible = False  # clients run, so that there is something to come to an end of
-        self.asked = False
 
 
 async def just_end(cluster: Deployment) -> None:

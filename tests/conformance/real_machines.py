@@ -40,7 +40,7 @@ def world_of(environment: str, mark: pytest.MarkDecorator) -> Any:
 WORLDS = [world_of("local", pytest.mark.local), world_of("docker", pytest.mark.docker)]
 Real = LocalEnvironment | DockerEnvironment
 T = TypeVar("T")
-PORT = 7
+PORT = 7007  # one that takes no right
 SHORT_S, LONG_S = 0.3, 10.0
 ECHO = f"""
 import socket, threading

@@ -8,7 +8,10 @@ import json
 import os
 import subprocess
 import sys
+from fcntl import ioctl
+from functools import partial
 from pathlib import Path
+from termios import TIOCSCTTY
 from typing import Any
 
 from small import SMALL_ARGS
@@ -29,8 +32,11 @@ def missing() -> str:
     return ""
 
 
-def start(folder: Path, *args: str, environ: dict[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start ``maxq test`` in `folder`."""
+def start(
+    folder: Path, *args: str, environ: dict[str, str] | None = None, terminal: int | None = None
+) -> subprocess.Popen[str]:
+    """Start ``maxq test`` in `folder`; what it prints can be read, unless it has a terminal: a
+    session of its own with that one."""
     command = [
         sys.executable, "-m", "harness.cli.main",
         "test", "--environment", "local", *SMALL_ARGS, "--store", str(folder), *args,
@@ -38,8 +44,11 @@ def start(folder: Path, *args: str, environ: dict[str, str] | None = None) -> su
     return subprocess.Popen(
         command,
         env={**os.environ, **(environ or {}), MARK: str(folder)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdin=terminal,
+        stdout=subprocess.PIPE if terminal is None else terminal,
+        stderr=subprocess.PIPE if terminal is None else terminal,
+        start_new_session=terminal is not None,
+        preexec_fn=None if terminal is None else partial(ioctl, 0, TIOCSCTTY, 0),
         text=True,
     )
 

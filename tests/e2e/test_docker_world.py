@@ -9,16 +9,26 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from waiting import eventually
 
 from docker import APIClient
-from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MachineSpec
+from harness.cluster.deployment import until
+from harness.contracts.environment import (
+    CLIENT,
+    Capability,
+    EnvironmentLost,
+    EnvironmentUnavailable,
+    MachineSpec,
+)
 from harness.environments import docker
 from harness.environments.docker import DockerEnvironment
-from harness.environments.engine import leaks
+from harness.environments.engine import leaks, rights
 from harness.environments.engine.client import Engine, connect
+from harness.environments.machines import rights as machine_rights
+from harness.environments.machines.machine import LinkedMachine
 
 try:
     connect().close()
@@ -96,6 +106,7 @@ def test_nothing_is_left_of_a_harness_that_is_killed(engine: Engine, tmp_path: P
     with harness(tmp_path) as (process, run):
         wait_for_up(process)
         assert kinds(engine, run) == ["container"] * 4 + ["network"]
+        assert not list(tmp_path.glob(".maxq*")), "nobody would remove it"
         process.kill()
         assert eventually(lambda: not kinds(engine, run), GONE_S)
 
@@ -109,6 +120,7 @@ def test_nothing_is_left_of_a_harness_that_is_killed_while_it_comes_up(
         process.kill()
         process.wait()
         assert eventually(lambda: not kinds(engine, run), GONE_S)
+        assert eventually(lambda: not list(tmp_path.glob(".maxq*")), GONE_S)
 
 
 def test_what_even_the_watchdog_left_is_found_later_and_only_that(
@@ -133,7 +145,7 @@ def test_a_network_of_a_dead_run_with_a_container_in_it_is_named_and_goes_later(
     """The engine removes no network that has endpoints; those of containers are not ours to cut."""
     name = f"maxq-dead-{os.getpid()}"
     free = docker.free_subnets(24, engine.networks())[-1]
-    dead = {**leaks.this_process().labels(name), leaks.BOOT: "of another boot"}
+    dead = {**leaks.this_process().labels(name, tmp_path), leaks.BOOT: "of another boot"}
     api = APIClient()
 
     async def main() -> None:
@@ -218,6 +230,117 @@ def test_what_cannot_come_up_says_why_and_leaves_nothing(
         await refused(DockerEnvironment(tmp_path / "c"), ["m"], "no call from client, m within")
 
     asyncio.run(main())
+
+
+def shown(engine: Engine, run: str) -> dict[str, dict[str, Any]]:
+    """What the engine says of a run's containers, by machine."""
+    api = APIClient()
+    try:
+        found = [api.inspect_container(r.id) for r in engine.remains(run) if r.kind == "container"]
+    finally:
+        api.close()
+    return {info["Config"]["Hostname"]: info for info in found}
+
+
+@pytest.mark.parametrize(
+    ("need", "of_machine"), [(Capability.KILL, ()), (Capability.CUT, ("NET_ADMIN",))]
+)
+def test_a_container_has_the_rights_of_its_faults_and_bounds(
+    engine: Engine, tmp_path: Path, need: Capability, of_machine: tuple[str, ...]
+) -> None:
+    """A node has none, and writes nowhere but to its folder and to /tmp."""
+    program = (
+        "grep -E 'Cap|NoNew' /proc/self/status; touch /x || touch /opt/x || touch /usr/x; "
+        "touch /tmp/x && touch here && echo written"
+    )
+    as_user = () if os.getuid() == 0 else ("DAC_OVERRIDE", "KILL", "SETGID", "SETUID")
+
+    async def main() -> None:
+        environment = DockerEnvironment(tmp_path, needs=frozenset({need}))
+        await environment.up([MachineSpec(name="m")])
+        try:
+            machine = environment.machine("m")
+            started = await machine.spawn(["sh", "-c", program], log="said")
+            await until_ended(machine, started.pid)
+            containers = await asyncio.to_thread(shown, engine, environment.run)
+            status = await asyncio.to_thread(status_of, containers["m"])
+        finally:
+            await environment.down()
+        kept = machine_rights.bits_of((*of_machine, *as_user))
+        assert f"CapPrm:\t{kept:016x}\nCapEff:\t{kept:016x}\n" in status
+        assert set(containers) == {CLIENT, "m"}
+        for info in containers.values():
+            host = info["HostConfig"]
+            assert host["CapDrop"] == ["ALL"]
+            assert set(host["CapAdd"]) <= {"NET_ADMIN", *as_user}
+            assert host["ReadonlyRootfs"]
+            assert "no-new-privileges" in host["SecurityOpt"]
+            assert not host["Privileged"]
+            assert host["Memory"] == host["MemorySwap"] == rights.MEMORY_BYTES
+            assert host["PidsLimit"] == rights.PROCESSES_MAX
+
+    asyncio.run(main())
+    said = (tmp_path / "m" / "said").read_text()
+    assert re.search(r"CapPrm:\s0+\nCapEff:\s0+\n", said)
+    assert re.search(r"NoNewPrivs:\s1\n", said)
+    assert said.count("Read-only file system") == 3
+    assert said.endswith("written\n")
+
+
+def status_of(info: dict[str, Any]) -> str:
+    """Of a container's process 1."""
+    return Path(f"/proc/{info['State']['Pid']}/status").read_text()
+
+
+async def until_ended(machine: LinkedMachine, pid: int) -> None:
+    async def has_ended() -> bool:
+        return (await machine.status(pid)).code is not None
+
+    assert await until(has_ended, GONE_S)
+
+
+def test_a_machine_cannot_take_all_processes(engine: Engine, tmp_path: Path) -> None:
+    """Whoever forks without end is refused, and the agent beside it still answers."""
+    few = "PROCESSES_MAX"
+    program = "while :; do sleep 60 & done"
+
+    async def main() -> None:
+        environment = DockerEnvironment(tmp_path)
+        await environment.up([MachineSpec(name="m")])
+        try:
+            machine = environment.machine("m")
+            started = await machine.spawn(["sh", "-c", program], log="said")
+            await until_ended(machine, started.pid)
+            assert (await machine.status(started.pid)).code != 0
+        finally:
+            await environment.down()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rights, few, 16)
+        asyncio.run(main())
+    assert "Cannot fork" in (tmp_path / "m" / "said").read_text()
+
+
+def test_a_kernel_that_cannot_lose_packets_is_found_before_the_run(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that needs it does not come up, by name; another does, and says that it cannot."""
+    monkeypatch.setattr(docker, "loss_ruleset", lambda _: "add rule inet none none numgen none")
+
+    async def found(needs: Capability) -> tuple[str, set[Capability]]:
+        environment = DockerEnvironment(tmp_path / needs.value, needs=frozenset({needs}))
+        try:
+            await environment.up([MachineSpec(name="m")])
+        except EnvironmentUnavailable as error:
+            return str(error), set()
+        finally:
+            await environment.down()
+        return "", set(environment.lacking())
+
+    why, _ = asyncio.run(found(Capability.LOSS))
+    assert "no packets can be lost at random" in why
+    assert "modprobe nft_numgen" in why
+    assert asyncio.run(found(Capability.CUT)) == ("", {Capability.LOSS, *docker.lacking()})
 
 
 def test_a_base_that_is_not_there_says_what_helps(tmp_path: Path) -> None:

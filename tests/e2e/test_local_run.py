@@ -1,5 +1,7 @@
 """Real processes in Linux network namespaces, driven through the command line as a user would."""
 
+import json
+import os
 import signal
 from pathlib import Path
 
@@ -13,6 +15,9 @@ from local_cluster import (
     start,
 )
 from waiting import eventually
+
+from harness.run.process.signals import ENDING
+from histories.store import RESULTS
 
 MISSING = missing()
 pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
@@ -60,26 +65,15 @@ def test_a_killed_harness_leaves_nothing_behind_but_its_history(tmp_path: Path) 
     assert verdict["valid"] == "unknown"
 
 
-def test_a_polite_kill_cleans_up(tmp_path: Path) -> None:
-    """SIGTERM ends the run, leaves nothing, and is our own failure (255)."""
-    harness = start(tmp_path, "--time-limit", "60s")
-    assert eventually(lambda: journal_lines(tmp_path) > 0, 60)
-    harness.send_signal(signal.SIGTERM)
-    _, told = harness.communicate(timeout=30)
-    assert harness.returncode == 255
-    assert "interrupted" in told
-    assert "repeat:  maxq test" in told
-    assert "Traceback" not in told
-    assert eventually(lambda: not processes_of(tmp_path), 5)
-
-
-def test_an_interrupt_heals_reads_and_gives_a_verdict(tmp_path: Path) -> None:
-    """Control-C asks for an end: it comes in good order, long before the time limit."""
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_a_signal_heals_reads_and_gives_a_verdict(tmp_path: Path, number: signal.Signals) -> None:
+    """Control-C, SIGTERM, and SIGHUP of a terminal ask for an end: it comes in good order, long
+    before the time limit."""
     harness = start(tmp_path, "--time-limit", "300s", "--rate", "10")
     assert eventually(lambda: journal_lines(tmp_path) > 200, 60)
-    harness.send_signal(signal.SIGINT)
+    harness.send_signal(number)
     out, told = harness.communicate(timeout=60)
-    assert "interrupted: healing, reading everything, judging" in told
+    assert f"interrupted by {number.name}: healing, reading everything, judging" in told
     assert harness.returncode == 2, "too few operations for what was asked"
     assert "await-recovery: cluster proven" in told
     assert "verdict: unknown" in out
@@ -87,13 +81,35 @@ def test_an_interrupt_heals_reads_and_gives_a_verdict(tmp_path: Path) -> None:
     assert eventually(lambda: not processes_of(tmp_path), 5)
 
 
-def test_a_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_a_second_signal_ends_it_at_once(tmp_path: Path, number: signal.Signals) -> None:
+    """Whichever they are; what was recorded can be judged."""
     harness = start(tmp_path, "--time-limit", "300s")
     assert eventually(lambda: journal_lines(tmp_path) > 0, 60)
-    harness.send_signal(signal.SIGINT)
+    harness.send_signal(number)
     assert harness.stderr is not None
-    assert any("interrupted: healing" in line for line in harness.stderr)
-    harness.send_signal(signal.SIGINT)
-    harness.communicate(timeout=30)
-    assert harness.returncode in (2, 255)  # it may have come to its end meanwhile
+    assert any(f"interrupted by {number.name}: healing" in line for line in harness.stderr)
+    second = signal.SIGINT if number is signal.SIGTERM else signal.SIGTERM
+    harness.send_signal(second)
+    _, told = harness.communicate(timeout=30)
+    assert harness.returncode == 255
+    assert f"interrupted by {second.name}; what was recorded can be judged" in told
+    assert "repeat:  maxq test" in told
+    assert "Traceback" not in told
+    assert eventually(lambda: not processes_of(tmp_path), 5)
+
+
+def test_a_terminal_that_goes_asks_for_a_verdict(tmp_path: Path) -> None:
+    """Whatever is printed from then on is printed nowhere, and the run comes to its end."""
+    terminal, theirs = os.openpty()
+    harness = start(tmp_path, "--time-limit", "300s", "--rate", "10", terminal=theirs)
+    os.close(theirs)
+    try:
+        assert eventually(lambda: journal_lines(tmp_path) > 200, 60)
+    finally:
+        os.close(terminal)
+    assert harness.wait(timeout=60) == 2
+    results = json.loads((tmp_path / "latest" / RESULTS).read_bytes())
+    assert results["valid"] == "unknown"
+    assert (tmp_path / "latest" / "report.html").exists()
     assert eventually(lambda: not processes_of(tmp_path), 5)

@@ -17,15 +17,13 @@ from typing import Any, Literal
 import msgspec
 
 from harness.contracts.environment import EnvironmentUnavailable, Lack
+from harness.environments.engine import rights
 
 CALL_TIMEOUT_S = 60
 BUILD_TIMEOUT_S = 600
 SAY_MAX = 100  # characters of a step of a build
 LABEL = "maxq.run"
 DEFAULT_SOCKET = "unix:///var/run/docker.sock"
-# Process 1 changes addresses and rules, starts nodes as the user of the harness, signals them, and
-# reaches the harness's socket, whoever owns it.
-RIGHTS = ("NET_ADMIN", "SETUID", "SETGID", "KILL", "DAC_OVERRIDE")
 INSTEAD = "`--environment local` (no Docker, no root) and `--environment simulated` work without"
 HELP = (
     "install one and start it (Debian: package docker.io; as root `docker/start-engine` does "
@@ -39,7 +37,8 @@ class EngineFailed(Exception):
 
 class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A container to make: `binds` maps folders and files of the host to where they are inside;
-    `read_only` names those of them that it must not change."""
+    `read_only` names those of them that it must not change; `rights` are what its processes may
+    have beyond other programs (`harness.environments.engine.rights`)."""
 
     name: str
     hostname: str
@@ -50,6 +49,7 @@ class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     binds: dict[str, str]
     read_only: frozenset[str] = frozenset()
+    rights: frozenset[str] = frozenset()
 
 
 class Remain(msgspec.Struct, frozen=True, kw_only=True, order=True):
@@ -150,7 +150,9 @@ class Engine:
         with _named_failures(f"make container {spec.name}"):
             host_config = self._api.create_host_config(
                 auto_remove=True, network_mode=spec.network, mounts=mounts,
-                cap_drop=["ALL"], cap_add=list(RIGHTS),
+                cap_drop=["ALL"], cap_add=sorted(spec.rights), read_only=True,
+                tmpfs=rights.WRITABLE, mem_limit=rights.MEMORY_BYTES,
+                memswap_limit=rights.MEMORY_BYTES, pids_limit=rights.PROCESSES_MAX,
                 # Folders of the run are not labelled for containers where SELinux rules.
                 security_opt=["label=disable", "no-new-privileges"],
                 userns_mode="host" if self._remaps else None,

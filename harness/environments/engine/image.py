@@ -29,13 +29,17 @@ PACKED = Path(__file__).parent / "packed"
 DOCKERFILE, CONSTRAINTS = "docker/reference/Dockerfile", "constraints.txt"
 LAYER = "docker/{}/Dockerfile"
 NAME = "maxq-reference"
-PUBLIC_BASE = "debian:bookworm-slim"
+# The index of all architectures, as it was when it was chosen: the same bytes for everybody. What
+# Debian has mended since comes with the packages that the build installs.
+PUBLIC_BASE = (
+    "debian:bookworm-slim@sha256:4724b8cc51e33e398f0e2e15e18d5ec2851ff0c2280647e1310bc1642182655d"
+)
 HOME_MADE_BASE = "maxq-base:bookworm"  # what docker/debootstrap-base makes
 NEEDS = ("msgspec",)  # of the reference, of the packages that are pinned
 PYTHONS = ("3.11", "3.12", "3.13")  # of Debian releases that a base may be
 HELPER = ("__init__", "environments/__init__", "environments/machines/__init__",
           "environments/machines/container_agent", "environments/machines/packet_filter",
-          "environments/machines/machine_agent")  # fmt: skip
+          "environments/machines/machine_agent", "environments/machines/rights")  # fmt: skip
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 DOWNLOAD_TIMEOUT_S = 300
 HASH_LENGTH = 12

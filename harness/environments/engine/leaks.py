@@ -6,14 +6,16 @@ and ``maxq clean`` call, removes what belongs to processes that are dead, should
 died as well. A run is alive while the process that its labels name is: same boot, same process id,
 same start time. Where that cannot be known, in another namespace of processes, nothing is removed.
 
-Run as ``python -m harness.environments.engine.leaks RUN``, the watchdog of a run.
+Run as ``python -m harness.environments.engine.leaks RUN FOLDER``, the watchdog of a run, which also
+removes the folder of its socket.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -22,6 +24,7 @@ from harness.contracts.environment import EnvironmentUnavailable
 from harness.environments.engine.client import LABEL, Engine, EngineFailed, Remain, connect
 
 PID, START, BOOT, PROCESSES = "maxq.pid", "maxq.start", "maxq.boot", "maxq.processes"
+FOLDER = "maxq.folder"
 REMOVE_TIMEOUT_S = 20.0
 GOING_S = 3.0  # in which what ends by itself has gone
 # What the engine was asked for just before the harness died may appear after the first look.
@@ -38,10 +41,11 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True):
     boot: str
     processes: str  # the namespace that numbers it
 
-    def labels(self, run: str) -> dict[str, str]:
-        """How what it makes for a run is marked."""
+    def labels(self, run: str, folder: Path) -> dict[str, str]:
+        """How what it makes for a run is marked, whose socket is in this folder."""
         return {
             LABEL: run,
+            FOLDER: str(folder),
             PID: str(self.pid),
             START: str(self.start),
             BOOT: self.boot,
@@ -122,6 +126,7 @@ def remove_dead(engine: Engine, *, going_s: float = GOING_S) -> Cleaned:
     while True:
         left = [r for r in engine.remains() if is_dead(r.labels, here, _start_of(r.labels))]
         found |= dict.fromkeys(f"{r.kind} {r.name}" for r in left)
+        found |= dict.fromkeys(f"folder {folder}" for folder in _folders(left))
         kept = _removed(engine, left)
         if not kept or time.monotonic() - begun >= going_s:
             gone = tuple(what for what in found if what not in kept)
@@ -138,6 +143,16 @@ def _removed(engine: Engine, left: Sequence[Remain]) -> dict[str, str]:
         except EngineFailed as error:
             kept[f"{remain.kind} {remain.name}"] = str(error)
     return kept
+
+
+def _folders(left: Sequence[Remain]) -> Iterator[str]:
+    """Remove the folders of these runs' sockets; those that were there."""
+    runs = {r.labels[FOLDER]: r.labels[LABEL] for r in left if FOLDER in r.labels}
+    for folder, run in runs.items():
+        path = Path(folder)
+        if path.name == f".{run}" and path.is_dir():  # and no other, whoever wrote the label
+            shutil.rmtree(path, ignore_errors=True)
+            yield folder
 
 
 def _start_of(labels: Mapping[str, str]) -> int | None:
@@ -168,11 +183,11 @@ def remove_run(engine: Engine, run: str, *, patience_s: float, late_s: float = 0
 
 
 class Watchdog:
-    """A process that removes a run from the engine when this one is gone."""
+    """A process that removes a run from the engine, and a folder, when this one is gone."""
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.environments.engine.leaks", run],
+            [sys.executable, "-m", "harness.environments.engine.leaks", run, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -191,10 +206,13 @@ class Watchdog:
 def main() -> None:
     if sys.stdin.buffer.read() == FINISHED:
         return
+    run, folder = sys.argv[1:]
     try:
-        remove_run(connect(), sys.argv[1], patience_s=0.0, late_s=LATE_S)
+        remove_run(connect(), run, patience_s=0.0, late_s=LATE_S)
     except (EnvironmentUnavailable, EngineFailed):
         sys.exit(1)  # the next `clean` finds what is left
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@ makes the first container, so a container without a waiting harness meets a refu
 once; and when the harness ends, however it ends, this program reads end of file and exits. As it is
 process 1 the kernel then ends every process of the container, and the engine removes it.
 
-Run as ``python -m harness.environments.machines.container_agent MACHINE SOCKET`` inside a
-container, with the right to change addresses and packet rules (NET_ADMIN).
+Run as ``python -m harness.environments.machines.container_agent MACHINE SOCKET RIGHT...`` inside a
+container, with the right to change routes (NET_ADMIN). It keeps the rights that are named: what the
+run's faults need (`harness.environments.engine.rights`).
 """
 
 import contextlib
@@ -16,6 +17,7 @@ import socket
 import sys
 from types import FrameType
 
+from harness.environments.machines import rights
 from harness.environments.machines.machine_agent import Agent, Here, run, serve
 
 
@@ -26,10 +28,11 @@ def _end(number: int, frame: FrameType | None) -> None:
 def main() -> None:
     signal.signal(signal.SIGTERM, _end)  # the kernel spares process 1 what it does not handle
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    name, path = sys.argv[1:]
+    name, path, *needed = sys.argv[1:]
     # Some engines add a way out even to a network that has none; a packet for elsewhere must fail
     # at once here as in local, not wait for a gateway that does not exist.
     run("ip", "route", "flush", "exact", "default", inside=Here())
+    rights.keep(*needed)
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     peer.connect(path)
     peer.send(name.encode())

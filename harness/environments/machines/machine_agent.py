@@ -21,7 +21,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.environments.machines import packet_filter
+from harness.environments.machines import packet_filter, rights
 
 PACKET_MAX = 65_536  # bytes of a request or reply; below what a socket buffer holds
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
@@ -125,6 +125,7 @@ class Agent:
                     os.setgroups([])
                     os.setgid(user[1])
                     os.setuid(user[0])
+                rights.keep()  # none: a node needs no more than any program of its user
                 os.chdir(folder)
                 os.execvpe(argv[0], argv, env)
             except BaseException as error:

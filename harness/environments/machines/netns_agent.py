@@ -20,6 +20,7 @@ import sys
 from functools import partial
 from typing import Any
 
+from harness.environments.machines import rights
 from harness.environments.machines.machine_agent import (
     CLONE_NEWNET,
     CLONE_NEWNS,
@@ -34,6 +35,7 @@ from harness.environments.machines.machine_agent import (
 )
 
 BRIDGE = "maxq0"
+KEPT = ("NET_ADMIN", "SYS_ADMIN", "SYS_CHROOT")  # for networks, and to enter namespaces
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -86,6 +88,7 @@ def make_machine(
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the harness decides when to end
+    rights.keep(*KEPT)
     peer = socket.socket(fileno=int(sys.argv[1]))
     peer.set_inheritable(False)
     agent = Agent(Namespace(os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)))

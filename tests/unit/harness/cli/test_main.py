@@ -471,7 +471,7 @@ def test_a_full_disk_ends_the_run_with_one_clear_error_and_a_readable_journal(
     assert run_cli(["check", str(tmp_path / "latest")]) == 2
 
 
-def test_an_interrupted_simulation_leaves_a_readable_journal(tmp_path: Path) -> None:
+def test_an_interrupted_simulation_comes_to_a_verdict(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -486,13 +486,13 @@ def test_an_interrupted_simulation_leaves_a_readable_journal(tmp_path: Path) -> 
     assert eventually(lambda: line_count(journal) >= 60, 60)
     run.send_signal(signal.SIGTERM)
     _, said = run.communicate(timeout=60)
-    assert run.returncode == EXIT_CRASH
-    assert "interrupted" in said
+    assert run.returncode in (0, 2), "a verdict on what was done until then"
+    assert "interrupted by SIGTERM: healing, reading everything, judging" in said
+    assert "await-recovery: cluster proven" in said
     assert "Traceback" not in said
     assert "Exception ignored" not in said
     assert "not closed" not in said
-    assert "repeat:  maxq test" in said
-    assert len(open_run(tmp_path / "latest").history) > 50
+    assert open_run(tmp_path / "latest").complete
 
 
 def test_a_reader_that_goes_away_is_no_traceback(valid_run: Path) -> None:

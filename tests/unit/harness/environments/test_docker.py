@@ -1,6 +1,7 @@
 """Parts of the docker environment that need no engine."""
 
 import io
+import re
 import tarfile
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -9,13 +10,15 @@ from typing import cast
 import msgspec
 import pytest
 
-from harness.contracts.environment import EnvironmentUnavailable
+from harness.contracts.environment import Capability, EnvironmentUnavailable
 from harness.environments.docker import free_subnets, subnet_prefix
 from harness.environments.engine import client as docker_engine
-from harness.environments.engine import image, leaks
+from harness.environments.engine import image, leaks, rights
 from harness.environments.engine.client import Engine, EngineFailed, connect
+from harness.environments.engine.image import PUBLIC_BASE, inputs
 from harness.environments.engine.leaks import Holder, is_dead, started, this_process
 from harness.run import doctor
+from harness.run.execute import needs_of_run
 from harness.schedule.options import Options
 
 HERE = Holder(pid=7, start=100, boot="boot-1", processes="pid:[1]")
@@ -44,7 +47,7 @@ def test_a_free_network_overlaps_with_no_other() -> None:
 
 
 def test_what_belongs_to_a_living_process_is_left_alone() -> None:
-    labels = HERE.labels("maxq-1")
+    labels = HERE.labels("maxq-1", Path("x"))
     assert not is_dead(labels, HERE, 100)
     assert is_dead(labels, HERE, None), "no such process"
     assert is_dead(labels, HERE, 101), "its number has another process now"
@@ -58,7 +61,7 @@ def test_this_process_is_alive_and_number_0_is_not() -> None:
     here = this_process()
     assert started(here.pid) == here.start > 0
     assert started(0) is None
-    assert not is_dead(here.labels("x"), here, started(here.pid))
+    assert not is_dead(here.labels("x", Path("x")), here, started(here.pid))
 
 
 def test_the_pins_of_an_image_are_those_of_the_project_with_their_hashes() -> None:
@@ -136,7 +139,7 @@ def test_a_base_that_cannot_be_pulled_says_which_and_what_makes_one() -> None:
     with pytest.raises(EnvironmentUnavailable, match=r"no route to host.*--base-image") as caught:
         image.ensure_image(cast(Engine, Bare()), None, image.quiet)
     (lack,) = caught.value.lacks
-    assert lack.what == "the engine has no base image and cannot pull debian:bookworm-slim"
+    assert lack.what == f"the engine has no base image and cannot pull {PUBLIC_BASE}"
     assert lack.mend == "docker/debootstrap-base makes one (as root)"
 
 
@@ -163,3 +166,34 @@ def test_an_installed_wheel_has_what_an_image_is_built_from(
     monkeypatch.setattr(image, "PACKED", tmp_path)
     monkeypatch.setattr(image, "DOCKERFILE", "nowhere/Dockerfile")
     assert image.inputs()["Dockerfile"] == b"FROM x"
+
+
+def test_the_base_is_named_by_its_bytes() -> None:
+    """The Dockerfile by itself builds from the same."""
+    assert re.fullmatch(r"debian:bookworm-slim@sha256:[0-9a-f]{64}", PUBLIC_BASE)
+    assert f"ARG BASE={PUBLIC_BASE}\n".encode() in inputs()["Dockerfile"]
+
+
+def test_the_rights_of_a_container_are_those_that_its_run_needs() -> None:
+    """Of a machine, and of the clients, by whether nodes run as another user than process 1."""
+    harmless = frozenset(Capability) - rights.NETWORK
+    assert rights.of_machine(harmless, other_user=False) == ()
+    for need in rights.NETWORK:
+        assert rights.of_machine({*harmless, need}, other_user=False) == ("NET_ADMIN",)
+    as_user = ("DAC_OVERRIDE", "KILL", "SETGID", "SETUID")
+    assert rights.of_machine(harmless, other_user=True) == as_user
+    assert rights.of_client(other_user=False) == ("NET_ADMIN",)
+    assert rights.of_client(other_user=True) == ("NET_ADMIN", "DAC_OVERRIDE")
+
+
+def test_what_a_run_needs_is_known_by_its_faults_its_acts_and_its_workloads() -> None:
+    quiet = Options(environment="docker", seed=1, workload=("queue",), nemesis=("kill",))
+    needs = needs_of_run(quiet)
+    assert Capability.KILL in needs
+    assert not rights.NETWORK & needs
+    for changed, need in (
+        ({"nemesis": ("partition",)}, Capability.CUT),
+        ({"nemesis": ("start-packet-loss", "kill"), "scripted": True}, Capability.LOSS),
+        ({"workload": ("queue", "registration")}, Capability.CHANGE_ADDRESS),
+    ):
+        assert need in needs_of_run(msgspec.structs.replace(quiet, **changed))

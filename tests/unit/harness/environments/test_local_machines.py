@@ -20,9 +20,12 @@ from harness.contracts.environment import (
     MachineSpec,
 )
 from harness.environments import local
+from harness.environments.leaks import left_of
 from harness.environments.local import LocalEnvironment, check
+from harness.environments.machines import rights
 from harness.environments.machines.machine import LinkedMachine
 from harness.environments.machines.machine_agent import PACKET_MAX
+from harness.environments.machines.netns_agent import KEPT
 
 try:
     check()
@@ -32,7 +35,7 @@ except EnvironmentUnavailable as error:
 
 pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 T = TypeVar("T")
-PORT = 7
+PORT = 7007  # one that takes no right
 ACCEPTS = (
     f"import socket; s = socket.create_server(('0.0.0.0', {PORT}), backlog=1024); kept = []\n"
     "while True:\n    c, who = s.accept(); kept.append(c); c.send(who[0].encode() + b'\\n')\n"
@@ -333,3 +336,35 @@ def test_files_of_a_machine(tmp_path: Path) -> None:
         assert await machine.get(f"{machine.data_dir}/none") is None
 
     world(tmp_path, main)
+
+
+STATUS = "import sys; sys.stdout.write(open('/proc/self/status').read())"
+
+
+def rights_in(status: str) -> dict[str, int]:
+    """The sets of rights of a process, and whether it can gain others, from its status."""
+    lines = (line.split() for line in status.splitlines())
+    return {w[0]: int(w[1], 16) for w in lines if w and w[0].startswith(("Cap", "NoNewPrivs"))}
+
+
+def test_a_node_has_no_rights_and_its_agent_those_for_namespaces(tmp_path: Path) -> None:
+    """Whoever takes a node over can change no address, no rule and no mount, and trace nobody."""
+
+    async def main(environment: LocalEnvironment) -> str:
+        machine = environment.machine("m")
+        node = await machine.spawn([sys.executable, "-c", STATUS], log="status")
+        assert await ended(machine, node.pid) == 0
+        return await asyncio.to_thread(status_of_agent)
+
+    agent = rights_in(world(tmp_path, main))
+    node = rights_in((tmp_path / "m" / "status").read_text())
+    assert (node["CapEff:"], node["CapPrm:"], node["CapAmb:"], node["NoNewPrivs:"]) == (0, 0, 0, 1)
+    kept = rights.bits_of(KEPT)
+    assert (agent["CapEff:"], agent["CapPrm:"], agent["NoNewPrivs:"]) == (kept, kept, 1)
+
+
+def status_of_agent() -> str:
+    """Of the agent below this process, which is what `unshare` became inside."""
+    below = (Path(f"/proc/{pid}") for pid, _ in left_of(os.getpid()).processes)
+    agents = [p for p in below if not (p / "cmdline").read_bytes().startswith(b"unshare")]
+    return (agents[0] / "status").read_text()

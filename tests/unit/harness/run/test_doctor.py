@@ -28,6 +28,10 @@ class Engine:
     def __init__(self, failure: Exception | None = None) -> None:
         self.failure = failure
         self.done: list[str] = []
+        self.found: dict[Capability, Lack] = {}
+
+    def lacking(self) -> dict[Capability, Lack]:
+        return self.found
 
     async def up(self, machines: list[MachineSpec]) -> None:
         self.done.append(f"up {len(machines)}")
@@ -207,7 +211,7 @@ def test_what_takes_the_place_of_a_fault_is_said_and_recorded(world: Callable[..
     world({Capability.DELAY: Lack("one kernel")}, local=Engine())
     said: list[str] = []
     asked = msgspec.structs.replace(OPTIONS, nemesis=("delay", "kill", "loss"))
-    options = doctor.with_stand_ins(asked, said.append)
+    options = doctor.with_stand_ins(asked, PLACE, said.append)
     assert said == ["local cannot do delay: loss strikes in place of delay"]
     assert (options.nemesis, options.stand_ins) == (("loss", "kill"), {"delay": "loss"})
 
@@ -219,4 +223,18 @@ def test_nothing_is_said_of_what_needs_no_stand_in_or_has_none(
     world({Capability.CLOCK: Lack("one clock")}, local=Engine())
     said: list[str] = []
     asked = msgspec.structs.replace(OPTIONS, nemesis=nemesis)
-    assert (doctor.with_stand_ins(asked, said.append), said) == (asked, [])
+    assert (doctor.with_stand_ins(asked, PLACE, said.append), said) == (asked, [])
+
+
+def test_what_only_containers_can_say_is_asked_of_one(world: Callable[..., Tried]) -> None:
+    """Whether a kernel can lose packets at random: where it cannot, a cut takes the place."""
+    engine, said = Engine(), list[str]()
+    tried = world(docker=engine)
+    asked = msgspec.structs.replace(OPTIONS, environment="docker", nemesis=("loss",))
+    assert doctor.with_stand_ins(asked, PLACE, said.append) == asked
+    engine.found = {Capability.LOSS: Lack("no packets can be lost at random")}
+    options = doctor.with_stand_ins(asked, PLACE, said.append)
+    assert (options.nemesis, options.stand_ins) == (("partition",), {"loss": "partition"})
+    assert said == ["docker cannot do packet-loss: partition strikes in place of loss"]
+    assert engine.done == ["up 1", "down"] * 2
+    assert {name for name, *_ in tried} == {"docker"}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ class Api:
     def __init__(self, networks: dict[str, dict[str, str]], containers: tuple[str, ...]) -> None:
         self.ends = networks
         self.holders = containers
+        self.labels = DEAD
         self.closed = False
 
     def info(self) -> dict[str, Any]:
@@ -35,7 +37,7 @@ class Api:
         return [] if filters else [{"Id": c, "Names": [f"/{c}"]} for c in self.holders]
 
     def networks(self, filters: object) -> list[dict[str, Any]]:
-        return [{"Id": n, "Name": f"maxq-{n}", "Labels": DEAD} for n in self.ends]
+        return [{"Id": n, "Name": f"maxq-{n}", "Labels": self.labels} for n in self.ends]
 
     def inspect_network(self, name: str) -> dict[str, Any]:
         if name not in self.ends:
@@ -62,6 +64,20 @@ def ghosts() -> Iterator[Api]:
     )
     yield api
     assert "b" not in api.ends
+
+
+@pytest.mark.parametrize("name", [".maxq-1f", ".maxq-2", "b"])
+def test_the_folder_of_a_socket_goes_and_no_other(tmp_path: Path, name: str) -> None:
+    """A label can name any folder; one of a socket is called as its run is."""
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "socket").touch()
+    api = Api({"b": {}}, ())
+    api.labels = {**DEAD, leaks.FOLDER: str(folder)}
+    ours = name == ".maxq-1f"
+    gone = ("network maxq-b", f"folder {folder}") if ours else ("network maxq-b",)
+    assert leaks.remove_dead(Engine(api), going_s=0.0).removed == gone
+    assert folder.exists() == (not ours)
 
 
 def test_a_network_goes_whose_endpoints_no_container_holds(ghosts: Api) -> None:

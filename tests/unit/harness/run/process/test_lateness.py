@@ -2,7 +2,7 @@
 
 import asyncio
 
-from harness.run.lateness import EVERY_S, Lateness
+from harness.run.process.lateness import EVERY_S, Lateness
 from harness.simulation.world import World
 
 

@@ -1,0 +1,154 @@
+"""Signals that ask for an end: Control-C (SIGINT), SIGTERM, and SIGHUP when a terminal goes.
+
+All three mean the same. A run takes the first as a request: it heals, reads everything and comes to
+a verdict. The second ends it at once, and nothing stays behind. Every other command ends at once.
+What `nohup` has ignored stays ignored.
+"""
+
+import asyncio
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum
+
+import msgspec
+
+from reference.records import some
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# `timeout` and shells send theirs to a process and to its group: that is one request.
+TWICE_S = 1.0
+OUTPUTS = (1, 2)  # descriptors of what is printed
+
+
+class Stop:
+    """A request to come to an end."""
+
+    def __init__(self) -> None:
+        self.possible = False  # clients run, so that there is something to come to an end of
+        self.asked = False
+
+
+class Meaning(Enum):
+    """What a signal asks for."""
+
+    REQUEST = "come to an end in good order"
+    ORDER = "end at once"
+    REPETITION = "nothing that was not asked for already"
+
+
+class First(msgspec.Struct, frozen=True):
+    """The first signal that a run heard, and when (s)."""
+
+    number: int
+    at: float
+
+
+def meaning(number: int, now: float, first: First | None, *, possible: bool) -> Meaning:
+    """What a signal means at a time (s).
+
+    Args:
+        number: of the signal.
+        now: when.
+        first: what was heard before; None: nothing.
+        possible: clients run, so that there is something to come to an end of.
+    """
+    if first is None:
+        return Meaning.REQUEST if possible else Meaning.ORDER
+    same = number == first.number and number != signal.SIGINT  # fingers are not that fast
+    return Meaning.REPETITION if same and now - first.at < TWICE_S else Meaning.ORDER
+
+
+def heeded() -> tuple[signal.Signals, ...]:
+    """The signals that end this process. One that whoever started it has ignored does not; but
+    SIGINT does: shells ignore it for whatever they start in the background."""
+    ignored = [n for n in ENDING if signal.getsignal(n) == signal.SIG_IGN]
+    return tuple(n for n in ENDING if n == signal.SIGINT or n not in ignored)
+
+
+def as_interrupts() -> None:
+    """Have this process end by each of these signals as by an interrupt: what it holds is freed."""
+    for number in heeded():
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+async def interrupted() -> None:
+    """Wait for one of these signals."""
+    loop = asyncio.get_running_loop()
+    heard: asyncio.Future[None] = loop.create_future()
+
+    def hear() -> None:
+        leave_dead_outputs()
+        if not heard.done():
+            heard.set_result(None)
+
+    before = {number: signal.getsignal(number) for number in heeded()}
+    for number in before:
+        loop.add_signal_handler(number, hear)
+    try:
+        await heard
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler)
+
+
+@contextmanager
+def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
+    """Take a signal as a request to stop, where that is possible, and as an order otherwise.
+
+    Raises:
+        KeyboardInterrupt: it was an order, and the task has ended; its argument names the signal.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # this one is not interrupted
+        return
+    loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
+    first: First | None = None
+    last = ""
+
+    def hear(number: int, frame: object) -> None:
+        nonlocal first, last
+        now = time.monotonic()
+        meant = meaning(number, now, first, possible=stop.possible)
+        leave_dead_outputs()
+        if meant is Meaning.REPETITION:
+            return
+        first, last = First(number, now), signal.Signals(number).name
+        if meant is Meaning.ORDER:
+            for each in before:
+                signal.signal(each, signal.default_int_handler)  # the third one ends it all
+            loop.call_soon_threadsafe(task.cancel)
+            return
+        stop.asked = True
+        say(f"interrupted by {last}: healing, reading everything, judging (again to end at once)")
+
+    before = {number: signal.getsignal(number) for number in heeded()}
+    for number in before:
+        signal.signal(number, hear)
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt(last) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def leave_dead_outputs() -> None:
+    """Print nowhere from now on where the reader has gone, such as a terminal that hung up: a
+    failing line of progress must not end what the signal asks for."""
+    watch = select.poll()
+    for fd in OUTPUTS:
+        watch.register(fd, 0)
+    dead = [fd for fd, events in watch.poll(0) if events & (select.POLLERR | select.POLLHUP)]
+    if dead:
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        for fd in dead:
+            os.dup2(nowhere, fd)
+        os.close(nowhere)

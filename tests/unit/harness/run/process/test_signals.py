@@ -1,0 +1,70 @@
+"""What a signal means to a run, and who heeds which."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from harness.run.process.signals import ENDING, TWICE_S, First, Meaning, heeded, meaning
+
+TERM, HUP, INT = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
+
+
+@pytest.mark.parametrize("number", ENDING)
+def test_the_first_is_a_request_where_there_is_something_to_end(number: int) -> None:
+    assert meaning(number, 5.0, None, possible=True) is Meaning.REQUEST
+    assert meaning(number, 5.0, None, possible=False) is Meaning.ORDER
+
+
+@pytest.mark.parametrize("number", ENDING)
+@pytest.mark.parametrize("before", ENDING)
+def test_a_second_one_is_an_order(number: int, before: int) -> None:
+    assert meaning(number, 5.0 + TWICE_S, First(before, 5.0), possible=True) is Meaning.ORDER
+
+
+def test_what_is_sent_to_a_process_and_to_its_group_is_one_request() -> None:
+    soon = 5.0 + TWICE_S / 2
+    assert meaning(TERM, soon, First(TERM, 5.0), possible=True) is Meaning.REPETITION
+    assert meaning(HUP, soon, First(HUP, 5.0), possible=True) is Meaning.REPETITION
+    assert meaning(HUP, soon, First(TERM, 5.0), possible=True) is Meaning.ORDER
+    assert meaning(INT, soon, First(INT, 5.0), possible=True) is Meaning.ORDER, "pressed twice"
+
+
+def test_what_nohup_ignores_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", {TERM: signal.SIG_DFL, HUP: signal.SIG_IGN,
+                                              INT: signal.SIG_IGN}.get)  # fmt: skip
+    assert heeded() == (INT, TERM)
+
+
+@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+def test_every_command_ends_by_each_as_by_an_interrupt(number: signal.Signals) -> None:
+    """Also where whoever started it in the background has made it ignore SIGINT."""
+    program = (
+        "import os, signal; from harness.run.process.signals import as_interrupts\n"
+        "signal.signal(signal.SIGINT, signal.SIG_IGN); as_interrupts()\n"
+        f"try: os.kill(os.getpid(), {number.value}); signal.pause()\n"
+        "except KeyboardInterrupt: print('freed')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("freed\n", 0), done.stderr
+
+
+def test_who_reads_no_more_is_printed_nothing() -> None:
+    """The reader of standard error has gone; that of standard output has not."""
+    program = (
+        "import sys; from harness.run.process.signals import leave_dead_outputs\n"
+        "sys.stdin.read(); leave_dead_outputs()\n"
+        "print('lost', file=sys.stderr, flush=True); print('read', flush=True)\n"
+    )
+    out, their_out = os.pipe()
+    err, their_err = os.pipe()
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE,
+                               stdout=their_out, stderr=their_err)  # fmt: skip
+    for fd in (their_out, their_err, err):
+        os.close(fd)
+    process.communicate(timeout=30)
+    with open(out) as left:
+        assert left.read() == "read\n"
+    assert process.returncode == 0
