@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from histories.op import HistoryError, Op
-from histories.schema import EVENTS, SCHEMA_VERSION
-from histories.tables import events_table, ops_from_events
+from histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from_events
 
 ROW_GROUP_ROWS = 1_000_000
 ZSTD_LEVEL = 3

@@ -10,8 +10,8 @@ import pytest
 from histories.observed import ReplicaLog, encoded
 from histories.op import NEMESIS, HistoryError, Op
 from histories.parquet import check_pages, encode_parquet, read_parquet
-from histories.schema import EVENTS
 from histories.tables import (
+    EVENTS,
     elements_of,
     events_table,
     ops_from_events,
