@@ -11,6 +11,7 @@ must leave one that can be judged. Rules for those who edit it:
 3. A write that comes back short (a full disk) ends the journal with one incomplete last line. The
    writer then refuses everything, because a later line would put the damage in the middle.
 4. A run that ended properly ends with ``{"end":true,"count":N}``.
+5. Each batch is followed by its digest, in another file (`histories.digests`).
 
 Power loss is not covered until `close`, which syncs: the harness's machine is not under test.
 
@@ -27,6 +28,7 @@ from typing import Any, Self
 
 import msgspec
 
+from histories.digests import BlockCheck, digests_of, encode_block
 from histories.op import NEMESIS, HistoryError, Op
 from histories.text import decode_fields, encode_op, op_of_fields
 
@@ -44,7 +46,7 @@ class JournalWriter:
     def __init__(
         self, path: Path, *, flush_bytes: int = FLUSH_BYTES, flush_ns: int = FLUSH_NS
     ) -> None:
-        """Create the file.
+        """Create the file, and the one of its digests.
 
         Raises:
             FileExistsError: a journal is never overwritten or continued.
@@ -56,7 +58,8 @@ class JournalWriter:
         self._flushed_at_ns = 0
         self._lines: list[bytes] = []
         self._size = 0
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)
+        self._fd = _created(path)
+        self._digests_fd = _created(digests_of(path))
 
     def append(self, op: Op) -> None:
         """Record the next operation; its `index` must be `count`.
@@ -96,23 +99,28 @@ class JournalWriter:
         if not self._lines:
             return
         batch = b"".join(self._lines)
+        self._write(self._fd, batch)
+        self._write(self._digests_fd, encode_block(self.count, batch))
+        self._lines.clear()
+        self._size = 0
+
+    def _write(self, fd: int, data: bytes) -> None:
         try:
-            taken = os.write(self._fd, batch)
+            taken = os.write(fd, data)
         except OSError:
             self._give_up()
             raise
-        if taken != len(batch):
+        if taken != len(data):
             self._give_up()
-            raise OSError(errno.ENOSPC, f"short write: {taken} of {len(batch)} bytes", self.path)
-        self._lines.clear()
-        self._size = 0
+            raise OSError(errno.ENOSPC, f"short write: {taken} of {len(data)} bytes", self.path)
 
     def close(self) -> None:
         """Write the end marker, sync, close. Closing twice is harmless."""
         if self._fd < 0:
             return
-        self._put(_ENCODER.encode({"end": True, "count": self.count}))
         self.flush()
+        os.fsync(self._digests_fd)
+        self._write(self._fd, _ENCODER.encode({"end": True, "count": self.count}) + b"\n")
         os.fsync(self._fd)
         self._give_up()
 
@@ -146,6 +154,7 @@ class JournalWriter:
 
     def _give_up(self) -> None:
         os.close(self._fd)
+        os.close(self._digests_fd)
         self._fd = -1
         self._lines.clear()
         self._size = 0
@@ -155,24 +164,28 @@ class ReadReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a journal was found.
 
     `complete`: the end marker is there. `dropped_bytes`: length of an incomplete last line, which
-    was dropped. `damage`: why reading stopped early, only with `allow_truncated`.
+    was dropped. `damage`: why reading stopped early, only with `allow_truncated`. `unchecked`: how
+    many of the operations have no digest, so that a change of them would not be noticed.
     """
 
     count: int
     complete: bool
     dropped_bytes: int = 0
     damage: str = ""
+    unchecked: int = 0
 
 
 def read_jsonl(path: Path, *, allow_truncated: bool = False) -> tuple[tuple[Op, ...], ReadReport]:
     """Read a journal, also one whose writer was killed.
 
     An incomplete last line (no end of line) is dropped and reported; a missing end marker is
-    reported and is fine. A line without its end is incomplete even if it happens to parse.
+    reported and is fine. A line without its end is incomplete even if it happens to parse. Lines
+    are compared with their digests, where there are any.
 
     Args:
         path: the file.
-        allow_truncated: on damage elsewhere, keep what precedes it and report it.
+        allow_truncated: on damage elsewhere, keep what precedes it and report it. Of a block that
+            is not what its digest says nothing is kept.
 
     Raises:
         HistoryError: damage anywhere but in an incomplete last line, with line number and reason.
@@ -180,23 +193,34 @@ def read_jsonl(path: Path, *, allow_truncated: bool = False) -> tuple[tuple[Op, 
     """
     ops: list[Op] = []
     tail = _Tail()
+    blocks = BlockCheck(digests_of(path))
     damage = ""
     with path.open("rb") as lines:
         try:
-            ops.extend(_ops(lines, tail))
+            ops.extend(_ops(lines, tail, blocks))
         except _Damage as e:
             # `extend` keeps what the generator yielded before it raised.
             if not allow_truncated:
                 raise HistoryError(f"{path.name}: {e}") from None
             damage = str(e)
+            del ops[e.kept :]
     report = ReadReport(
-        count=len(ops), complete=tail.ended, dropped_bytes=tail.dropped_bytes, damage=damage
+        count=len(ops),
+        complete=tail.ended and not damage,
+        dropped_bytes=tail.dropped_bytes,
+        damage=damage,
+        unchecked=len(ops) - min(blocks.checked, len(ops)),
     )
     return tuple(ops), report
 
 
 class _Damage(HistoryError):
-    """A line that is not what it should be; the text starts with its number."""
+    """A line that is not what it should be; the text starts with its number. `kept` operations
+    precede it."""
+
+    def __init__(self, text: str, kept: int) -> None:
+        super().__init__(text)
+        self.kept = kept
 
 
 class _Tail:
@@ -206,30 +230,37 @@ class _Tail:
     dropped_bytes = 0
 
 
-def _ops(lines: Iterable[bytes], tail: _Tail) -> Iterator[Op]:
+def _ops(lines: Iterable[bytes], tail: _Tail, blocks: BlockCheck) -> Iterator[Op]:
     index = 0
     for number, line in enumerate(lines, 1):
         if not line.endswith(b"\n"):
             tail.dropped_bytes = len(line)
-            return
-        if tail.ended:
-            tail.ended = False
-            raise _Damage(f"line {number}: a line after the end marker")
+            break
         try:
+            if tail.ended:
+                raise HistoryError("a line after the end marker")
             fields = decode_fields(line)
             if "end" in fields and "index" not in fields:
                 _check_end(fields, index)
                 tail.ended = True
                 continue
             op = op_of_fields(fields)
+            if op.index != index:
+                raise HistoryError(f"index {op.index}, expected {index}")
         except HistoryError as e:
-            raise _Damage(f"line {number}: {e}") from None
-        if op.index != index:
-            raise _Damage(f"line {number}: index {op.index}, expected {index}")
+            raise _Damage(f"line {number}: {e}", index) from None
         yield op
         index += 1
+        if fault := blocks.step(number, line):
+            raise _Damage(fault, blocks.checked)
+    if fault := blocks.end(index, ended=tail.ended):
+        raise _Damage(fault, blocks.checked)
 
 
 def _check_end(fields: dict[str, Any], count: int) -> None:
     if fields != {"end": True, "count": count}:
         raise HistoryError(f"wrong end marker: {fields}, after {count} operations")
+
+
+def _created(path: Path) -> int:
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o644)

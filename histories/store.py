@@ -3,6 +3,7 @@
     <root>/<test name>/<yyyyMMdd'T'HHmmss.SSSZ>/
       config.json        1. before anything starts: resolved options, commit, seed, topology
       history.jsonl      2. growing while the run goes on
+      history.digests       of its blocks
       history.parquet    3. at the end: the same history for Spark
       results.json          verdicts
       results.edn           the same for Jepsen's web page; last, by rename

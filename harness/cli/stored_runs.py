@@ -125,6 +125,12 @@ def _say_state(stored: StoredRun) -> None:
         echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
     if found.dropped_bytes:
         echo(f"dropped an incomplete last line of {found.dropped_bytes} bytes", err=True)
+    if found.unchecked:
+        echo(
+            f"{found.unchecked} of {found.count} operations have no digest: whether they are as "
+            "they were recorded is not known",
+            err=True,
+        )
 
 
 def _check_file(

@@ -16,7 +16,7 @@ from harness.run.judging import checkers_of
 from harness.run.stored_run import Judged, options_of
 from histories.history import History
 from histories.op import Op
-from histories.parquet import encode_parquet, rows_of
+from histories.parquet import check_pages, encode_parquet, rows_of
 from histories.store import open_part, open_run, whole_table
 from spark_checkers import engine, session
 from spark_checkers.events import read_events
@@ -35,6 +35,7 @@ def judge_run(path: Path, master: str, *, allow_truncated: bool) -> Judged:
     path = path.resolve()
     table = whole_table(path)
     if table is not None:
+        check_pages(table)
         stored = open_part(path, History(()), rows_of(table))
         options = options_of(stored)
         judged = judge_table(table, checkers_of(options), options.context(), master)

@@ -13,6 +13,7 @@ from reference_world import (
     ext,
 )
 
+from reference.broker.client_calls.made_topics import QUEUES_MAX
 from reference.names import GROUP_CHARS_MAX
 from reference.wire import node_headers as headers
 from reference.wire.bodies import ConsumerData, HeartbeatBody, SubscriptionGroupConfig
@@ -23,8 +24,8 @@ from reference.wire.route import RegisterBrokerBody, TopicConfig, TopicConfigSer
 TOO_LONG = "g" * (GROUP_CHARS_MAX + 1)
 
 
-def put_group(cluster: Cluster, name: str) -> int:
-    body = SubscriptionGroupConfig(group_name=name).to_json()
+def put_group(cluster: Cluster, name: str, **more: int) -> int:
+    body = SubscriptionGroupConfig(group_name=name, **more).to_json()  # type: ignore[arg-type]
     return cluster.ask(BROKER, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, body).code
 
 
@@ -45,6 +46,23 @@ def test_a_group_whose_own_topics_would_be_too_long_comes_in_by_no_request() -> 
         answer = cluster.pull(BROKER, consumer_group=TOO_LONG)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         assert TOO_LONG not in process.node._tables.groups
+
+
+def test_a_retry_topic_has_no_more_queues_than_any_topic() -> None:
+    """Neither by a command, nor by a group of a store from before."""
+    with Cluster() as cluster:
+        process = broker_up(cluster)
+        create_topic(cluster)
+        assert put_group(cluster, "g", retry_queue_nums=2**31 - 1) == ResponseCode.INVALID_PARAMETER
+        assert put_group(cluster, "g", retry_queue_nums=QUEUES_MAX + 1) != ResponseCode.SUCCESS
+        tables = process.node._tables
+        assert "g" not in tables.groups
+        old = SubscriptionGroupConfig(group_name="old", retry_queue_nums=2**31 - 1)
+        tables.groups["old"] = old
+        beat = HeartbeatBody(client_id="c", consumer_data_set=(ConsumerData(group_name="old"),))
+        assert cluster.ask(BROKER, RequestCode.HEART_BEAT, {}, beat.to_json()).code == 0
+        assert tables.topics["%RETRY%old"].write_queue_nums == QUEUES_MAX
+        assert put_group(cluster, "g", retry_queue_nums=QUEUES_MAX) == ResponseCode.SUCCESS
 
 
 def test_dead_letters_of_the_longest_group_are_kept_across_a_restart() -> None:

@@ -45,7 +45,7 @@ def test_a_run_is_judged_alike(
 def test_a_run_without_a_table_is_judged_from_its_journal(
     spark: Any, invalid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in ("config.json", "history.jsonl"):
+    for name in ("config.json", "history.jsonl", "history.digests"):
         (tmp_path / name).write_bytes((invalid_run / name).read_bytes())
     local = told(capsys, "check", tmp_path)
 
@@ -64,6 +64,22 @@ def test_a_damaged_table_is_named(
 
     assert code == 254
     assert "history.parquet: " in capsys.readouterr().err
+
+
+def test_a_flipped_bit_of_a_table_is_named_with_its_rows(
+    spark: Any, invalid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("config.json", "history.jsonl", "results.edn", "history.parquet"):
+        (tmp_path / name).write_bytes((invalid_run / name).read_bytes())
+    table = tmp_path / "history.parquet"
+    data = bytearray(table.read_bytes())
+    data[len(data) // 2] ^= 1
+    table.write_bytes(data)
+
+    code = run_cli(["check", str(tmp_path), "--engine", "spark"])
+
+    assert code == 254
+    assert "history.parquet: rows 0 to " in capsys.readouterr().err
 
 
 def test_a_history_of_jepsen_is_judged_alike(

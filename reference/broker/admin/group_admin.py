@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from reference.broker.client_calls.clients import Clients, Member, Producer
+from reference.broker.client_calls.made_topics import QUEUES_MAX
 from reference.broker.client_calls.record_reads import stored_before
 from reference.broker.store.store import Store
 from reference.broker.store.topics import Tables
@@ -64,7 +65,7 @@ class GroupAdmin:
 
     async def _put(self, request: Frame, groups: Sequence[SubscriptionGroupConfig]) -> Reply:
         """Create or change groups, all or none."""
-        faults = (group_name_fault(g.group_name or "") for g in groups)
+        faults = (_group_fault(g) for g in groups)
         fault = next((f for f in faults if f is not None), None)
         if fault is not None:
             return request.answer(ResponseCode.INVALID_PARAMETER, fault)
@@ -179,3 +180,12 @@ def _connections(members: Mapping[str, Member | Producer]) -> tuple[ClientConnec
         )
         for client_id, m in sorted(members.items())
     )
+
+
+def _group_fault(group: SubscriptionGroupConfig) -> str | None:
+    """Why a group cannot be made; None if it can. With no queues to try again from, it tries no
+    second time."""
+    fault = group_name_fault(group.group_name or "")
+    if fault is None and group.retry_queue_nums > QUEUES_MAX:
+        fault = f"retryQueueNums {group.retry_queue_nums} is more than {QUEUES_MAX}"
+    return fault

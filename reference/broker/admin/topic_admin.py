@@ -7,6 +7,7 @@ Java drops the queues, and starts again from 0.
 
 from collections.abc import Sequence
 
+from reference.broker.client_calls.made_topics import QUEUES_MAX
 from reference.broker.client_calls.record_reads import stored_before
 from reference.broker.membership.membership import Membership
 from reference.broker.store.store import Store
@@ -20,8 +21,6 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import from_ext, to_ext
 from reference.wire.route import TopicConfig
-
-QUEUES_MAX = 10_000
 
 
 class TopicAdmin:

@@ -7,6 +7,8 @@ from reference.broker.store.topics import Tables
 from reference.rpc import spawn
 from reference.wire.route import TopicConfig
 
+QUEUES_MAX = 10_000  # of a topic, whoever asks for it; RocketMQ's defaults are 1 to 16
+
 
 class MadeTopics:
     """Makes topics and registers them.
@@ -28,8 +30,10 @@ class MadeTopics:
         spawn(self._group, self._membership.register_everywhere())
 
     async def known(self, name: str, *, queues: int = 1) -> TopicConfig:
-        """A topic that belongs to a group, or to this broker, made where there is none yet."""
+        """A topic that belongs to a group, or to this broker, made where there is none yet. Groups
+        of a store, or of a master, may ask for more queues than one may have."""
         if name not in self._tables.topics:
+            queues = min(queues, QUEUES_MAX)
             await self.put(
                 TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues)
             )

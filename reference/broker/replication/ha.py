@@ -132,7 +132,9 @@ class HaServer:
         number = self._link_count
         link = Link(
             wire.slave_decoder(),
-            made=lambda: self._inbox.post(master.Accepted(link=number)),
+            made=lambda: self._inbox.post(
+                master.Accepted(link=number, host=link.peer.rpartition(":")[0])
+            ),
             received=lambda packet: self._on_packet(number, packet),
             lost=lambda why: self._on_lost(number, link),
         )

@@ -30,6 +30,7 @@ from typing import assert_never
 
 from reference.broker.replication import epochs as policy
 from reference.broker.replication import sync_state_set as sets
+from reference.broker.replication.claimed_ids import ClaimedIds
 from reference.broker.replication.epochs import Epochs
 from reference.broker.replication.ha_master_events import (
     Accepted,
@@ -88,10 +89,12 @@ class HaMaster:
     _set: SyncStateSet = field(init=False)
     _check_at_ns: int = 0
     _waiting: Waiting = field(init=False)
+    _claimed: ClaimedIds = field(init=False)
 
     def __post_init__(self) -> None:
         self._set = SyncStateSet(me=self.broker_id, timing=self.settings.join)
         self._waiting = Waiting(wait_ns=self.settings.wait_ns)
+        self._claimed = ClaimedIds(return_ns=2 * self.settings.heartbeat_ns)
 
     # Questions.
 
@@ -223,7 +226,7 @@ class HaMaster:
         if not self.leading or len(self.links) >= LINKS_MAX:
             return [Close(link=event.link), Trace(name="ha.slave.refused", why="no room, or slave")]
         self.links[event.link] = SlaveProgress(
-            number=event.link, heard_ns=now_ns, wrote_ns=now_ns, mark_ns=now_ns
+            number=event.link, heard_ns=now_ns, wrote_ns=now_ns, mark_ns=now_ns, host=event.host
         )
         return []
 
@@ -245,13 +248,18 @@ class HaMaster:
     ) -> list[Effect]:
         if link.acked is not None or hello.broker_id == self.broker_id or hello.broker_id < 1:
             return self._close(now_ns, link, "handshake in transfer, or of an impossible id")
+        older = self._link_of(hello.broker_id)
+        effects: list[Effect] = []
+        if older is not None and older is not link:
+            fault = self._claimed.fault(
+                now_ns, hello.broker_id, link.host, holder=older.host, heard_ns=older.heard_ns
+            )
+            if fault:
+                return self._refuse(link, f"{hello.broker_id} at {link.host}: {fault}")
+            del self.links[older.number]
+            effects.append(Close(link=older.number))
         link.slave = hello.broker_id
         link.learner, link.from_last_file = hello.async_learner, hello.sync_from_last_file
-        older = [o for o in self.links.values() if o.slave == link.slave and o is not link]
-        effects: list[Effect] = []
-        for other in older:
-            del self.links[other.number]
-            effects.append(Close(link=other.number))
         reply = MasterHandshake(
             max_offset=self.end,
             last_epoch=self.epochs[-1].epoch if self.epochs else NO_EPOCHS,
@@ -259,6 +267,11 @@ class HaMaster:
         )
         link.wrote_ns, link.replied = now_ns, reply.last_epoch
         return [*effects, Reply(link=link.number, packet=reply)]
+
+    def _refuse(self, link: SlaveProgress, why: str) -> list[Effect]:
+        """Close a connection that has no part in anything yet."""
+        del self.links[link.number]
+        return [Close(link=link.number), Trace(name="ha.slave.refused", why=why)]
 
     def _on_ack(self, now_ns: int, link: SlaveProgress, offset: PhyOffset) -> list[Effect]:
         first = link.acked is None

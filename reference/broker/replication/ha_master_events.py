@@ -36,9 +36,10 @@ class Written(Record):
 
 
 class Accepted(Record):
-    """A slave connected."""
+    """A slave connected, from the address `host`."""
 
     link: int
+    host: str = ""
 
 
 class Received(Record):

@@ -20,6 +20,7 @@ class SlaveProgress:
     heard_ns: int
     wrote_ns: int
     mark_ns: int  # when the master's end was `mark`
+    host: str = ""  # where it speaks from
     slave: BrokerId | None = None  # until the handshake
     learner: bool = False
     from_last_file: bool = False

@@ -45,7 +45,8 @@ def test_a_run_is_saved_in_three_steps(tmp_path: Path) -> None:
         '{:valid? :unknown, :verdicts [{:valid? false, :note "unknown"}]}\n'
     )
     assert sorted(os.listdir(run.path)) == [
-        *("config.json", "history.jsonl", "history.parquet", "results.edn", "results.json")
+        *("config.json", "history.digests", "history.jsonl", "history.parquet", "results.edn"),
+        "results.json",
     ]
 
     (run.path / "history.jsonl").unlink()

@@ -9,9 +9,9 @@ import pytest
 
 from histories.observed import ReplicaLog, encoded
 from histories.op import NEMESIS, HistoryError, Op
-from histories.parquet import encode_parquet, read_parquet
-from histories.schema import EVENTS
+from histories.parquet import check_pages, encode_parquet, read_parquet
 from histories.tables import (
+    EVENTS,
     elements_of,
     events_table,
     ops_from_events,
@@ -100,6 +100,23 @@ def test_a_byte_in_parquet_that_is_no_utf_8_is_refused(tmp_path: Path) -> None:
     pq.write_table(changed, path)
     with pytest.raises(HistoryError, match=r"history\.parquet: 'utf-8' codec"):
         read_parquet(path)
+
+
+def test_no_flipped_bit_of_parquet_is_read_as_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "history.parquet"
+    whole = encode_parquet(OPS, run_id="queue/1")
+    pages = pq.read_metadata(pa.BufferReader(whole)).row_group(0)
+    end = max(pages.column(n).data_page_offset + 1 for n in range(pages.num_columns))
+    refused = 0
+    for at in range(4, end, 3):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 4]) + whole[at + 1 :])
+        try:
+            assert read_parquet(path) == OPS, f"byte {at}"
+        except HistoryError as error:
+            refused += str(error).startswith(f"history.parquet: rows 0 to {len(OPS) - 1}: ")
+    assert refused > 100
+    with pytest.raises(HistoryError, match=r"history\.parquet: rows 0 to "):
+        check_pages(path)
 
 
 def test_elements_are_messages_sent_and_polled_whatever_their_payload() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def invalid_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def copied(run: Path, to: Path) -> Path:
     """A run's folder with its evidence and nothing else."""
     to.mkdir(parents=True)
-    for name in ("config.json", "history.jsonl"):
+    for name in ("config.json", "history.jsonl", "history.digests"):
         (to / name).write_bytes((run / name).read_bytes())
     return to
 
@@ -261,13 +262,36 @@ def test_check_of_a_run_that_was_killed_judges_what_is_there(
     run = copied(valid_run, tmp_path / "run")
     whole = (run / "history.jsonl").read_bytes()
     (run / "history.jsonl").write_bytes(whole[: len(whole) // 2])
+    lines = (run / "history.jsonl").read_bytes().count(b"\n")
+    digests = (run / "history.digests").read_bytes().splitlines(keepends=True)
+    kept = [line for line in digests if json.loads(line)["lines"] <= lines]
+    (run / "history.digests").write_bytes(b"".join(kept))
     code, out, err = maxq(capsys, "check", run)
     assert code == 2
+    assert "operations have no digest" in err
     assert "verdict: unknown" in out
     assert "did not end properly" in err
     assert "incomplete last line of" in err
     assert json.loads((run / RESULTS).read_bytes())["valid"] == "unknown"
     assert not open_run(run).complete, "still a run that did not end"
+
+
+def test_check_of_a_history_that_was_altered_names_the_lines_and_judges_nothing(
+    valid_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = copied(valid_run, tmp_path / "run")
+    lines = (run / "history.jsonl").read_bytes().splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if b'"type":"ok"' in line and n > 40)
+    lines[at] = lines[at].replace(b'"type":"ok"', b'"type":"info"')
+    (run / "history.jsonl").write_bytes(b"".join(lines))
+    code, out, err = maxq(capsys, "check", run)
+    assert (code, out) == (EXIT_USAGE, "")
+    found = re.search(r"history\.jsonl: lines (\d+) to (\d+): not as they were recorded", err)
+    assert found is not None
+    assert int(found[1]) <= at + 1 <= int(found[2])
+    code, out, _ = maxq(capsys, "check", run, "--allow-truncated")
+    assert code == 2
+    assert "unknown" in out
 
 
 def test_check_of_a_run_that_goes_on_leaves_its_results_alone(

@@ -57,10 +57,18 @@ def lead(end: int, epochs: Epochs, *, members: frozenset[BrokerId] = ALONE) -> c
     )
 
 
-def hello(master: HaMaster, link: int, slave: int, *, learner: bool = False) -> list[Effect]:
-    master.step(0, core.Accepted(link=link))
+def hello(
+    master: HaMaster,
+    link: int,
+    slave: int,
+    *,
+    learner: bool = False,
+    host: str = "",
+    now: int = 0,
+) -> list[Effect]:
+    master.step(now, core.Accepted(link=link, host=host))
     packet = SlaveHandshake(broker_id=BrokerId(slave), async_learner=learner)
-    return master.step(0, core.Received(link=link, packet=packet))
+    return master.step(now, core.Received(link=link, packet=packet))
 
 
 def ack(master: HaMaster, link: int, offset: int, now: int = 0) -> list[Effect]:
@@ -214,6 +222,36 @@ def test_a_second_connection_of_a_slave_replaces_the_first() -> None:
     assert effects[0] == core.Close(link=1)
     assert list(master.links) == [2]
     assert master.step(0, core.Lost(link=1)) == []
+
+
+def test_of_two_processes_with_one_id_the_newer_is_refused() -> None:
+    """The older comes back as soon as it was replaced, which one that moved does not."""
+    master = leader(300)
+    hello(master, 1, 2, host="10.0.0.2")
+    ack(master, 1, 300)
+    assert hello(master, 2, 2, host="10.0.0.3", now=SECOND)[0] == core.Close(link=1)
+    back = hello(master, 3, 2, host="10.0.0.2", now=2 * SECOND)
+    assert back[0] == core.Close(link=2)
+    assert isinstance(back[1], core.Reply)
+    for link in range(4, 40):
+        now = link * SECOND
+        master.step(now, core.Received(link=3, packet=SlaveAck(offset=PhyOffset(300))))
+        refused, trace = hello(master, link, 2, host="10.0.0.3", now=now)
+        assert refused == core.Close(link=link)
+        assert isinstance(trace, core.Trace)
+        why = "2 at 10.0.0.3: another process has the id, at 10.0.0.2, and is alive"
+        assert (trace.name, trace.why) == ("ha.slave.refused", why)
+        assert list(master.links) == [3]
+    silent = 39 * SECOND + 2 * master.settings.heartbeat_ns + 1
+    assert hello(master, 40, 2, host="10.0.0.3", now=silent)[0] == core.Close(link=3)
+
+
+def test_a_slave_that_moves_to_and_fro_is_served_wherever_it_is() -> None:
+    master = leader(300)
+    apart = 2 * master.settings.heartbeat_ns + 1
+    for link, host in enumerate(["10.0.0.2", "10.0.0.3", "10.0.0.2", "10.0.0.3", "10.0.0.3"], 1):
+        assert isinstance(hello(master, link, 2, host=host, now=link * apart)[-1], core.Reply)
+        assert list(master.links) == [link]
 
 
 def test_links_are_bounded() -> None:
