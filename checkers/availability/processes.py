@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from checkers.availability.service import Awaited, looks_of
 from checkers.core.api import Context, Verdict, unreadable
 from checkers.evidence.active_faults import NO_NODE, InForce
+from checkers.evidence.acts import started_by
 from checkers.evidence.faults import Ended, Fault, faults
 from checkers.evidence.verdicts import Case, Found, rule
 from histories.fault_facts import GONE, TAMPERS
@@ -98,7 +99,8 @@ def _in_acts(acts: Sequence[Fault]) -> Iterator[Seen]:
         if act.effect == "disk" or act.f in TAMPERS:
             sick |= set(act.nodes)
         elif act.may_start and act.holds:
-            sick -= set(act.nodes)
+            # A node that was down moves with its machine, and is not started.
+            sick -= started_by(act) if act.changes_address else set(act.nodes)
         force.take(act)
 
 

@@ -64,6 +64,15 @@ def test_who_was_found_ended_in_an_act() -> None:
     assert names(old) == [("node-ended", "b0-1")]
 
 
+@pytest.mark.parametrize("started", [False, True])
+def test_a_damaged_store_excuses_until_its_node_was_started(started: bool) -> None:
+    """A machine that gets its address back restarts its node only if that ran."""
+    r = Looked().act("kill", "b0-1").act("flip-bit", "b0-1")
+    r.act("restore-address", "b0-1", **({"started": {"code": None}} if started else {}))
+    r.act("start", "b0-1", holds=False, code=1, port="refused").look()
+    assert names(r) == ([("node-does-not-start", "b0-1")] if started else [])
+
+
 def test_who_is_started_and_ends_again_does_not_start() -> None:
     r = Looked().act("start", "b0-2", holds=False, code=1, port="refused").look()
     assert names(r) == [("node-does-not-start", "b0-2")]
