@@ -1,9 +1,9 @@
-"""Did every fault really happen? A run whose faults were not felt proves nothing.
+"""The acts of a history's nemesis, each with what came of it.
 
 Each action of the nemesis is a pair of `info` operations: begun, and completed once a probe saw it
 take effect (or, for a heal, end). The completion's value is a map from node to what was done there,
 with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
-does not hold on each, is a fault without proof, and a run with one is not valid.
+does not hold on each, is without proof (`checkers.judgement.fault_proof`).
 
 Sources: docs/spec/history-format.md 5, docs/spec/checkers.md 7.
 """
@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.core.api import Context, Verdict
 from histories.fault_facts import (
     BUILT_IN,
     Effect,
@@ -24,7 +23,6 @@ from histories.history import History
 from histories.op import Op
 
 HOLDS = "holds"
-NAMED_MAX = 5  # faults without proof that the reason names
 
 
 # Keys of a proof that hold the exit code of a node that had ended by itself; the second is of
@@ -128,7 +126,7 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the nemesis did what it had to: each node's proof holds, or the node had ended by
         itself or ended again when it was started, which is the node's doing (S15)."""
         proofs = self.result.values() if isinstance(self.result, dict) else ()
-        return bool(proofs) and all(_held(p) or self.by_itself(p) is not None for p in proofs)
+        return bool(proofs) and all(held(p) or self.by_itself(p) is not None for p in proofs)
 
     def by_itself(self, proof: object) -> Ended | None:
         """What its proof of one node says of an end that it did not cause; None: nothing."""
@@ -182,43 +180,12 @@ def _fault(begun: Op, done: Op | None, kinds: Kinds) -> Fault:
         nodes=nodes,
         request=begun.value,
         result=result,
-        holds=isinstance(result, dict) and bool(result) and all(map(_held, result.values())),
+        holds=isinstance(result, dict) and bool(result) and all(map(held, result.values())),
         asked=begun.ext or {},
         kinds=kinds,
     )
 
 
-def _held(done: Any) -> bool:
+def held(done: Any) -> bool:
+    """Whether a node's proof says that the act took effect there."""
     return isinstance(done, dict) and done.get(HOLDS) is True
-
-
-class FaultProof:
-    """The checker. A run without a nemesis has nothing to prove."""
-
-    name = "faults"
-    claims: tuple[str, ...] = ()
-
-    def check(self, history: History, context: Context) -> Verdict:
-        # A cluster that does not recover is for those to judge who promise that it does.
-        found = [f for f in faults(history) if f.facts is None or not f.facts.looks]
-        unproved = [fault for fault in found if not fault.done]
-        counts = {"faults": len(found), "without-proof": len(unproved)}
-        if not unproved:
-            return Verdict(checker=self.name, counts=counts)
-        named = [f"{fault.f} at op {fault.begun}{_why(fault)}" for fault in unproved[:NAMED_MAX]]
-        more = f" and {len(unproved) - NAMED_MAX} more" if len(unproved) > NAMED_MAX else ""
-        gate = f"a fault without proof: {'; '.join(named)}{more}"
-        return Verdict(checker=self.name, counts=counts, gate=gate)
-
-
-def _why(fault: Fault) -> str:
-    if fault.ended is None:
-        return " never completed"
-    if not isinstance(fault.result, dict) or not fault.result:
-        return " names no node"
-    missing = sorted(
-        str(node)
-        for node, done in fault.result.items()
-        if not _held(done) and not fault.by_itself(done)
-    )
-    return f" does not hold on {', '.join(missing)}"

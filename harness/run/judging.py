@@ -10,7 +10,7 @@ from checkers.availability.service import Service
 from checkers.core.api import Checker, Context
 from checkers.core.claims import CLAIMS
 from checkers.core.stats import Stats
-from checkers.evidence.faults import FaultProof
+from checkers.judgement.fault_proof import FaultProof
 from checkers.judgement.runner import Results, check_all
 from checkers.locks.locks import Locks
 from checkers.messages.consumer_offsets import Offsets

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.damaged_stores import DAMAGES, cases, tried
+from benchmarks.damaged_stores import DAMAGES, came_of, cases, done, ready, store, tried
 
 SHARE = 7  # one file or so a damage: which one goes round
 
@@ -36,3 +36,15 @@ def test_a_flip_in_a_header_is_refused_by_name(victim: str) -> None:
     case = tried(victim, "commitlog/00000000000000000000", "flipped in a header")
     assert case is not None
     assert (case.outcome, "the bytes of offsets 0 to" in case.said) == ("refused", True)
+
+
+@pytest.mark.parametrize("victim", ["master", "slave"])
+def test_a_list_of_epochs_that_was_read_from_its_copy_is_written_anew(victim: str) -> None:
+    """Else the next damage, of the copy, would find the file still damaged."""
+    file = "epochFileCheckpoint"
+    arena, name, older = ready(victim)
+    assert done(arena, name, file, "flipped", older)
+    assert came_of(arena, name, file) == ("whole", "")
+    kept = store(arena, name)
+    arena.world.close()
+    assert kept[file] == kept[f"{file}.bak"]

@@ -100,9 +100,10 @@ class Replication:
         self.epochs = policy.reconcile(loaded, self._access.end)
         if self.epochs != loaded:
             self._log("broker.epochs.cut", lost=str(loaded[len(self.epochs) :]))
-            await self._file.save(self.epochs)
         if self._file.fault:
             self._log("broker.epochs.copy", why=self._file.fault)
+        if self.epochs != loaded or self._file.fault:
+            await self._file.save(self.epochs)
         self.confirm = max(min(confirm, self._access.end), self._access.start)
         self._on_confirmed(self.confirm)
 

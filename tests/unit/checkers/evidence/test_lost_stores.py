@@ -3,9 +3,11 @@
 import pytest
 from history_recorder import Recorder
 
+from checkers.core.api import Context
 from checkers.core.claims import BY_ID
 from checkers.evidence.lost_stores import copies, forfeited
 from checkers.evidence.verdicts import conditions
+from checkers.judgement.fault_proof import FaultProof
 from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
 
 
@@ -106,3 +108,18 @@ def test_what_is_claimed_all_the_same() -> None:
     kept = {claim for claim, known in BY_ID.items() if not known.of_stores}
     assert kept >= {"S1", "S2", "S3", "S4", "S5", "N1", "L1", "L2"}
     assert not kept & {"S6", "S8", "S9", "S10", "S11", "S12", "S13", "S14", "S16"}
+
+
+def test_an_order_to_elect_may_be_refused_where_no_member_has_its_store() -> None:
+    def proof(r: Set) -> object:
+        return FaultProof().check(r.history, Context()).valid
+
+    r = pair()
+    r.fault("elect-master", **{"b0-0": False})
+    assert proof(r) == "unknown"
+    r = copied()
+    r.runs("b0-1", 1)
+    r.fault("elect-master", **{"b0-0": False})
+    assert proof(r) is True
+    r.fault("kill", **{"b0-0": False})
+    assert proof(r) == "unknown"

@@ -8,7 +8,8 @@ from history_recorder import Recorder
 
 from checkers.core.api import Anomaly, ClaimVerdict, Context, Status, Valid, Verdict
 from checkers.core.stats import Stats
-from checkers.evidence.faults import Fault, FaultProof, faults
+from checkers.evidence.faults import Fault, faults
+from checkers.judgement.fault_proof import FaultProof
 from checkers.judgement.runner import check_all, exit_code
 from histories.history import Breach, History
 from histories.op import NEMESIS, Op

@@ -1,0 +1,49 @@
+"""Did every fault really happen? A run whose faults were not felt proves nothing.
+
+A run with a fault without proof is not valid. An order to elect counts as one: a run ends with
+one for each replica. Where the promises about messages were forfeited
+(`checkers.evidence.lost_stores`) it may be refused: no member of the set is left that could be
+elected, and nothing rests on it.
+"""
+
+from checkers.core.api import Context, Verdict
+from checkers.evidence.faults import Fault, faults, held
+from checkers.evidence.lost_stores import forfeited
+from histories.fault_facts import ELECT_MASTER
+from histories.history import History
+
+NAMED_MAX = 5  # faults without proof that the reason names
+
+
+class FaultProof:
+    """The checker. A run without a nemesis has nothing to prove."""
+
+    name = "faults"
+    claims: tuple[str, ...] = ()
+
+    def check(self, history: History, context: Context) -> Verdict:
+        # A cluster that does not recover is for those to judge who promise that it does.
+        found = [f for f in faults(history) if f.facts is None or not f.facts.looks]
+        unproved = [fault for fault in found if not fault.done]
+        if any(fault.f == ELECT_MASTER for fault in unproved) and forfeited(history):
+            unproved = [fault for fault in unproved if fault.f != ELECT_MASTER]
+        counts = {"faults": len(found), "without-proof": len(unproved)}
+        if not unproved:
+            return Verdict(checker=self.name, counts=counts)
+        named = [f"{fault.f} at op {fault.begun}{_why(fault)}" for fault in unproved[:NAMED_MAX]]
+        more = f" and {len(unproved) - NAMED_MAX} more" if len(unproved) > NAMED_MAX else ""
+        gate = f"a fault without proof: {'; '.join(named)}{more}"
+        return Verdict(checker=self.name, counts=counts, gate=gate)
+
+
+def _why(fault: Fault) -> str:
+    if fault.ended is None:
+        return " never completed"
+    if not isinstance(fault.result, dict) or not fault.result:
+        return " names no node"
+    missing = sorted(
+        str(node)
+        for node, done in fault.result.items()
+        if not held(done) and not fault.by_itself(done)
+    )
+    return f" does not hold on {', '.join(missing)}"
