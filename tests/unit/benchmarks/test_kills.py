@@ -79,9 +79,10 @@ def killed(**more: object) -> Killed:
 def test_what_stays_after_clean_is_wrong_and_so_is_an_end_without_a_name() -> None:
     assert not killed().wrong
     assert not killed(left=("network x",), cleaned="exit 0: removed network x").wrong
-    lied = killed(left=("network x",), cleaned="exit 0: nothing was left behind",
-                  stayed=("network x",))  # fmt: skip
-    assert lied.wrong == "left after clean: network x, and clean said 'nothing was left behind'"
+    lied = killed(left=("network x",), cleaned="exit 0: nothing was left behind")
+    assert lied.wrong == "clean said 'nothing was left behind', and there was: network x"
+    lied = msgspec.structs.replace(lied, stayed=("network x",))
+    assert lied.wrong.startswith("left after clean (exit 0: nothing was left behind): network x")
     assert "did not end by itself" in killed(ended="it went on for 120 s").wrong
     assert "a traceback" in killed(ended=f"error: {OWN_FAILURE}").wrong
     assert row(lied).count("network x") == 2
