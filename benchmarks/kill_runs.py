@@ -23,6 +23,7 @@ import msgspec
 
 from benchmarks import kill_moments
 from benchmarks.kill_moments import (
+    BEFORE,
     BOTH,
     DOCKER,
     HARNESS,
@@ -79,6 +80,8 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
             return f"left after clean ({self.cleaned}): {', '.join(self.stayed)}"
         if NOTHING in self.cleaned:
             return f"clean said {NOTHING!r}, and there was: {', '.join(self.left)}"
+        if self.phase == BEFORE:
+            return f"it failed before the kill: {self.ended}"
         if self.moment.victim not in KILLERS and not NAMED.match(self.ended):
             return f"the run did not end by itself, by name: {self.ended}"
         return f"a traceback: {self.ended}" if OWN_FAILURE in self.ended else ""
@@ -86,10 +89,6 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
 
 class Missed(Exception):
     """The run was past the moment before the victim could be killed."""
-
-
-class Broken(Exception):
-    """The run failed before anybody was killed; says what it printed."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -191,7 +190,7 @@ class Attempt:
         """What a run printed that ended without a verdict; empty of any other."""
         text = self._output.read_text(errors="replace")
         ended = self._process.poll() is not None
-        return text.strip() if ended and "verdict:" not in text else ""
+        return " / ".join(text.splitlines())[-300:] if ended and "verdict:" not in text else ""
 
     def over(self) -> None:
         """End it, if it has not ended."""
@@ -303,7 +302,6 @@ def kill(world: World, moment: Moment, folder: Path) -> Killed | None:
 
     Raises:
         RuntimeError: what is left cannot be looked at.
-        Broken: there was no run; its folder is kept.
     """
     for number in range(ATTEMPTS):
         share = round(moment.share / (1 + 3 * number), 3)
@@ -316,7 +314,8 @@ def kill(world: World, moment: Moment, folder: Path) -> Killed | None:
 
 
 def _tried(world: World, moment: Moment, folder: Path) -> Killed | None:
-    """One run and its kill; None if it was past the moment."""
+    """One run and its kill; None if it was past the moment. Of one that failed by itself, before
+    anybody was killed, what it said."""
     gate = SETTING_UP_IN_ENGINE if world.environment == DOCKER else nullcontext()
     with ExitStack() as at_end:
         with gate:
@@ -331,9 +330,7 @@ def _tried(world: World, moment: Moment, folder: Path) -> Killed | None:
             killed = early or attempt.killed()
         except Missed:
             text = attempt.broken()
-            if text:
-                raise Broken(text) from None
-            return None
+            return Killed(moment=moment, phase=BEFORE, at_s=0.0, ended=text) if text else None
     return attempt.looked(killed)
 
 

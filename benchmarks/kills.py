@@ -15,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import click
@@ -128,7 +128,7 @@ def main(
 
 
 def _performed(todo: Sequence[Moment], jobs: int, store: Path) -> Iterator[Killed | None]:
-    """Kills in order, some at a time. Threads: they wait for other processes."""
+    """Kills as they end, some at a time. Threads: they wait for other processes."""
     known = {name: world_of(name) for name in dict.fromkeys(m.world for m in todo)}
 
     def perform(moment: Moment) -> Killed | None:
@@ -136,7 +136,8 @@ def _performed(todo: Sequence[Moment], jobs: int, store: Path) -> Iterator[Kille
         return kill(known[moment.world], moment, folder)
 
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(perform, todo)
+        for done in as_completed([pool.submit(perform, moment) for moment in todo]):
+            yield done.result()
 
 
 if __name__ == "__main__":
