@@ -13,20 +13,24 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import msgspec
 
 from benchmarks import kill_moments
 from benchmarks.kill_moments import (
+    BEFORE,
     BOTH,
     DOCKER,
     HARNESS,
     LENGTH_S,
     OVER,
     PHASES,
+    SETTING_UP,
     USER,
     Moment,
     Recorded,
@@ -44,6 +48,10 @@ RUN = ("--workload", "queue", "--profile", "all", "--controllers", "1", "--repli
 FAULTS, POWER = "kill,partition", "kill,partition,power"
 KILLERS = (HARNESS, BOTH)  # with whom the run itself is killed
 WATCHDOG = r"\S+ -m harness\.environments\.engine\.leaks "  # its command line
+PLACES = {phase: place for place, phase in enumerate((*PHASES, OVER))}
+# A run that sets up removes what dead ones left in the engine; so none does while what is left is
+# looked at and cleaned, or clean would have nothing to say.
+SETTING_UP_IN_ENGINE = threading.Lock()
 POLL_S, LOOK_S = 0.005, 0.5  # between two looks at a run, and at the whole machine
 LEAVE_S = 15.0  # in which all of a run must be gone
 END_S = 120.0  # in which a run ends by itself, and one reaches a phase
@@ -69,8 +77,11 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
     def wrong(self) -> str:
         """What must not be; empty if all is well."""
         if self.stayed:
-            lied = f", and clean said {NOTHING!r}" if NOTHING in self.cleaned else ""
-            return f"left after clean: {', '.join(self.stayed)}{lied}"
+            return f"left after clean ({self.cleaned}): {', '.join(self.stayed)}"
+        if NOTHING in self.cleaned:
+            return f"clean said {NOTHING!r}, and there was: {', '.join(self.left)}"
+        if self.phase == BEFORE:
+            return f"it failed before the kill: {self.ended}"
         if self.moment.victim not in KILLERS and not NAMED.match(self.ended):
             return f"the run did not end by itself, by name: {self.ended}"
         return f"a traceback: {self.ended}" if OWN_FAILURE in self.ended else ""
@@ -78,10 +89,6 @@ class Killed(msgspec.Struct, frozen=True, kw_only=True):
 
 class Missed(Exception):
     """The run was past the moment before the victim could be killed."""
-
-
-class Broken(Exception):
-    """The run failed before anybody was killed; says what it printed."""
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,58 +148,66 @@ class Attempt:
             each.mkdir(parents=True)
             if os.geteuid() == 0:
                 shutil.chown(each, world.user)
-        faults = POWER if moment.disks else FAULTS
-        words = ["test", "--env", world.environment, *RUN, "--nemesis", faults,
-                 "--seed", str(moment.run_seed), "--store", str(folder / "store")]  # fmt: skip
         self._output = folder / "output"
         self._ops: list[Recorded] = []
         self._read = 0  # bytes of the history
+        faults = POWER if moment.disks else FAULTS
+        words = ["test", "--env", world.environment, *RUN, "--nemesis", faults,
+                 "--seed", str(moment.run_seed), "--store", str(folder / "store")]  # fmt: skip
         with self._output.open("wb") as output:
             self._began = time.monotonic()
             self._process = world.popen(words, folder, output.fileno())
         self._noted = Noted(folder=folder, harness=self._process.pid,
                             in_engine=world.environment == DOCKER)  # fmt: skip
 
+    def until_it_is_up(self) -> None:
+        """Wait until it has set up, or its victim is to be killed before."""
+        if self._moment.phase == SETTING_UP:
+            self._reach(SETTING_UP)
+            return
+        self._wait(lambda: self._place() > PLACES[SETTING_UP], END_S)
+
     def killed(self) -> Killed:
         """Kill the victim at its moment, and see the run to its end.
 
         Raises:
             Missed: the run was past it.
-            Broken: there was no run.
         """
-        try:
-            self._reach(self._moment.phase)
-            length = LENGTH_S[self._moment.phase] * self._moment.share
-            self._wait(lambda: False, length)  # the moment itself
-            victim = self._victim()
-            self._noted = note(self._noted)
-            phase, at_s = self._phase(), time.monotonic() - self._began
-            if phase == OVER or started(victim) is None:
-                raise Missed
-            os.kill(victim, signal.SIGKILL)
-            if self._moment.victim == BOTH:
-                self._process.kill()
-            ended = self._end()
-        except Missed:
-            text = self._output.read_text(errors="replace")
-            if "verdict:" not in text and self._process.poll() is not None:
-                raise Broken(text.strip()) from None
-            raise
-        finally:
+        self._reach(self._moment.phase)
+        length = LENGTH_S[self._moment.phase] * self._moment.share
+        self._wait(lambda: False, length)  # the moment itself
+        victim = self._victim()
+        self._noted = note(self._noted)
+        phase, at_s = self._phase(), time.monotonic() - self._began
+        if phase == OVER or started(victim) is None:
+            raise Missed
+        os.kill(victim, signal.SIGKILL)
+        if self._moment.victim == BOTH:
             self._process.kill()
-            self._process.wait()
-        return Killed(moment=self._moment, phase=phase, at_s=round(at_s, 2), ended=ended)
+        return Killed(moment=self._moment, phase=phase, at_s=round(at_s, 2), ended=self._end())
+
+    def broken(self) -> str:
+        """What a run printed that ended without a verdict; empty of any other."""
+        text = self._output.read_text(errors="replace")
+        ended = self._process.poll() is not None
+        return " / ".join(text.splitlines())[-300:] if ended and "verdict:" not in text else ""
+
+    def over(self) -> None:
+        """End it, if it has not ended."""
+        self._process.kill()
+        self._process.wait()
 
     def looked(self, killed: Killed) -> Killed:
         """What is left 15 s after the end of the harness, and after `maxq clean` if anything is."""
         # What the engine was asked for just before may appear late.
         late = self._noted.in_engine
         _until(lambda: not late and not left(self._noted), LEAVE_S, LOOK_S)
-        remains = left(self._noted)
-        if not remains:
-            return killed
-        done = subprocess.run([sys.executable, "-m", "harness.cli.main", "clean"], cwd=ROOT,
-                              capture_output=True, text=True, timeout=END_S)  # fmt: skip
+        with SETTING_UP_IN_ENGINE:
+            remains = left(self._noted)
+            if not remains:
+                return killed
+            done = subprocess.run([sys.executable, "-m", "harness.cli.main", "clean"], cwd=ROOT,
+                                  capture_output=True, text=True, timeout=END_S)  # fmt: skip
         said = " / ".join((done.stdout + done.stderr).splitlines())
         return msgspec.structs.replace(
             killed,
@@ -200,6 +215,9 @@ class Attempt:
             cleaned=f"exit {done.returncode}: {said}",
             stayed=tuple(left(self._noted)),
         )
+
+    def _place(self) -> int:
+        return PLACES.get(self._phase(), -1)
 
     def _phase(self) -> str:
         journal = self._folder / "store" / "current" / "history.jsonl"
@@ -220,9 +238,7 @@ class Attempt:
         Raises:
             Missed: it is past it.
         """
-        place = {name: number for number, name in enumerate((*PHASES, OVER))}
-        wanted = place[phase]
-        self._wait(lambda: place.get(self._phase(), -1) >= wanted, END_S)
+        self._wait(lambda: self._place() >= PLACES[phase], END_S)
         if self._phase() != phase:
             raise Missed
 
@@ -286,19 +302,36 @@ def kill(world: World, moment: Moment, folder: Path) -> Killed | None:
 
     Raises:
         RuntimeError: what is left cannot be looked at.
-        Broken: there was no run; its folder is kept.
     """
     for number in range(ATTEMPTS):
         share = round(moment.share / (1 + 3 * number), 3)
-        attempt = Attempt(world, msgspec.structs.replace(moment, share=share), folder / str(number))
-        try:
-            killed = attempt.looked(attempt.killed())
-        except Missed:
-            continue
-        if not killed.wrong:
-            shutil.rmtree(folder)
-        return killed
+        tried = _tried(world, msgspec.structs.replace(moment, share=share), folder / str(number))
+        if tried is not None:
+            if not tried.wrong:
+                shutil.rmtree(folder)
+            return tried
     return None
+
+
+def _tried(world: World, moment: Moment, folder: Path) -> Killed | None:
+    """One run and its kill; None if it was past the moment. Of one that failed by itself, before
+    anybody was killed, what it said."""
+    gate = SETTING_UP_IN_ENGINE if world.environment == DOCKER else nullcontext()
+    with ExitStack() as at_end:
+        with gate:
+            attempt = Attempt(world, moment, folder)
+            at_end.callback(attempt.over)
+            try:
+                attempt.until_it_is_up()
+                early = attempt.killed() if moment.phase == SETTING_UP else None
+            except Missed:
+                early = None
+        try:
+            killed = early or attempt.killed()
+        except Missed:
+            text = attempt.broken()
+            return Killed(moment=moment, phase=BEFORE, at_s=0.0, ended=text) if text else None
+    return attempt.looked(killed)
 
 
 def _shim(pid: int) -> int:

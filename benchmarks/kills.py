@@ -15,12 +15,12 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 import click
 
-from benchmarks.kill_moments import DOCKER, LOCAL, PHASES, USER, Moment, moments
+from benchmarks.kill_moments import DOCKER, HARNESS, LOCAL, PHASES, USER, VICTIMS, Moment, moments
 from benchmarks.kill_remains import bridges_of_no_network
 from benchmarks.kill_runs import Killed, kill, world_of
 from harness.contracts.environment import EnvironmentUnavailable
@@ -29,6 +29,7 @@ from harness.environments.engine.client import connect
 from harness.environments.local import check
 from harness.experiments.journal import append, resumed
 
+VICTIM_NAMES = tuple(dict.fromkeys([HARNESS, *itertools.chain(*VICTIMS.values())]))
 HEAD = ("#", "environment", "killed", "phase", "s into the run", "the run", "left after 15 s",
         "left after clean")  # fmt: skip
 
@@ -83,6 +84,8 @@ def summary(found: Sequence[Killed], missed: int) -> Iterator[str]:
 @click.option("--seed", default=1, show_default=True, help="of the moments")
 @click.option("--phase", "phases", type=click.Choice(PHASES), multiple=True, default=PHASES,
               help="only moments of these; by default all")  # fmt: skip
+@click.option("--victim", "victims", type=click.Choice(VICTIM_NAMES), multiple=True,
+              default=VICTIM_NAMES, help="only kills of these; by default all")  # fmt: skip
 @click.option("--journal", type=click.Path(dir_okay=False, path_type=Path), default=None,
               help="what is done is kept here, and not done again")  # fmt: skip
 @click.option("--store", type=click.Path(file_okay=False, path_type=Path),
@@ -90,7 +93,7 @@ def summary(found: Sequence[Killed], missed: int) -> Iterator[str]:
               help="runs go here, and stay where something went wrong")  # fmt: skip
 def main(
     kills: int, asked: tuple[str, ...], jobs: int, seed: int, phases: tuple[str, ...],
-    journal: Path | None, store: Path,
+    victims: tuple[str, ...], journal: Path | None, store: Path,
 ) -> None:  # fmt: skip
     """Kill, look, and print what was left."""
     here = worlds_here(asked)
@@ -101,7 +104,8 @@ def main(
     if not worlds:
         raise click.UsageError("none of these environments can be had here")
     drawn = moments(seed, worlds, disks=node_disk.lacking() is None)
-    wanted = list(itertools.islice((m for m in drawn if m.phase in phases), kills))
+    fit = (m for m in drawn if m.phase in phases and m.victim in victims)
+    wanted = list(itertools.islice(fit, kills))
     found = resumed(journal, Killed) if journal else []
     found = [done for done in found if done.moment.number in {m.number for m in wanted}]
     before = bridges_of_no_network()
@@ -124,7 +128,7 @@ def main(
 
 
 def _performed(todo: Sequence[Moment], jobs: int, store: Path) -> Iterator[Killed | None]:
-    """Kills in order, some at a time. Threads: they wait for other processes."""
+    """Kills as they end, some at a time. Threads: they wait for other processes."""
     known = {name: world_of(name) for name in dict.fromkeys(m.world for m in todo)}
 
     def perform(moment: Moment) -> Killed | None:
@@ -132,7 +136,8 @@ def _performed(todo: Sequence[Moment], jobs: int, store: Path) -> Iterator[Kille
         return kill(known[moment.world], moment, folder)
 
     with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(perform, todo)
+        for done in as_completed([pool.submit(perform, moment) for moment in todo]):
+            yield done.result()
 
 
 if __name__ == "__main__":

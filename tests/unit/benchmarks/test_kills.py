@@ -1,5 +1,6 @@
 """Kills of runs: which moments are drawn, how a phase is read, and that left-overs are seen."""
 
+import getpass
 import itertools
 import os
 import subprocess
@@ -14,7 +15,7 @@ from benchmarks import kill_moments as km
 from benchmarks import kill_remains
 from benchmarks.kill_moments import Moment, Recorded, moments, phase_of
 from benchmarks.kill_remains import MARK, Container, Noted, left, note
-from benchmarks.kill_runs import OWN_FAILURE, ROOT, Killed
+from benchmarks.kill_runs import OWN_FAILURE, ROOT, Killed, World, kill
 from benchmarks.kills import row, summary
 from harness.environments.local import UNSHARE, no_network
 
@@ -79,9 +80,12 @@ def killed(**more: object) -> Killed:
 def test_what_stays_after_clean_is_wrong_and_so_is_an_end_without_a_name() -> None:
     assert not killed().wrong
     assert not killed(left=("network x",), cleaned="exit 0: removed network x").wrong
-    lied = killed(left=("network x",), cleaned="exit 0: nothing was left behind",
-                  stayed=("network x",))  # fmt: skip
-    assert lied.wrong == "left after clean: network x, and clean said 'nothing was left behind'"
+    lied = killed(left=("network x",), cleaned="exit 0: nothing was left behind")
+    assert lied.wrong == "clean said 'nothing was left behind', and there was: network x"
+    lied = msgspec.structs.replace(lied, stayed=("network x",))
+    assert lied.wrong.startswith("left after clean (exit 0: nothing was left behind): network x")
+    failed = killed(phase=km.BEFORE, ended="error: no bridge")
+    assert failed.wrong == "it failed before the kill: error: no bridge"
     assert "did not end by itself" in killed(ended="it went on for 120 s").wrong
     assert "a traceback" in killed(ended=f"error: {OWN_FAILURE}").wrong
     assert row(lied).count("network x") == 2
@@ -89,6 +93,14 @@ def test_what_stays_after_clean_is_wrong_and_so_is_an_end_without_a_name() -> No
     assert "2 kills; 1 moments not met" in lines
     assert "1 left something for more than 15 s, 1 of them also after clean" in lines
     assert "WRONG 3: left after clean" in lines
+
+
+def test_a_run_that_fails_by_itself_is_wrong_and_no_missed_moment(tmp_path: Path) -> None:
+    world = World(environment="nowhere", python=sys.executable, user=getpass.getuser())
+    done = kill(world, MOMENT, tmp_path / "run")
+    assert done is not None
+    assert "it failed before the kill" in done.wrong
+    assert "nowhere" in done.wrong
 
 
 @pytest.mark.local
