@@ -146,3 +146,24 @@ def test_an_owner_that_is_back_does_not_lead_in_the_epoch_of_its_copy(cluster: C
     cluster.start("b1", "broker", JOINED)
     cluster.until(lambda: len(led_in(cluster, "b1")) > 1, seconds=40)
     assert led_in(cluster, "b1")[-1] > led_in(cluster, "b3")[-1]
+
+
+def test_an_owner_that_was_cut_off_does_not_lead_in_the_epoch_of_its_copy(cluster: Cluster) -> None:
+    """It runs all the while, and its copy has led and died when it is heard again."""
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    owner = cluster.up("b1", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
+    home, controller = (cluster.machines[name] for name in ("b1", "controller"))
+    for one, other in ((home, controller), (controller, home)):
+        one.stack.cut([Rule("them", other.address, reset=False)])
+    cluster.sleep(12)
+    copy(cluster, "b1")
+    cluster.until(lambda: led_in(cluster, "b3") != [], seconds=40)
+    cluster.machines["b3"].lose_power()
+    cluster.sleep(12)
+    for machine in (home, controller):
+        machine.stack.cut([])
+    cluster.until(lambda: len(led_in(cluster, "b1")) > 1, seconds=60)
+    assert owner.healthy
+    assert led_in(cluster, "b1")[-1] > led_in(cluster, "b3")[-1]

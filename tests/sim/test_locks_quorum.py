@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from reference_world import ALONE, BROKER, BROKER_CONF, NAMESRV, NAMESRV_CONF, Cluster, Process
+from test_address_change import move
 
 from reference import rpc
 from reference.broker.locks.lock_quorum import ATTEMPT
@@ -312,3 +313,19 @@ def test_members_are_kept_while_no_name_server_answers(cluster: Cluster) -> None
     assert cluster.logged("b1", "broker.lock.members.failed") > 1
     assert lock(cluster, "b1", "A") == [0]
     assert lock(cluster, "b3", "B") == []
+
+
+def test_a_broker_does_not_count_twice_at_the_address_of_a_former_id(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name server still lists the address under another id when the broker gets it."""
+    monkeypatch.setitem(AT, "b2", "198.18.0.200:10911")
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    member(cluster, "b2", lambda request: None)
+    replica(cluster, "b1")
+    cluster.sleep(LEASE_S + 1.5)
+    cluster.machines["namesrv"].lose_power()
+    cluster.machines["b2"].lose_power()
+    move(cluster, "b1", "198.18.0.200")
+    cluster.until(lambda: cluster.logged("b1", "broker.address.changed") == 1)
+    assert lock(cluster, "b2", "A") == [], "one of three is no quorum"

@@ -123,6 +123,11 @@ class Locks:
                 self._namesrvs.insert(0, namesrv)
                 return
 
+    def _others(self) -> tuple[str, ...]:
+        """The others' addresses. This broker may have got one of them since the poll: that of a
+        former id of its own, which a name server still lists. Its grant would count twice."""
+        return tuple(peer for peer in self._peers if peer != self._me.address)
+
     async def _members(self, namesrv: str) -> BrokerMemberGroup | None:
         header = headers.MemberGroupRequest(
             cluster_name=self._config.broker_cluster_name, broker_name=self._config.broker_name
@@ -159,7 +164,7 @@ class Locks:
         rng = self._node.rng(f"broker.lock/{group}/{client_id}/{now_ns()}")
         mark = f"{rng.getrandbits(64):x}"
         mine = self._table.lock(now_ns(), group, client_id, queues, attempt=mark)
-        peers = self._peers if mine else ()
+        peers = self._others() if mine else ()
         attempt = _Attempt(
             group=group,
             client_id=client_id,
@@ -224,7 +229,7 @@ class Locks:
         for mark, queues in ended.items():
             frame = _frame(RequestCode.UNLOCK_BATCH_MQ, group, client_id, queues)
             frame = msgspec.structs.replace(frame, ext={LEASE: mark})
-            for peer in self._peers:
+            for peer in self._others():
                 self._group.create_task(self._unlock_at(peer, frame))
 
     async def _unlock_at(self, peer: str, frame: Frame) -> None:

@@ -45,7 +45,8 @@ class Joining:
         self._controllers = controllers
         self._refused_since: float | None = None  # by the loop's clock
         self.incarnation = ""
-        self.epoch_before: int | None = None  # the set's when this process registered first
+        # The set's when this process registered last: who had the id until then may have led in it.
+        self.epoch_before: int | None = None
 
     async def win(self, address: str) -> BrokerId:
         """Win an id, or take the one that is owned.
@@ -146,9 +147,8 @@ class Joining:
         )
         if answer.code == ResponseCode.SUCCESS:
             self._refused_since = None
-            if self.epoch_before is None:
-                known = from_ext(headers.RegisterToControllerResponse, answer.ext)
-                self.epoch_before = known.epoch_before or 0
+            known = from_ext(headers.RegisterToControllerResponse, answer.ext)
+            self.epoch_before = known.epoch_before
             return True
         self._bear(answer.remark or "")
         return False

@@ -53,7 +53,8 @@ def predates(epoch: MasterEpoch, registered: int | None) -> bool:
 
     Args:
         epoch: in which a controller names the process's broker id as master.
-        registered: the set's epoch when the process registered first; None if no controller said.
+        registered: the set's epoch when the process registered last, at another address or after
+            another had its id; None if no controller said.
     """
     return registered is not None and epoch <= registered
 
