@@ -147,7 +147,7 @@ class Broker:
         group.create_task(every(10.0, heartbeats.expire))
         group.create_task(every(10.0, locks.expire))
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
-        pull = MetadataSync(pool, tables, host, membership.followed).tick
+        pull = MetadataSync(pool, tables, host, membership.followed, membership.copy).tick
         membership.on_follow = lambda: rpc.spawn(group, pull())
         group.create_task(every(TICK_S, pull))
         if locks.polls:

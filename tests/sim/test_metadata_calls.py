@@ -20,8 +20,10 @@ from reference_world import (
     create_topic,
     ext,
 )
+from test_address_change import in_sync
 
 from reference import rpc
+from reference.broker.membership import metadata_sync
 from reference.broker.membership.metadata import TABLE_CODES
 from reference.broker.membership.metadata_sync import MetadataSync, sync_once
 from reference.broker.store.topics import Tables
@@ -266,11 +268,15 @@ def test_the_pull_has_its_rhythm(cluster: Cluster) -> None:
     made = tables(host)
     master = [""]
     counts: list[int] = []
+    came: list[int] = []
+
+    async def known() -> None:
+        came.append(len(counts))
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
             pool = Pool(group)
-            sync = MetadataSync(pool, made, host, lambda: master[0])
+            sync = MetadataSync(pool, made, host, lambda: master[0], known)
             for at in range(10):
                 if at == 1:
                     master[0] = BROKER
@@ -283,6 +289,7 @@ def test_the_pull_has_its_rhythm(cluster: Cluster) -> None:
     cluster.until(task.done)
     task.result()
     assert counts == [0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
+    assert came == [1], "the first tables of an empty store"
 
 
 @pytest.mark.parametrize("code", sorted(TABLE_CODES))
@@ -305,3 +312,27 @@ def test_a_slave_with_an_empty_store_has_the_tables_at_once(cluster: Cluster) ->
     cluster.until(lambda: cluster.logged("b2", "broker.role") == 1)
     cluster.sleep(0.05)
     assert b'"T"' in (cluster.disk("b2", "/data/config/topics.json") or b"")
+
+
+def test_a_slave_without_tables_copies_no_log_and_is_in_no_set(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be elected, and serve no topic."""
+    answered: list[bool] = [False]
+    honest = metadata_sync.sync_once
+
+    async def sometimes(*args: Any, **more: Any) -> bool:
+        return await honest(*args, **more) if answered[0] else False
+
+    monkeypatch.setattr(metadata_sync, "sync_once", sometimes)
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    cluster.up("b1", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
+    create_topic(cluster)
+    cluster.start("b2", "broker", JOINED)
+    cluster.until(lambda: cluster.logged("b2", "broker.role") == 1)
+    cluster.sleep(20)
+    assert in_sync(cluster)[2] == {1}
+    answered[0] = True
+    cluster.until(lambda: in_sync(cluster)[2] == {1, 2}, seconds=20)

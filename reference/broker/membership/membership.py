@@ -348,7 +348,7 @@ class Membership:
             self.role = "fenced"
             self.master_address, self.master_ha_address = known.master_address or "", ""
         await replication.follow(
-            self.master_ha_address, epoch, in_sync_state_set=self.broker_id in members
+            self._copied_from, epoch, in_sync_state_set=self.broker_id in members
         )
         if new:
             await self._take_role("slave", epoch)
@@ -407,7 +407,7 @@ class Membership:
         if replication is None:  # without a controller nothing is replicated
             return
         member = self.broker_id in self._members
-        for address in ("", self.master_ha_address):
+        for address in ("", self._copied_from):
             await replication.follow(address, self.master_epoch, in_sync_state_set=member)
 
     async def _on_registered(self, answer: headers.RegisterBrokerResponse) -> None:
@@ -422,11 +422,20 @@ class Membership:
             if fault or (self.role, self.master_address) != ("slave", master):
                 return
             self.master_ha_address = said
-            replication = some(self.replication, "a slave has its replication")
-            await replication.follow(
-                self.master_ha_address,
-                self.master_epoch,
-                in_sync_state_set=self.broker_id in self._members,
+            await self.copy()
+
+    @property
+    def _copied_from(self) -> str:
+        """The HA port to dial; none before the tables are known: a member of the SyncStateSet
+        without them may be elected, and would serve no topic."""
+        return self.master_ha_address if self._tables.known else ""
+
+    async def copy(self) -> None:
+        """Copy the log of the master that is followed, if nothing is missing for that any more."""
+        if self.role == "slave" and self.replication is not None:
+            member = self.broker_id in self._members
+            await self.replication.follow(
+                self._copied_from, self.master_epoch, in_sync_state_set=member
             )
 
     async def register_everywhere(self) -> None:

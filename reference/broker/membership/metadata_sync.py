@@ -2,10 +2,11 @@
 
 The log replicates messages; topics, groups and offsets are pulled: in RocketMQ every 3 s, but no
 sooner than 10 s after the last time, so in effect every 12 s; here likewise, and at once where the
-master is another: a broker with an empty store may be elected soon after. A table is taken when its
-data version differs from the own one; consumer offsets when they differ themselves, since their
-version does not move with every commit. Each table is asked for and taken apart: one that fails
-leaves the others alone, and comes the next time.
+master is another. A broker with an empty store asks each time until it has them, and copies no log
+before: it might be elected without. A table is taken when its data version differs from the own
+one; consumer offsets when they differ themselves, since their version does not move with every
+commit. Each table is asked for and taken apart: one that fails leaves the others alone, and comes
+the next time.
 
 Nothing is taken that was asked of a master who is none any more (`following`): the answer of a
 dead master must not overwrite what its successor, maybe this broker, has made since.
@@ -151,20 +152,31 @@ class MetadataSync:
         tables: the slave's.
         host: for the log.
         master: address of the master that this broker follows now; empty if it follows none.
+        known: called when the tables of a store that had none have come.
     """
 
-    def __init__(self, pool: Pool, tables: Tables, host: Host, master: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        tables: Tables,
+        host: Host,
+        master: Callable[[], str],
+        known: Callable[[], Awaitable[None]],
+    ) -> None:
         self._pool = pool
         self._tables = tables
         self._host = host
         self._master = master
+        self._known = known
         self._throttle = Throttle()
 
     async def tick(self) -> None:
         """Pull, if it is time."""
-        master = self._master()
-        if self._throttle.is_due(now_ns(), master):
+        master, had = self._master(), self._tables.known
+        if self._throttle.is_due(now_ns(), master) or (master and not had):
             await sync_once(
                 self._pool, master, self._tables, self._host,
                 following=lambda: self._master() == master,
             )  # fmt: skip
+            if self._tables.known and not had:
+                await self._known()
