@@ -82,6 +82,7 @@ class Store:
         self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
         self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
         self._whole = PhyOffset(0)  # end of the last whole record
+        self._torn_looking_end = PhyOffset(0)  # of the last record that looks torn, and is not
         self.confirm_offset = PhyOffset(0)  # readers see what ends here or before
 
     @property
@@ -303,8 +304,22 @@ class Store:
         """Append a master's bytes; records that they complete are indexed, and stay hidden."""
         self._log.append_raw(piece.start, piece.data)
         self._whole = piece.whole
+        self._torn_looking_end = max(self._torn_looking_end, piece.torn_looking_end)
         for message, end in piece.records:
             self._dispatch(message, end - message.physical_offset)
+
+    async def vouch(self) -> None:
+        """Make sure that a recovery takes what was appended back, also what looks torn.
+
+        Raises:
+            OSError: that cannot be written down.
+        """
+        if self._torn_looking_end <= (self._watermark.offset or 0):
+            return
+        async with self._marking:
+            whole = self._whole
+            await self.sync()
+            await self._watermark.save(whole)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut log and queues to `offset`, the end of a record or 0; durable when this returns."""
@@ -315,6 +330,7 @@ class Store:
 
     async def _truncate(self, offset: PhyOffset) -> None:
         self.confirm_offset = min(self.confirm_offset, offset)
+        self._torn_looking_end = min(self._torn_looking_end, offset)
         for key, queue in self._queues.items():
             count = queue.max_offset
             while count and _end(queue.unit(QueueOffset(count - 1))) > offset:
