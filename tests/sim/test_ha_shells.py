@@ -64,6 +64,9 @@ class MemoryLog:
             self.start = offset
         self.data += data
 
+    async def vouch(self) -> None:
+        """Nothing here looks torn."""
+
     async def truncate(self, offset: PhyOffset) -> None:
         await asyncio.sleep(0.002)
         self.data = self.data[: max(offset - self.start, 0)]

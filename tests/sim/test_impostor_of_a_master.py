@@ -84,6 +84,7 @@ KINDS: dict[str, Callable[[int, Epochs], Sent]] = {
 }
 SOUND = {
     "a topic that leads out": lambda at: record(at, topic="../../../../ESCAPED"),
+    "properties that end in a zero": lambda at: record(at, properties=b"A\x01B\x02\0"),
     "a negative queue": lambda at: record(at, queue_id=-7),
     "a delivery beyond all time": lambda at: encode_at(
         Message(topic="SCHEDULE_TOPIC_XXXX", body=b"x", properties=b"DELAY\x011\x02"),

@@ -23,8 +23,8 @@ from reference.broker.store.watermark import CorruptWatermark, Watermark
 from reference.host import read_file, replace_file
 from reference.raft.message import Entry
 from reference.raft.storage import Storage
-from reference.records import BrokerId, PhyOffset
-from reference.wire.message import Message, decode
+from reference.records import BrokerId, PhyOffset, QueueOffset
+from reference.wire.message import Message, decode, encode_at
 
 FILE = 4096
 LOG = "/s/commitlog"
@@ -318,6 +318,34 @@ def test_a_record_torn_in_its_properties_is_cut_though_a_sound_one_follows(
     machine.world.run(machine, read)
 
 
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("vouched", [True, False])
+def test_a_record_of_a_java_batch_that_ends_in_a_zero_stays_once_it_is_vouched_for(
+    machine: SimMachine, seed: int, vouched: bool
+) -> None:
+    """It looks like a torn one, which it is known not to be before a slave acknowledges it."""
+    odd = Message(topic="T", body=b"odd", properties=b"A\x01B\x02\0")
+
+    async def write(host: SimHost) -> None:
+        store = await opened(host)
+        end = store.put([sent(0)])[0].end
+        record = encode_at(odd, queue_offset=QueueOffset(1), physical_offset=end, store_timestamp=1)
+        store.checked(end, record[:50])()
+        store.checked(PhyOffset(end + 50), record[50:])()
+        if vouched:
+            await store.vouch()
+
+    async def read(host: SimHost) -> None:
+        found = [body[:3] for body in bodies(await opened(host))]
+        assert found[1:] == ([b"odd"] if vouched else [])
+
+    machine.world.run(machine, write)
+    if vouched:
+        machine.disk.power_loss(Draws(seed))
+    machine.world.run(machine, read)
+    machine.world.run(machine, read)
+
+
 def test_a_damaged_watermark_is_named(machine: SimMachine) -> None:
     async def case(host: SimHost) -> None:
         mark, sealed = Watermark(host.disk, "/s"), Sealed(start=PhyOffset(77))
@@ -347,14 +375,26 @@ class PieceLog:
         assert self.durable == self.end or offset % 10 == 0, "two pieces of a record"
         self.end = offset + len(data)
 
+    async def vouch(self) -> None:
+        """Nothing here looks torn."""
+
     async def sync(self) -> int:
         await asyncio.sleep(0)
         self.durable = self.end
         return self.end
 
 
-def test_a_slave_syncs_one_piece_of_a_record_before_it_writes_the_next() -> None:
-    """S8: else a hole may be left within a record, where its crc does not see it."""
+class FullLog(PieceLog):
+    """A log that cannot write down how far it is whole."""
+
+    async def vouch(self) -> None:
+        raise OSError(28, "no space left on device")
+
+    async def truncate(self, offset: int) -> None:
+        self.end = offset
+
+
+def ha_client(log: PieceLog) -> HaClient:
     core = HaSlave(
         broker_id=BrokerId(1),
         durable=True,
@@ -362,14 +402,32 @@ def test_a_slave_syncs_one_piece_of_a_record_before_it_writes_the_next() -> None
         sync_from_last_file=False,
         timing=SlaveTiming(heartbeat_ns=1, housekeeping_ns=1),
     )
-    log = PieceLog()
 
     async def save(epochs: object) -> None:
         """Nothing is saved here."""
 
+    return HaClient(core, log, save=save, saved=lambda: (), confirmed=lambda offset: None,  # type: ignore[arg-type]
+                    log=lambda *a, **k: None)  # fmt: skip
+
+
+def test_what_a_slave_cannot_vouch_for_is_cut_off_and_not_acknowledged() -> None:
+    log = FullLog()
+    effect = Append(start=PhyOffset(0), data=bytes(10), epochs=None, then=())
+
     async def main() -> None:
-        client = HaClient(core, log, save=save, saved=lambda: (), confirmed=lambda offset: None,  # type: ignore[arg-type]
-                          log=lambda *a, **k: None)  # fmt: skip
+        async with asyncio.TaskGroup() as group:
+            assert not await ha_client(log)._append(group, effect)
+
+    asyncio.run(main())
+    assert log.end == 0
+
+
+def test_a_slave_syncs_one_piece_of_a_record_before_it_writes_the_next() -> None:
+    """S8: else a hole may be left within a record, where its crc does not see it."""
+    log = PieceLog()
+    client = ha_client(log)
+
+    async def main() -> None:
         for start, size in ((0, 20), (20, 13), (33, 3), (36, 4), (40, 10)):
             effect = Append(start=PhyOffset(start), data=bytes(size), epochs=None, then=())
             async with asyncio.TaskGroup() as group:

@@ -322,7 +322,9 @@ class HaClient:
                 await self._save_if_new(effect.epochs)
             if append is not None:
                 await self._sync_begun(effect.start)
+                whole = self._access.whole_end()
                 append()
+                await self._vouch(whole)
         except RemoteProtocolError as error:
             await self._drop_begun()
             return await self._append_failed(group, str(error))
@@ -345,7 +347,17 @@ class HaClient:
     async def _drop_begun(self) -> None:
         """Cut the beginning of a record off whose rest turned out to be none: the next master may
         have another one there."""
-        whole = self._access.whole_end()
+        await self._cut(self._access.whole_end())
+
+    async def _vouch(self, whole: PhyOffset) -> None:
+        """Before anything is acknowledged. Raises OSError; what was appended is cut off then."""
+        try:
+            await self._access.vouch()
+        except OSError:
+            await self._cut(whole)
+            raise
+
+    async def _cut(self, whole: PhyOffset) -> None:
         if whole < self._access.end:
             await self._access.truncate(whole)
             await self._save_if_new(policy.reconcile(self._saved(), whole))

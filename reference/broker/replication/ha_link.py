@@ -57,6 +57,11 @@ class LogAccess(Protocol):
         """Cut to `offset`, durably: the bytes behind never come back. 0 empties the log."""
         ...
 
+    async def vouch(self) -> None:
+        """Make sure that a recovery takes what was appended back, also a record that looks torn;
+        nothing to do for others. Raises OSError."""
+        ...
+
     async def sync(self) -> PhyOffset:
         """Make all appended before the call durable; returns up to where."""
         ...

@@ -11,7 +11,7 @@ record *before* a sound one is damage, not a torn tail, and cutting there would 
 messages: the log refuses to open and says where. What was synced (`reference.broker.store.
 watermark` knows, and has its checksums) must be as it was, to the bit. What was not may have holes
 after a loss of power: the tail begins at the first. A record there that ends in zeros was torn,
-whatever follows. Claims: S6, S11.
+whatever follows; before that it is whole, whatever it ends in. Claims: S6, S11.
 """
 
 import re
@@ -320,8 +320,8 @@ class CommitLog:
             if magic == BLANK_MAGIC and length == self.file_size - at:
                 self._sum_blank(base, file, at)
                 return self.file_size, True
-            strict = self._synced is not None and base + at >= self._synced
-            message = sound_record(window, record, base + at, strict=strict)
+            whole = None if self._synced is None else base + at < self._synced
+            message = sound_record(window, record, base + at, whole=whole)
             if message is None:
                 return at, False
             on_record(message, length)
@@ -371,19 +371,26 @@ def looks_torn(message: Message) -> bool:
 
 
 def sound_record(
-    data: bytes | memoryview, at: int, offset: int, *, strict: bool = False
+    data: bytes | memoryview, at: int, offset: int, *, whole: bool | None = None
 ) -> Message | None:
     """Read the record at `at`; None if no sound one of this offset is there.
 
     A record that ends in zeros where text should be was torn behind its body, which is all that
-    its crc covers: so it is none, unless something follows it (`strict`: even then).
+    its crc covers: so it is none, unless it is known to have been written whole.
+
+    Args:
+        data: bytes of the log.
+        at: where among them.
+        offset: of that place in the log.
+        whole: whether all of the record was written; None: it was if something follows it.
     """
     try:
         message, end = decode(data, at)
     except RemoteProtocolError:
         return None
-    if message.physical_offset != offset or (
-        looks_torn(message) and (strict or not any(data[end : end + BLANK_BYTES]))
-    ):
-        return None  # or whole, but of another place: left over from a dead tail
+    if message.physical_offset != offset:
+        return None  # whole, but of another place: left over from a dead tail
+    if looks_torn(message):
+        whole = any(data[end : end + BLANK_BYTES]) if whole is None else whole
+        return message if whole else None
     return message

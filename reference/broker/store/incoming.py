@@ -4,12 +4,16 @@ A master's log comes in pieces that are cut at any byte. What is whole of it mus
 in their places: each where it says that it lies, within one file, its body fits its crc, and the
 next of its queue. Of a record that is not whole yet, size and magic must be possible; the rest is
 judged when it has come. Offsets are bytes of the log, ends exclusive.
+
+A record whose properties end in a zero looks torn to a recovery. A Java master takes one from a
+batch, and its slaves must have it. So it is taken, and marked (`Piece.torn_looking_end`): it must
+be on the disk, and known to be, before it is acknowledged.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from reference.broker.store.commit_log import sound_record
+from reference.broker.store.commit_log import looks_torn, sound_record
 from reference.records import PhyOffset, QueueOffset, Record, RemoteProtocolError
 from reference.wire.message import (
     BLANK_BYTES,
@@ -30,6 +34,12 @@ class Piece(Record):
     data: bytes
     records: tuple[tuple[Message, PhyOffset], ...]  # each with its end
     whole: PhyOffset  # the end of the last whole record, or of a file, once this is appended
+
+    @property
+    def torn_looking_end(self) -> PhyOffset:
+        """The end of the last record that a recovery might take for torn; 0 if there is none."""
+        ends = [end for message, end in self.records if looks_torn(message)]
+        return max(ends, default=PhyOffset(0))
 
 
 @dataclass(slots=True)
@@ -85,8 +95,8 @@ class Incoming:
         return old + self.data[: size - len(old)]
 
     def _message(self, at: PhyOffset, size: int) -> Message:
-        message = sound_record(self._window(at, size), 0, at, strict=True)
-        if message is None:
+        message = sound_record(self._window(at, size), 0, at, whole=True)
+        if message is None or "\0" in message.topic:  # which no broker takes from a client
             raise RemoteProtocolError(f"at offset {at}: no sound record of {size} bytes")
         key = message.topic, message.queue_id
         following = self._seen.get(key) or self.next_offset(*key)

@@ -80,6 +80,7 @@ class Store:
         self._on_growth = on_growth
         self._hidden: deque[tuple[PhyOffset, QueueKey]] = deque()  # not confirmed: end, queue
         self._visible: dict[QueueKey, int] = {}  # messages of a queue that readers may see
+        self._torn_looking_end = PhyOffset(0)  # of the last record that looks torn, and is not
         self.confirm_offset = PhyOffset(0)  # readers see what ends here or before
 
     @property
@@ -297,8 +298,23 @@ class Store:
     def _append(self, piece: Piece) -> None:
         """Append a master's bytes; records that they complete are indexed, and stay hidden."""
         self._log.append_raw(piece.start, piece.data, piece.whole)
+        self._torn_looking_end = max(self._torn_looking_end, piece.torn_looking_end)
         for message, end in piece.records:
             self._dispatch(message, end - message.physical_offset)
+
+    async def vouch(self) -> None:
+        """Make sure that a recovery takes what was appended back, also what looks torn.
+
+        Raises:
+            OSError: that cannot be written down.
+        """
+        known = self._watermark.sealed
+        if self._torn_looking_end <= (0 if known is None else known.end):
+            return
+        async with self._marking:
+            sealed = self._log.sealed()
+            await self.sync()
+            await self._watermark.save(sealed)
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut log and queues to `offset`, the end of a record or 0; durable when this returns.
@@ -315,6 +331,7 @@ class Store:
 
     async def _truncate(self, offset: PhyOffset) -> None:
         self.confirm_offset = min(self.confirm_offset, offset)
+        self._torn_looking_end = min(self._torn_looking_end, offset)
         for key, queue in self._queues.items():
             count = queue.max_offset
             while count and _end(queue.unit(QueueOffset(count - 1))) > offset:

@@ -34,6 +34,7 @@ class Log:
     def __init__(self, file_size: int = FILE) -> None:
         self.data = b""
         self.whole = PhyOffset(0)
+        self.torn_looking_end = 0
         self._file_size = file_size
         self._queues: Counter[tuple[str, int]] = Counter()
 
@@ -46,6 +47,7 @@ class Log:
         piece = Incoming(end, data, self.read, self._file_size, self._next).checked(self.whole)
         self.data += piece.data
         self.whole = piece.whole
+        self.torn_looking_end = max(self.torn_looking_end, piece.torn_looking_end)
         self._queues.update((m.topic, m.queue_id) for m, _ in piece.records)
 
     def _next(self, topic: str, queue_id: int) -> QueueOffset:
@@ -107,7 +109,6 @@ BAD: dict[str, Callable[[int], bytes]] = {
     "a file's end that is none": lambda at: encode_blank(200).ljust(200, b"\0"),
     "over the end of a file": lambda at: record(at, 1, body=b"y" * (FILE - at - 95)),
     "torn": lambda at: record(at, 1, topic="a\0b"),
-    "ends in a zero": lambda at: record(at, 1, properties=b"A\x01B\x02\0"),
 }
 
 
@@ -122,6 +123,17 @@ def test_what_a_recovery_would_not_take_back_is_refused(kind: str, step: int) ->
         log.take_in_steps(bad, step)
     assert (log.whole, log.count) == (SIZE, 1)
     assert len(log.data) < SIZE + len(bad)
+
+
+@pytest.mark.parametrize("step", [1, 60, 5000])
+def test_a_record_of_a_java_batch_that_ends_in_a_zero_is_taken_and_marked(step: int) -> None:
+    log = Log()
+    odd = record(SIZE, 1, properties=b"A\x01B\x02\0")
+    log.take(record(0))
+    assert log.torn_looking_end == 0
+    log.take_in_steps(odd + record(SIZE + len(odd), 2), step)
+    assert log.count == 3
+    assert log.torn_looking_end == SIZE + len(odd)
 
 
 def test_two_messages_of_a_queue_in_one_piece_are_counted() -> None:
