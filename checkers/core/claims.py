@@ -161,6 +161,7 @@ CLAIMS: tuple[Claim, ...] = (
             "point_taken_for_end",
             "shrinks_alone",
             "slave_acks_unsynced",
+            "written_before_checked",
         ),
     ),
     Claim(

@@ -91,7 +91,7 @@ async def sync_once(
     async def topics() -> None:
         fast = fast_address(master_address)
         got = await _ask(pool, fast, RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigSerializeWrapper)
-        if following() and differs(tables.version, got.data_version):
+        if following() and (not tables.known or differs(tables.version, got.data_version)):
             await tables.adopt_topics(got, following)
 
     async def offsets() -> None:

@@ -10,7 +10,7 @@ batch, and its slaves must have it. So it is taken, and marked (`Piece.torn_look
 be on the disk, and known to be, before it is acknowledged.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from reference.broker.store.commit_log import looks_torn, sound_record
@@ -72,6 +72,13 @@ class Incoming:
             RemoteProtocolError: a recovery would not take them back; says where and why.
         """
         records: list[tuple[Message, PhyOffset]] = []
+        for message, end in self.sound(whole):
+            records += [] if message is None else [(message, end)]
+            whole = end
+        return Piece(start=self.offset, data=self.data, records=tuple(records), whole=whole)
+
+    def sound(self, whole: PhyOffset) -> Iterator[tuple[Message | None, PhyOffset]]:
+        """Each record with its end, None for a BLANK one; arguments and errors as `checked`."""
         end = self.offset + len(self.data)
         while whole + BLANK_BYTES <= end:
             size, magic = peek(self._window(whole, BLANK_BYTES))
@@ -81,11 +88,10 @@ class Incoming:
             if fault:
                 raise RemoteProtocolError(f"at offset {whole}: {fault}")
             if whole + size > end:
-                break
-            if not blank:
-                records.append((self._message(whole, size), PhyOffset(whole + size)))
+                return
+            message = None if blank else self._message(whole, size)
             whole = PhyOffset(whole + size)
-        return Piece(start=self.offset, data=self.data, records=tuple(records), whole=whole)
+            yield message, whole
 
     def _window(self, at: PhyOffset, size: int) -> bytes | memoryview:
         """Bytes of the log as it would be."""

@@ -6,7 +6,7 @@ from typing import Any
 from run_in_world import Watched, with_cluster
 
 from harness.cluster.deployment import Deployment, until
-from harness.contracts.environment import CLIENT
+from harness.contracts.environment import CLIENT, Misread
 from histories.op import NEMESIS, Op
 from nemeses.scripted import Scripted
 
@@ -62,13 +62,34 @@ def test_a_disk_is_proven_by_a_file_that_is_written() -> None:
     with_cluster(main)
 
 
+def test_a_misread_bit_is_proven_by_its_file() -> None:
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        machine = environment.machine("n0")
+        await machine.put(f"{machine.data_dir}/store/x", b"abcd")
+        proof = await cluster.machines.break_disk("n0", misread=Misread("x", 9))
+        assert proof.holds
+        assert cluster.machines.ailments("n0") == {"misreading-disk"}
+        assert await machine.get(f"{machine.data_dir}/store/x") == b"a`cd"
+        assert (await cluster.machines.heal_disk("n0")).holds
+        assert await machine.get(f"{machine.data_dir}/store/x") == b"abcd"
+        for bad in (Misread("x", 32), Misread("y", 0)):
+            assert not (await cluster.machines.break_disk("n0", misread=bad)).holds
+
+    with_cluster(main)
+
+
 def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         async def sound(**faults: Any) -> None:
             """It works as ever."""
 
         environment.machine("n0").set_disk = sound  # type: ignore[method-assign]
-        for args in ({"full": True}, {"frozen": True}, {"sync_ms": 700}):
+        machine = environment.machine("n0")
+        await machine.put(f"{machine.data_dir}/store/x", b"abcd")
+        wrong: list[dict[str, Any]] = [
+            {"full": True}, {"frozen": True}, {"sync_ms": 700}, {"misread": Misread("x", 9)},
+        ]  # fmt: skip
+        for args in wrong:
             assert not (await cluster.machines.break_disk("n0", **args)).holds
 
     with_cluster(main)

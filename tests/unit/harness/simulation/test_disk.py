@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.contracts.draws import Draws
+from harness.contracts.environment import Misread
 from harness.simulation.disk import SYNC_NS, SimDisk
 from harness.simulation.world import SimMachine, World
 from reference.host import read_file, replace_file
@@ -29,6 +30,23 @@ def run(machine: SimMachine, main: Callable[[SimDisk], Awaitable[Any]]) -> Any:
 
 def now_ms() -> float:
     return asyncio.get_running_loop().time() * 1000
+
+
+def test_a_misreading_disk_gives_one_bit_as_another_and_keeps_what_it_has(
+    machine: SimMachine,
+) -> None:
+    async def main(disk: SimDisk) -> None:
+        file = disk.open("/d/f", create=True)
+        file.pwrite(b"abcd", 0)
+        disk.set_fault(misread=Misread("/d/f", 8 * 2 + 1))
+        assert (file.pread(9, 0), file.pread(1, 2), file.pread(2, 0)) == (b"abad", b"a", b"ab")
+        file.pwrite(b"c", 2)
+        await replace_file(disk, "/d/g", b"abcd")
+        assert read_file(disk, "/d/g") == b"abcd", "another file"
+        disk.set_fault()
+        assert file.pread(9, 0) == b"abcd"
+
+    run(machine, main)
 
 
 def test_a_full_disk_takes_nothing_and_gives_back_everything(machine: SimMachine) -> None:
