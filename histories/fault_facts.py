@@ -152,8 +152,8 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes="start-disk-fault",
         effect="disk",
         heals=("stop-disk-fault",),
-        may_end_by=("full", "frozen"),
-        strength=("full", "frozen", "sync_ms"),
+        may_end_by=("full", "frozen", "misread"),
+        strength=("full", "frozen", "sync_ms", "misread", "bit"),
         color="#C9B8A8",
     ),
     FaultFacts(

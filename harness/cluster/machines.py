@@ -1,9 +1,10 @@
 """Machines that are not as they should be: clocks, disks and ways that a fault has made bad.
 
 Each fault is proven by its machine: what the clock shows against the harness's own, what becomes of
-a file that is written and synced, which delays are in force and how long a dial takes that no cut
-stops. Each heal is proven in the same way. What is wrong with a machine is remembered here, since
-other faults must know of it: a node cannot start on a disk that takes nothing.
+a file that is written and synced, what is read of one, which delays are in force and how long a
+dial takes that no cut stops. Each heal is proven in the same way. What is wrong with a machine is
+remembered here, since other faults must know of it: a node cannot start on a disk that takes
+nothing.
 Units: milliseconds where a name says so, else seconds.
 """
 
@@ -16,12 +17,13 @@ from harness.client.probes import PROBE_TIMEOUT_S, until
 from harness.cluster.processes import Nodes
 from harness.cluster.ways import Ways
 from harness.contracts.cluster import Proof
-from harness.contracts.environment import Port, Written
+from harness.contracts.environment import Misread, Port, Written
 from reference.rpc import split_address
 
 CLOCK, DELAY = "clock", "delay"
 SLOW_DISK, FROZEN_DISK, FULL_DISK = "slow-disk", "frozen-disk", "full-disk"
-DISK = frozenset((SLOW_DISK, FROZEN_DISK, FULL_DISK))
+MISREADING_DISK = "misreading-disk"
+DISK = frozenset((SLOW_DISK, FROZEN_DISK, FULL_DISK, MISREADING_DISK))
 CLOCK_MS_MAX = 2  # of what is read apart: two clocks of whole milliseconds
 DRIFT_SEEN_MS = 6  # how far a drift must have gone to be one
 DRIFT_S_MAX = 12.0  # how long that may take
@@ -89,19 +91,33 @@ class Hardware:
     # Disks.
 
     async def break_disk(
-        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        node: str,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> Proof:
-        if not full and not frozen and sync_ms is None:
-            return Proof(False, {"reason": "no fault was asked for"})
-        kinds = ((FULL_DISK, full), (FROZEN_DISK, frozen), (SLOW_DISK, sync_ms is not None))
+        kinds = (
+            *((FULL_DISK, full), (FROZEN_DISK, frozen), (SLOW_DISK, sync_ms is not None)),
+            (MISREADING_DISK, misread is not None),
+        )
         wrong = frozenset(kind for kind, there in kinds if there)
-        await self._nodes.machine(node).set_disk(full=full, sync_ms=sync_ms, frozen=frozen)
+        if not wrong:
+            return Proof(False, {"reason": "no fault was asked for"})
+        machine = self._nodes.machine(node)
+        read = misread and misread._replace(path=f"{machine.data_dir}/store/{misread.path}")
+        before = await machine.get(read.path) if read else None
+        await machine.set_disk(full=full, sync_ms=sync_ms, frozen=frozen, misread=read)
         self._set(node, DISK, wrong)
         self._nodes.excuse(node)
         least_ms = sync_ms or 0
         met, took_ms = await self._tried(node, SYNC_S + least_ms / 1000)
         wanted: Written = "refused" if full else "hanging" if frozen else "written"
         holds = met == wanted and (full or took_ms >= least_ms)
+        if read:
+            holds = holds and _misread(before, await machine.get(read.path), read.bit)
         return Proof(holds, {"disk": met, "took_ms": took_ms})
 
     async def heal_disk(self, node: str) -> Proof:
@@ -161,3 +177,10 @@ class Hardware:
         async with asyncio.TaskGroup() as group:
             tasks = {source: group.create_task(dial(source)) for source in sources}
         return {source: task.result() for source, task in tasks.items()}
+
+
+def _misread(before: bytes | None, after: bytes | None, bit: int) -> bool:
+    """Whether a file reads as before but for a bit; its node may have written on."""
+    if before is None or after is None or bit >= 8 * len(before):
+        return False
+    return before[bit // 8] ^ after[bit // 8] == 1 << bit % 8

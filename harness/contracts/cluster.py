@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from harness.contracts.environment import Role
+from harness.contracts.environment import Misread, Role
 from harness.contracts.generator import Generator
 from harness.contracts.outcome import Client
 from harness.contracts.target import Node
@@ -229,13 +229,20 @@ class ClockShifting(Protocol):
 
 @runtime_checkable
 class DiskBreaking(Protocol):
-    """Machines whose disks can be slow, frozen or full."""
+    """Machines whose disks can be slow, frozen or full, or misread."""
 
     async def break_disk(
-        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        node: str,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> Proof:
-        """Let the machine's disk take nothing more, take so long to sync, or never come to the end
-        of a sync; prove it by a file that is written. Needs `Capability.DISK`."""
+        """Let the machine's disk take nothing more, take so long to sync, never come to the end of
+        a sync, or read a bit as another, of a file whose path is below the store; prove it by a
+        file that is written, and by that file. Needs `Capability.DISK`."""
         ...
 
     async def heal_disk(self, node: str) -> Proof:
@@ -287,7 +294,7 @@ class Ailing(Protocol):
 
     def ailments(self, node: str) -> Set[str]:
         """What faults have made of the node's machine: ``clock``, ``delay``, ``slow-disk``,
-        ``frozen-disk``, ``full-disk``."""
+        ``frozen-disk``, ``full-disk``, ``misreading-disk``."""
         ...
 
 

@@ -8,7 +8,7 @@ reached. Paths are absolute inside the machine; units are seconds and bytes.
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -22,6 +22,14 @@ CLIENT = "client"  # the machine that the harness's clients and observers dial f
 # What becomes of a small file that is written and synced: it is on the disk, the disk took nothing,
 # or the sync did not return in time.
 Written = Literal["written", "refused", "hanging"]
+
+
+class Misread(NamedTuple):
+    """A bit of a file, counted from the file's beginning, that is read as another."""
+
+    path: str
+    bit: int
+
 
 # What a dial meets: a listener, a refusal, or nothing at all within its time.
 Port = Literal["open", "refused", "silent"]
@@ -43,7 +51,7 @@ class Capability(Enum):
     CHANGE_ADDRESS = "change-address"  # give a machine another address of its block, and names
     POWER_LOSS = "power-loss"  # end a machine so that its disk loses what was not synced
     CLOCK = "clock"  # set a machine's wall clock off, and let it drift
-    DISK = "disk"  # make a disk full, slow or frozen, and flip a bit of a file at rest
+    DISK = "disk"  # make a disk full, slow or frozen, or read a bit of a file as another
     DELAY = "delay"  # let packets from certain machines take longer
 
 
@@ -202,7 +210,12 @@ class Machine(Protocol):
         ...
 
     async def set_disk(
-        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> None:
         """Make the disk faulty in these ways and no others; without arguments it is sound again.
         Only where `Capability.DISK` is.
@@ -211,6 +224,7 @@ class Machine(Protocol):
             full: whatever writes, makes or grows a file fails with ENOSPC.
             sync_ms: how long each sync takes that begins from now on; None: as long as it takes.
             frozen: no sync returns before the disk is not frozen any more; then all do.
+            misread: the bit that reads give as another, `get` among them; nothing is written.
         """
         ...
 

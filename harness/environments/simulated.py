@@ -25,6 +25,7 @@ from harness.contracts.environment import (
     Lack,
     Loss,
     MachineSpec,
+    Misread,
     Port,
     ProcessStatus,
     Written,
@@ -162,9 +163,15 @@ class SimulatedMachine:
         return self._machine.clock.wall_ms(self._world.scheduler.now_ns)
 
     async def set_disk(
-        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> None:
-        self._machine.disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen)
+        disk = self._machine.disk
+        disk.set_fault(full=full, sync_ms=sync_ms, frozen=frozen, misread=misread)
 
     async def try_disk(self, *, timeout_s: float) -> Written:
         folder = f"{self.data_dir}/{TRIAL}/once"  # two deep, so that no node's folder is touched
@@ -232,7 +239,7 @@ class SimulatedMachine:
         if path == self._log_path:
             return self._log_text()
         data = self._machine.disk.files.get(path)
-        return None if data is None else bytes(data)
+        return None if data is None else self._machine.disk.seen(path, bytes(data))
 
     async def files(self, folder: str) -> list[str]:
         prefix = folder.rstrip("/") + "/"

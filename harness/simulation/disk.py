@@ -15,9 +15,9 @@ Each file, and each folder, keeps a journal of what could still be undone. A ker
 back by and by, so does this disk: a journal holds `JOURNAL_MAX` operations, older ones are durable.
 A file that is in `files` without a journal (a test put it there) is durable as it is.
 
-A disk may be faulty (`SimDisk.set_fault`): full, slow, frozen. Times are drawn for the file and the
-millisecond; what survives a loss of power is drawn for the file, the place of the write in it and
-how often that was written.
+A disk may be faulty (`SimDisk.set_fault`): full, slow, frozen, or read a bit of a file as another.
+Times are drawn for the file and the millisecond; what survives a loss of power is drawn for the
+file, the place of the write in it and how often that was written.
 """
 
 import asyncio
@@ -30,6 +30,7 @@ from zlib import crc32
 import msgspec
 
 from harness.contracts.draws import Draws
+from harness.contracts.environment import Misread
 from harness.simulation.loop import SimLoop
 from reference.host import File
 from reference.records import invariant
@@ -162,7 +163,8 @@ class SimFile:
         return len(self._live())
 
     def pread(self, length: int, offset: int) -> bytes:
-        return bytes(self._live()[offset : offset + length])
+        data = bytes(self._live()[offset : offset + length])
+        return self._disk.seen(self._path, data, offset)
 
     def pwrite(self, data: bytes, offset: int) -> None:
         content = self._live()
@@ -212,6 +214,7 @@ class SimDisk:
         self.draws = draws
         self.files: dict[str, bytearray] = {}
         self.full = False
+        self._misread: Misread | None = None  # what is read as another bit
         self._sync_ns: int | None = None  # how long a sync takes; None: as is drawn
         self._frozen: list[asyncio.Future[None]] | None = None  # while it is: syncs that wait
         self._capacity = capacity
@@ -231,8 +234,24 @@ class SimDisk:
         if self.full:
             raise OSError(errno.ENOSPC, "no space left on device")
 
+    def seen(self, path: str, data: bytes, offset: int = 0) -> bytes:
+        """What a read of a file gives, of whose bytes from `offset` on the disk has `data`."""
+        if self._misread is None or self._misread.path != path:
+            return data
+        at, bit = divmod(self._misread.bit, 8)
+        if not offset <= at < offset + len(data):
+            return data
+        read = bytearray(data)
+        read[at - offset] ^= 1 << bit
+        return bytes(read)
+
     def set_fault(
-        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> None:
         """Be faulty in these ways and no others; without arguments, be sound again.
 
@@ -240,8 +259,10 @@ class SimDisk:
             full: whatever writes, makes or grows a file fails with ENOSPC.
             sync_ms: how long each sync takes that begins now; None: as a sound disk's.
             frozen: no sync returns, until the disk is not frozen any more.
+            misread: the bit that reads give as another; what is written is not changed.
         """
         self.full = full
+        self._misread = misread
         self._sync_ns = None if sync_ms is None else sync_ms * 1_000_000
         waiting, self._frozen = self._frozen, None
         if frozen:

@@ -2,7 +2,9 @@
 
     bump-clock        offset_ms, drift_ppm (microseconds more each second)
     reset-clock
-    start-disk-fault  full, frozen: true; sync_ms: how long a sync takes
+    start-disk-fault  full, frozen: true; sync_ms: how long a sync takes; misread: the path of a
+                      file, below the store, of which a bit is read as another, and `bit`: which,
+                      counted from its beginning; not drawn
     stop-disk-fault
     start-delay       ms: so much longer packets take from all other machines of nodes
     stop-delay
@@ -11,9 +13,9 @@
                       default), ``in`` (only packets to the node), ``out`` (only packets from it)
     stop-packet-loss
 
-A full or frozen disk may end its node: that is the fault's doing. No store is wiped for it: a disk
-that takes nothing damages nothing, and a node that does not start on it when it is sound again has
-a bug.
+A full, frozen or misreading disk may end its node: that is the fault's doing. No store is wiped for
+it: a disk that takes nothing, or gives other bytes than it has, damages nothing, and a node that
+does not start on it when it is sound again has a bug.
 
 A loss stands beside partitions: its heal ends no cut, and no heal of a cut ends it. Clients lose
 nothing.
@@ -31,7 +33,7 @@ from harness.contracts.cluster import (
     Lossy,
     Part,
 )
-from harness.contracts.environment import Capability
+from harness.contracts.environment import Capability, Misread
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
 from nemeses.kinds.process import held, one_of
@@ -40,7 +42,7 @@ from nemeses.stage import Stage, Told
 
 # What a heal is for (`Ailing.ailments`).
 CLOCK_AILS = frozenset({"clock"})
-DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk"})
+DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk", "misreading-disk"})
 DELAY_AILS = frozenset({"delay"})
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader")
 HELD_S = 5.0
@@ -58,6 +60,20 @@ DELAYS: tuple[dict[str, Any], ...] = ({"ms": 50}, {"ms": 500}, {"ms": 2_000})
 
 def _ailing(ailments: frozenset[str]) -> Callable[[Stage, Args], Fit]:
     return lambda stage, args: lambda node: bool(ailments & stage.ailments(node))
+
+
+def _misread(args: Args) -> Misread | None:
+    path = args.get("misread")
+    return None if path is None else Misread(path, args["bit"])
+
+
+def _no_misread(args: Args, nodes: Sequence[str]) -> str:
+    path, bit = args.get("misread"), args.get("bit")
+    if path is None and bit is None:
+        return ""
+    if isinstance(path, str) and path and isinstance(bit, int) and bit >= 0:
+        return ""
+    return f"misread needs the path of a file and a bit of it, not {path!r} and {bit!r}"
 
 
 def _rounds(
@@ -94,12 +110,13 @@ DISK = Kind(
     name="disk",
     acts=(
         ActKind(
-            f="start-disk-fault", needs=frozenset({Capability.DISK}),
+            f="start-disk-fault", needs=frozenset({Capability.DISK}), complaint=_no_misread,
             do=on_each(DiskBreaking, lambda cluster, args: partial(
                 cluster.break_disk,
                 full=bool(args.get("full")),
                 sync_ms=args.get("sync_ms"),
                 frozen=bool(args.get("frozen")),
+                misread=_misread(args),
             )),
         ),
         ActKind(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeVar
 
 from harness.contracts.cluster import Grudge, Part, Proof
-from harness.contracts.environment import Role
+from harness.contracts.environment import Misread, Role
 from harness.contracts.outcome import Client, Ok, Outcome
 from harness.contracts.target import Node, Topology, plan
 from histories.op import NEMESIS, Op
@@ -164,14 +164,21 @@ class FakeCluster:
         return self._proof("reset_clock", node)
 
     async def break_disk(
-        self, node: str, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        node: str,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> Proof:
-        kind = "full-disk" if full else "frozen-disk" if frozen else "slow-disk"
+        kinds = (("full-disk", full), ("frozen-disk", frozen), ("misreading-disk", misread))
+        kind = next((kind for kind, there in kinds if there), "slow-disk")
         self.sick.setdefault(node, set()).add(kind)
         return self._proof("break_disk", node, kind=kind, sync_ms=sync_ms)
 
     async def heal_disk(self, node: str) -> Proof:
-        self.sick[node] -= {"full-disk", "frozen-disk", "slow-disk"}
+        self.sick[node] -= {"full-disk", "frozen-disk", "slow-disk", "misreading-disk"}
         return self._proof("heal_disk", node)
 
     async def delay(self, node: str, *, ms: int) -> Proof:

@@ -26,6 +26,7 @@ from harness.contracts.environment import (
     Cut,
     Dropped,
     Loss,
+    Misread,
     MissingCapability,
     Port,
     ProcessStatus,
@@ -179,7 +180,12 @@ class LinkedMachine:
         raise self._missing(Capability.CLOCK, "its machines share one clock")
 
     async def set_disk(
-        self, *, full: bool = False, sync_ms: int | None = None, frozen: bool = False
+        self,
+        *,
+        full: bool = False,
+        sync_ms: int | None = None,
+        frozen: bool = False,
+        misread: Misread | None = None,
     ) -> None:
         raise self._missing(Capability.DISK, "its machines share one disk")
 

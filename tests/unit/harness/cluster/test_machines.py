@@ -6,7 +6,7 @@ from typing import Any
 from run_in_world import Watched, with_cluster
 
 from harness.cluster.deployment import Deployment, until
-from harness.contracts.environment import CLIENT
+from harness.contracts.environment import CLIENT, Misread
 from histories.op import NEMESIS, Op
 from nemeses.scripted import Scripted
 
@@ -62,6 +62,26 @@ def test_a_disk_is_proven_by_a_file_that_is_written() -> None:
     with_cluster(main)
 
 
+def test_a_misreading_disk_is_proven_by_the_file() -> None:
+    """Nothing is written: once it is healed, the file reads as before."""
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        path, machines = "logWatermark", cluster.machines
+        before = (await cluster.processes.stored("b0-0", "store"))[f"store/{path}"]
+        proof = await machines.break_disk("b0-0", misread=Misread(path, 10))
+        assert proof.holds
+        assert machines.ailments("b0-0") == {"misreading-disk"}
+        now = (await cluster.processes.stored("b0-0", "store"))[f"store/{path}"]
+        assert now == bytes([before[0], before[1] ^ 4]) + before[2:]
+        assert cluster.processes.excused("b0-0")
+        assert (await machines.heal_disk("b0-0")).holds
+        assert (await cluster.processes.stored("b0-0", "store"))[f"store/{path}"] == before
+        for wrong in (Misread(path, 8 * len(before)), Misread("no such", 0)):
+            assert not (await machines.break_disk("b0-0", misread=wrong)).holds
+
+    with_cluster(main)
+
+
 def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
     async def main(cluster: Deployment, environment: Watched) -> None:
         async def sound(**faults: Any) -> None:
@@ -70,6 +90,9 @@ def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
         environment.machine("n0").set_disk = sound  # type: ignore[method-assign]
         for args in ({"full": True}, {"frozen": True}, {"sync_ms": 700}):
             assert not (await cluster.machines.break_disk("n0", **args)).holds
+        environment.machine("b0-0").set_disk = sound  # type: ignore[method-assign]
+        misread = Misread("logWatermark", 10)
+        assert not (await cluster.machines.break_disk("b0-0", misread=misread)).holds
 
     with_cluster(main)
 

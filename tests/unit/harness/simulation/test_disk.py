@@ -1,4 +1,4 @@
-"""A simulated disk at fault: full, slow, frozen, with a flipped bit; and when it is sound again."""
+"""A simulated disk at fault: full, slow, frozen, misreading; and when it is sound again."""
 
 import asyncio
 import errno
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness.contracts.draws import Draws
+from harness.contracts.environment import Misread
 from harness.simulation.disk import SYNC_NS, SimDisk
 from harness.simulation.world import SimMachine, World
 from reference.host import read_file, replace_file
@@ -169,3 +170,19 @@ def test_the_fate_of_a_write_does_not_depend_on_other_writes() -> None:
     states = {left(0, seed) for seed in range(10)}
     assert len(states) > 5
     assert all(left(50, seed) == left(0, seed) for seed in range(10))
+
+
+def test_a_misreading_disk_gives_one_bit_as_another_and_changes_none(machine: SimMachine) -> None:
+    async def main(disk: SimDisk) -> None:
+        file, other = disk.open("/d/f", create=True), disk.open("/d/g", create=True)
+        for each in (file, other):
+            each.pwrite(bytes(4), 0)
+        disk.set_fault(misread=Misread("/d/f", 17))
+        assert (file.pread(4, 0), file.pread(2, 2)) == (b"\0\0\2\0", b"\2\0")
+        assert (file.pread(2, 0), file.pread(9, 3), other.pread(4, 0)) == (b"\0\0", b"\0", bytes(4))
+        file.pwrite(b"\7", 2)
+        assert file.pread(4, 0) == b"\0\0\5\0"
+        disk.set_fault()
+        assert file.pread(4, 0) == b"\0\0\7\0"
+
+    run(machine, main)
