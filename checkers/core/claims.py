@@ -215,7 +215,7 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(REPLICA_LOG_READ, CONTROLLER),
         undisturbed=True,
         checker="replicas",
-        mutants=("epochs_not_reloaded",),
+        mutants=("epochs_not_reloaded", "written_before_checked"),
     ),
     Claim(
         id="S9b",
