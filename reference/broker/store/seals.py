@@ -85,7 +85,7 @@ class Sums:
         """
         view, head = memoryview(data), whole - self._end
         self._end = PhyOffset(self._end + len(data))
-        if head <= 0:
+        if head < 0 or whole == self.whole:
             self._crc = crc32(view, self._crc)
             return
         self.whole, self._whole_crc = whole, crc32(view[:head], self._crc)

@@ -96,6 +96,19 @@ def test_a_loss_that_cannot_be_is_refused(args: dict[str, Any], said: str) -> No
         check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
 
 
+@pytest.mark.parametrize(
+    "args", [{"misread": "commitlog/0"}, {"bit": 3}, {"misread": "f", "bit": -1}]
+)
+def test_a_misread_bit_that_cannot_be_is_refused(args: dict[str, Any]) -> None:
+    class Able(Weak):
+        capabilities = frozenset(Capability)
+
+    environment: Any = Able()
+    act = Act(id="d", f="start-disk-fault", who=Who(part="master"), args=args)
+    with pytest.raises(ScheduleError, match="d: misread needs the path of a file and a bit of it"):
+        check(Schedule(acts=(act,)), FakeCluster(TRIO), environment)
+
+
 REAL = frozenset(Capability) - SIMULATED_ONLY
 
 

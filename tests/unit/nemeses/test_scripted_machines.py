@@ -20,6 +20,8 @@ FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("start-disk-fault", {"frozen": True}, {"kind": "frozen-disk", "sync_ms": None},
      "stop-disk-fault"),
     ("start-disk-fault", {"sync_ms": 80}, {"kind": "slow-disk", "sync_ms": 80}, "stop-disk-fault"),
+    ("start-disk-fault", {"misread": "commitlog/0", "bit": 7},
+     {"kind": "misreading-disk", "sync_ms": None}, "stop-disk-fault"),
     ("start-delay", {"ms": 40}, {"ms": 40}, "stop-delay"),
     ("start-packet-loss", {"percent": 30, "from": "namesrvs"},
      {"percent": 30, "peers": ["n0"], "ways": "both"}, "stop-packet-loss"),

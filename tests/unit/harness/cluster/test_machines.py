@@ -91,6 +91,9 @@ def test_a_disk_that_is_not_faulty_proves_nothing() -> None:
         ]  # fmt: skip
         for args in wrong:
             assert not (await cluster.machines.break_disk("n0", **args)).holds
+        environment.machine("b0-0").set_disk = sound  # type: ignore[method-assign]
+        misread = Misread("logWatermark", 10)
+        assert not (await cluster.machines.break_disk("b0-0", misread=misread)).holds
 
     with_cluster(main)
 
