@@ -35,6 +35,7 @@ from histories.observed import ReplicaView
 
 EMPTIES: tuple[Effect, ...] = ("down", "disk")  # what makes a broker forget by itself
 DEAFENS: tuple[Effect, ...] = (*GONE, *DOUBTFUL)  # a replica, for all others
+MISREAD = "misread"  # an argument: the disk gives a bit of the log as another
 
 
 # The epochs of a log, each with the byte at which it ends; the last one has no end.
@@ -376,6 +377,8 @@ def _rank(act: Act) -> int:
 
 def _deaf(act: Act, elected: str, node: str, span: tuple[int, int]) -> bool:
     """Whether an act kept one replica from copying another between two indices."""
+    if MISREAD in act.fault.args and act.touches(node, *span):
+        return True  # what it copied was not what the other had
     if not unavailable(act, elected, node):
         return False
     return act.touches(elected, *span) or (act.effect == "cut" and act.touches(node, *span))
