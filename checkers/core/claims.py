@@ -94,6 +94,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A controller knows a broker at the address where it answers, once the broker has "
         "been undisturbed, and able to reach a controller, for the recovery bound.",
         source=HA,
+        of_stores=True,
         grounds=(CONTROLLER, BROKER, RECOVERY),
         undisturbed=True,
         checker="routes",
@@ -419,6 +420,7 @@ CLAIMS: tuple[Claim, ...] = (
         "recovery bound and no cut parts them; after a start, if the slave was listed anew, or the "
         "controllers have been undisturbed as long.",
         source=ROUTES,
+        of_stores=True,
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
         checker="routes",
@@ -430,6 +432,7 @@ CLAIMS: tuple[Claim, ...] = (
         "led for the recovery bound or was listed so before, while controllers know of no newer "
         "epoch.",
         source=ROUTES,
+        of_stores=True,
         grounds=(NAMESRV, RECOVERY),
         undisturbed=True,
         checker="routes",
