@@ -47,7 +47,7 @@ from harness.run.judging import every_checker
 from harness.run.process.signals import as_interrupts
 from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.schedule.format import ScheduleError
+from harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX, ScheduleError
 from harness.schedule.options import PROFILES, TOGETHER, Options
 from harness.targets.rocketmq.releases import REFERENCE
 from histories.op import HistoryError
@@ -56,7 +56,6 @@ from reference import mutants
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
 MUTANTS = Path("mutants")
-SEED_MAX = 2**63 - 1
 LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "workloads": lambda: tuple(WORKLOADS),
     "nemeses": fault_names,
@@ -161,14 +160,14 @@ LOAD = (
     ),
     click.option(
         "--rate",
-        type=Rate(min=0.1, max=100_000),
+        type=Rate(min=0.1, max=RATE_MAX),
         default=50.0,
         show_default=True,
         help="operations a second of each workload",
     ),
     click.option(
         "--concurrency",
-        type=click.IntRange(2, 1000),
+        type=click.IntRange(2, THREADS_MAX),
         default=10,
         show_default=True,
         help="client threads of the workload queue",
@@ -178,7 +177,7 @@ LOAD = (
     ),
     click.option(
         "--pinned",
-        type=click.IntRange(0, 1000),
+        type=click.IntRange(0, THREADS_MAX),
         default=0,
         show_default=True,
         help="client threads of the workload queue that stay with one broker, whatever routes say",

@@ -11,10 +11,11 @@ import click
 
 from checkers.judgement.summary import FAIL_ON
 from harness.contracts.nearest import nearest
+from harness.schedule.format import SECONDS_MAX
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from histories.aliases import THEN, current
 
-DURATION_NS_MAX = 7 * 24 * 3600 * 10**9
+DURATION_NS_MAX = SECONDS_MAX * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _SETTING = re.compile(
     r"((?:namesrv|controller|broker|[nc]\d+|b\d+-\d+):[A-Za-z][A-Za-z0-9._]*)=(.*)"

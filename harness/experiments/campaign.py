@@ -46,6 +46,7 @@ from msgspec import Meta
 from harness.environments.leaks import Left, left_of
 from harness.experiments.engine import JOURNAL, SPENT, run_missing
 from harness.experiments.journal import append, resumed
+from harness.schedule.format import Seed
 from histories.store import JOURNAL as HISTORY
 from histories.store import write_whole
 
@@ -60,7 +61,6 @@ BUILT_IN = Path(__file__).parent / "campaigns"
 RUNS_MAX = 100_000  # of a campaign
 
 Choices = Annotated[tuple[str, ...], Meta(min_length=1)]
-Seed = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seeds = Annotated[int, Meta(ge=1, le=RUNS_MAX)] | Annotated[tuple[Seed, ...], Meta(min_length=1)]
 # It names a folder of the store; `\Z`, since `$` would let an end of line pass.
 FolderName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9_][A-Za-z0-9_.+-]*\Z", max_length=100)]

@@ -9,19 +9,22 @@ repeats a run whatever has become of the generator that drew it; people write th
     {"item": "act", "id": "h", "f": "stop-partition", "when": {"after": "c", "at": 8}}
 
 Times are seconds, of the run's main part unless they count from something else; kept as decimals of
-at most nine digits, so that they are whole nanoseconds. An item's id is its identity: draws that
-concern it are keyed by it, so that removing one item leaves the others as they were.
+at most nine digits, so that they are whole nanoseconds, and at most a week. An item's id is its
+identity: draws that concern it are keyed by it, so that removing one item leaves the others as they
+were.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Annotated, Any, Literal, overload
 
 import msgspec
+from msgspec import Meta
 
 from histories.aliases import renamed
+from histories.text import NOT_JSON
 
 SCHEDULE = "schedule.jsonl"
 VERSION = 1
@@ -34,6 +37,19 @@ EVERYBODY = -1  # as a count
 LOAD_VALUES = 1_000_000  # the messages of each load are numbered from a multiple of this on
 # Of loads of the workload queue that name none: readers are the first threads.
 DEFAULT_THREADS: dict[str, tuple[int, ...]] = {READ: (0, 1), SEND: (3, 4, 5, 6, 7)}
+
+# What sizes a run is bounded, as on the command line: whoever reads a schedule runs it.
+SECONDS_MAX = 7 * 24 * 3600
+RATE_MAX = 100_000
+THREADS_MAX = 1000
+BODY_BYTES_MAX = 4 << 20  # RocketMQ's maxMessageSize
+SEED_MAX = 2**63 - 1
+Seconds = Annotated[float, Meta(ge=0, le=SECONDS_MAX)]
+Rate = Annotated[float, Meta(gt=0, le=RATE_MAX)]
+Thread = Annotated[int, Meta(ge=0, lt=THREADS_MAX)]
+Size = Annotated[int, Meta(ge=0, le=BODY_BYTES_MAX)]
+Count = Annotated[int, Meta(ge=EVERYBODY, le=THREADS_MAX)]
+Seed = Annotated[int, Meta(ge=0, le=SEED_MAX)]
 
 Share = Literal["all", "first", "rest"]
 
@@ -48,9 +64,9 @@ class When(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     that has not come `within` seconds is waited for no longer. `uncut`: not while a cut is in
     force, but at once when the last one is healed."""
 
-    at: float = 0.0
+    at: Seconds = 0.0
     after: str = START
-    within: float = WAIT_S
+    within: Seconds = WAIT_S
     uncut: bool = False
 
 
@@ -63,7 +79,7 @@ class Who(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields
 
     nodes: tuple[str, ...] = ()
     part: str = ""
-    count: int = 1
+    count: Count = 1
     of: str = ""
     share: Share = "all"
 
@@ -111,8 +127,8 @@ class Call(
     """
 
     id: str
-    at: float
-    thread: int
+    at: Seconds
+    thread: Thread
     f: str = SEND
     value: Any = None
     workload: str = "queue"
@@ -132,15 +148,15 @@ class Load(
     are of all threads of their workload. A load is expanded as the run goes on."""
 
     id: str
-    until: float
-    rate: float
-    at: float = 0.0
-    busy: float = 0.0
-    lull: float = 0.0
+    until: Seconds
+    rate: Rate
+    at: Seconds = 0.0
+    busy: Seconds = 0.0
+    lull: Seconds = 0.0
     f: str = SEND
-    threads: tuple[int, ...] = ()
+    threads: tuple[Thread, ...] = ()
     keys: tuple[int, ...] = (0, 1)
-    size: int = 0
+    size: Size = 0
     workload: str = "queue"
 
 
@@ -175,8 +191,8 @@ class Header(
 
     name: str = ""
     version: int = VERSION
-    length: float = 60.0
-    seed: int = 0
+    length: Seconds = 60.0
+    seed: Seed = 0
     options: dict[str, Any] = {}
     factors: dict[str, str] = {}
     known: Known | None = None
@@ -326,7 +342,7 @@ def decode(data: bytes, name: str = SCHEDULE) -> Schedule:
             continue
         try:
             items.append(msgspec.convert(renamed(msgspec.json.decode(line)), Item, str_keys=True))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except NOT_JSON as error:
             raise ScheduleError(f"{name}, line {number}: {error}") from None
     headers = [i for i in items if isinstance(i, Header)]
     if len(headers) != 1 or items[0] is not headers[0]:
@@ -371,16 +387,10 @@ def _validate(schedule: Schedule, name: str) -> None:
             )
         if of and of not in known:
             raise ScheduleError(f"{name}: {act.id} concerns {of!r}, which is no act")
-    timed: list[Load | Call] = [*schedule.loads, *schedule.calls]
-    whens = [(item.id, item.at) for item in timed]
-    whens += [(act.id, act.when.at) for act in schedule.acts]
-    early = [id_ for id_, at in whens if at < 0]
-    if early:
-        raise ScheduleError(f"{name}: {early[0]} is before the start")
     for load in schedule.loads:
-        if load.rate <= 0 or not load.keys:
-            raise ScheduleError(f"{name}: {load.id} needs a rate above 0, and keys")
-        if load.lull < 0 or (load.lull and load.busy * load.rate < 1):
+        if not load.keys:
+            raise ScheduleError(f"{name}: {load.id} needs keys")
+        if load.lull and load.busy * load.rate < 1:
             raise ScheduleError(f"{name}: {load.id} has no call between its lulls")
     waiting = {act.id: act.when.after for act in schedule.acts if act.when.after in known}
     while free := [id_ for id_, after in waiting.items() if after not in waiting]:

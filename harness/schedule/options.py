@@ -2,13 +2,14 @@
 
 from pathlib import Path
 from shlex import quote
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from checkers.core.api import Context
 from harness.contracts.target import Profile, Settings, Timing, Topology, plan
-from harness.schedule.format import READ, SEND
+from harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from harness.targets.reference import effective
 from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
 from histories.aliases import THEN
@@ -42,6 +43,13 @@ PURPOSE: dict[str, tuple[str, ...]] = {
 
 
 Ending = Literal["current", "each-replica"]
+# What the command line takes; a stored run and a schedule's header may say no more.
+LastsNs = Annotated[int, Meta(ge=0, le=SECONDS_MAX * 1_000_000_000)]
+Nodes = Annotated[int, Meta(ge=1, le=9)]
+BrokerSets = Annotated[int, Meta(ge=1, le=50)]
+Threads = Annotated[int, Meta(ge=0, le=THREADS_MAX)]
+OpsRate = Annotated[float, Meta(ge=0, le=RATE_MAX)]
+Ops = Annotated[int, Meta(ge=0)]
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,25 +61,25 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     environment: str
-    seed: int
+    seed: Seed
     target: str = REFERENCE
     workload: tuple[str, ...] = TOGETHER
     nemesis: tuple[str, ...] = ("kill", "partition", "change-address")
-    time_limit_ns: int = 60_000_000_000
-    lull_ns: int = 0  # of each quiet period; 0: there are none
-    rate: float = 50.0
-    concurrency: int = 10
-    namesrvs: int = 1
-    controllers: int = 3
-    broker_sets: int = 1
-    replicas: int = 3
+    time_limit_ns: LastsNs = 60_000_000_000
+    lull_ns: LastsNs = 0  # of each quiet period; 0: there are none
+    rate: OpsRate = 50.0
+    concurrency: Threads = 10
+    namesrvs: Nodes = 1
+    controllers: Nodes = 3
+    broker_sets: BrokerSets = 1
+    replicas: Nodes = 3
     profile: Profile = "P-SAFE"
     timing: Timing = "fast"
     mutant: str = ""
-    pinned: int = 0  # threads of the workload queue that stay with one broker for the whole run
+    pinned: Threads = 0  # threads of the workload queue that stay with one broker for the whole run
     constant_latency: bool = False  # in the simulator every packet takes the same time
     scripted: bool = False  # driven by a schedule, the run's own ``schedule.jsonl``
-    scheduled: dict[str, int] = {}  # how many operations of each kind, and workload, that has
+    scheduled: dict[str, Ops] = {}  # how many operations of each kind, and workload, that has
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
     stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place

@@ -14,6 +14,7 @@ import msgspec
 
 from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
 from harness.schedule.format import (
+    BODY_BYTES_MAX,
     EVENTS,
     READ,
     SEND,
@@ -374,9 +375,19 @@ def _checked(call: Call, threads: int, readers: int) -> int:
         raise ScheduleError(f"{call.id}: no thread {call.thread}, there are {threads}")
     if call.f not in (READ, SEND) or (call.f == READ) != (call.thread < readers):
         raise ScheduleError(f"{call.id}: thread {call.thread} does no {call.f}")
-    if call.f == SEND and not (isinstance(call.value, list) and len(call.value) == 3):
-        raise ScheduleError(f"{call.id}: a send needs [key, size, value], not {call.value!r}")
+    if call.f == SEND and not _is_send(call.value):
+        raise ScheduleError(
+            f"{call.id}: a send needs [key, size, value], not {call.value!r:.100}; "
+            f"a size is at most {BODY_BYTES_MAX}"
+        )
     return call.thread
+
+
+def _is_send(value: Any) -> bool:
+    match value:
+        case [int(), int(size), _]:
+            return 0 <= size <= BODY_BYTES_MAX
+    return False
 
 
 def turns(

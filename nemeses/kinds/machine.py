@@ -45,6 +45,9 @@ CLOCK_AILS = frozenset({"clock"})
 DISK_AILS = frozenset({"slow-disk", "frozen-disk", "full-disk", "misreading-disk"})
 DELAY_AILS = frozenset({"delay"})
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader")
+OFFSET_MS_MAX = 100 * 365 * 24 * 3_600_000
+DRIFT_PPM_MAX = 500_000  # half a second each second
+LASTS_MS_MAX = 3_600_000
 HELD_S = 5.0
 LOSSY_S = 10.0  # so that TCP, which sends again after 0.2, 0.6, 1.4 and 3 s, may miss a heartbeat
 CLOCKS: tuple[dict[str, Any], ...] = (
@@ -87,11 +90,25 @@ def _rounds(
     return rounds
 
 
+def _bounded(**maxima: int) -> Callable[[Args, Sequence[str]], str]:
+    """Names a number that is none, or further from 0 than it may be."""
+
+    def complaint(args: Args, nodes: Sequence[str]) -> str:
+        for name, most in maxima.items():
+            value = args.get(name, 0)
+            if not isinstance(value, int) or abs(value) > most:
+                return f"{name} {value!r:.50} is no whole number of at most {most}"
+        return ""
+
+    return complaint
+
+
 CLOCK = Kind(
     name="clock",
     acts=(
         ActKind(
             f="bump-clock", needs=frozenset({Capability.CLOCK}),
+            complaint=_bounded(offset_ms=OFFSET_MS_MAX, drift_ppm=DRIFT_PPM_MAX),
             do=on_each(ClockShifting, lambda cluster, args: partial(
                 cluster.bump_clock,
                 offset_ms=int(args.get("offset_ms", 0)),
@@ -110,7 +127,10 @@ DISK = Kind(
     name="disk",
     acts=(
         ActKind(
-            f="start-disk-fault", needs=frozenset({Capability.DISK}), complaint=_no_misread,
+            f="start-disk-fault", needs=frozenset({Capability.DISK}),
+            complaint=lambda args, nodes: (
+                _no_misread(args, nodes) or _bounded(sync_ms=LASTS_MS_MAX)(args, nodes)
+            ),
             do=on_each(DiskBreaking, lambda cluster, args: partial(
                 cluster.break_disk,
                 full=bool(args.get("full")),
@@ -132,6 +152,7 @@ DELAY = Kind(
     acts=(
         ActKind(
             f="start-delay", needs=frozenset({Capability.DELAY}),
+            complaint=_bounded(ms=LASTS_MS_MAX),
             do=on_each(Delayable, lambda cluster, args: partial(
                 cluster.delay, ms=int(args.get("ms", 0))
             )),

@@ -1,5 +1,6 @@
 """Histories of Jepsen: what its tools print is read; what we recorded comes back equal."""
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -149,6 +150,17 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"nil\n\xff")
     with pytest.raises(HistoryError, match=r"history\.edn: line 2: not UTF-8"):
         read_edn_history(path)
+
+
+def test_a_string_without_its_end_takes_no_memory() -> None:
+    text = '{:a "' + "x" * 1_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(HistoryError, match="an unfinished string"):
+            list(read_edn(text))
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(text)
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_key_of_an_operation_is_not_redefined() -> None:

@@ -159,25 +159,49 @@ def test_acts_that_wait_for_each_other_would_wait_for_ever(ring: tuple[str, ...]
 
 
 @pytest.mark.parametrize(
-    "item",
+    ("item", "said"),
     [
-        act("x", when={"at": -0.5}),
-        '{"item": "call", "id": "x", "at": -1, "thread": 3}',
-        '{"item": "load", "id": "x", "at": -1, "until": 3, "rate": 1}',
+        (act("x", when={"at": -0.5}), ">= 0.0 - at `$.when.at`"),
+        (act("x", when={"at": 1e300}), "<= 604800.0 - at `$.when.at`"),
+        (act("x", when={"after": "healed", "within": 1e9}), "<= 604800.0 - at `$.when.within`"),
+        (act("x", who={"part": "broker", "count": 10**12}), "<= 1000 - at `$.who.count`"),
+        ('{"item": "call", "id": "x", "at": -1, "thread": 3}', ">= 0.0 - at `$.at`"),
+        ('{"item": "call", "id": "x", "at": 1, "thread": 1000000000}', "<= 999 - at `$.thread`"),
+        ('{"item": "load", "id": "x", "at": -1, "until": 3, "rate": 1}', ">= 0.0 - at `$.at`"),
+        ('{"item": "load", "id": "x", "until": 1e308, "rate": 1}', "<= 604800.0 - at `$.until`"),
+        ('{"item": "load", "id": "x", "until": 3, "rate": 0}', "> 0.0 - at `$.rate`"),
+        ('{"item": "load", "id": "x", "until": 3, "rate": -1}', "> 0.0 - at `$.rate`"),
+        ('{"item": "load", "id": "x", "until": 3, "rate": 1e9}', "<= 100000.0 - at `$.rate`"),
+        (
+            '{"item": "load", "id": "x", "until": 3, "rate": 1, "threads": [1000]}',
+            "<= 999",
+        ),
+        ('{"item": "load", "id": "x", "until": 3, "rate": 1, "size": 1000000000000}', "`$.size`"),
+        ('{"item": "load", "id": "x", "until": 3, "rate": 1, "lull": -1}', ">= 0.0 - at `$.lull`"),
+        ("[" * 100_000, "recursion"),
     ],
 )
-def test_nothing_is_before_the_start(item: str) -> None:
-    assert refused(HEADER, item) == "mine.jsonl: x is before the start"
+def test_what_sizes_a_run_is_bounded(item: str, said: str) -> None:
+    why = refused(HEADER, item)
+    assert why.startswith("mine.jsonl, line 2: ")
+    assert said in why
 
 
-@pytest.mark.parametrize("wrong", ['"rate": 0', '"rate": -1', '"rate": 1, "keys": []'])
-def test_a_load_has_a_rate_and_keys(wrong: str) -> None:
-    line = f'{{"item": "load", "id": "x", "until": 3, {wrong}}}'
-    assert refused(HEADER, line) == "mine.jsonl: x needs a rate above 0, and keys"
+@pytest.mark.parametrize(
+    "field", ['"length": -1', '"length": 1e300', '"seed": -1', f'"seed": {2**63}']
+)
+def test_what_a_header_says_is_bounded(field: str) -> None:
+    why = refused(f'{{"item": "header", {field}}}')
+    assert why.startswith("mine.jsonl, line 1: Expected")
+
+
+def test_a_load_has_keys() -> None:
+    line = '{"item": "load", "id": "x", "until": 3, "rate": 1, "keys": []}'
+    assert refused(HEADER, line) == "mine.jsonl: x needs keys"
 
 
 def test_times_are_whole_nanoseconds() -> None:
-    for time_ns in (0, 1, 999_999_999, 123_456_789_012, 7 * 24 * 3600 * 10**9 + 1):
+    for time_ns in (0, 1, 999_999_999, 123_456_789_012, 7 * 24 * 3600 * 10**9 - 1):
         assert ns(seconds(time_ns)) == time_ns
         again = decode(encode(Schedule(calls=(Call(id="c", at=seconds(time_ns), thread=0),))))
         assert ns(again.calls[0].at) == time_ns

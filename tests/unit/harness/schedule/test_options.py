@@ -12,11 +12,12 @@ from report_evidence import evidence
 
 from checkers.core.claims import unmade
 from checkers.core.promises import ALL_ACK
-from harness.cli.main import SEED_MAX, cli
+from harness.cli.main import cli
 from harness.cli.param_types import DURATION_NS_MAX
 from harness.contracts.target import plan
 from harness.report.findings import commands
 from harness.run.stored_run import options_from
+from harness.schedule.format import SEED_MAX
 from harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
 from harness.targets.reference import properties
 from nemeses.catalogue import NO_FAULT, fault_names, unasked
