@@ -480,6 +480,8 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 BY_ID: dict[str, Claim] = {claim.id: claim for claim in CLAIMS}
+# What a set may not do with a replica fewer than it was set up with.
+REPLICA_NEEDING = frozenset(("S13", "S13b", "S13d", "S14", "S14b"))
 STORE_NEEDING = frozenset(claim.id for claim in CLAIMS if claim.of_stores)
 
 

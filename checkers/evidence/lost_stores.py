@@ -34,16 +34,32 @@ def forfeited(history: History) -> str:
 def copies(history: History) -> frozenset[str]:
     """Nodes whose store was last replaced by a copy of another one's, and that never ran on it:
     what is read from there is not theirs."""
+    return frozenset(node for node, act in _unused(history).items() if act.f == COPY_STORE)
+
+
+def replaced_by_none(history: History) -> str:
+    """Which broker never ran on its damaged store, and got no other one: its set has a replica
+    fewer for good, and may have too few to take messages. Empty if there is none."""
+    for node, act in sorted(_unused(history).items()):
+        if act.f != WIPE:
+            return (
+                f"{node} never ran again after the {act.f} of op {act.begun}, nor got another store"
+            )
+    return ""
+
+
+def _unused(history: History) -> dict[str, Fault]:
+    """Brokers that never ran on what an accident had left of their store, with the accident."""
     last: dict[str, Fault] = {}
-    for act in faults(history) if history.of_f(COPY_STORE) else ():
-        if act.f in TAMPERS:
+    for act in faults(history) if any(map(history.of_f, TAMPERS)) else ():
+        if act.f in TAMPERS and act.holds:
             last |= dict.fromkeys(act.nodes, act)
-    copied = {node: act for node, act in last.items() if act.f == COPY_STORE}
-    if not copied:
-        return frozenset()
-    own = (s for s in replica_sightings(history) if s.view.epochs and s.view.node in copied)
-    ran = {s.view.node for s in own if s.begun > _ended(copied[s.view.node])}
-    return frozenset(copied.keys() - ran)
+    if not last:
+        return {}
+    own = [s for s in replica_sightings(history) if s.view.epochs and s.view.node in last]
+    ran = {s.view.node for s in own if s.begun > _ended(last[s.view.node])}
+    known = {s.view.node for s in own}
+    return {node: act for node, act in last.items() if node in known - ran}
 
 
 def _shared(acts: list[Fault], seen: dict[str, Seen]) -> str:

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
-from checkers.core.claims import STORE_NEEDING, unmade
+from checkers.core.claims import REPLICA_NEEDING, STORE_NEEDING, unmade
 from checkers.core.promises import DEFAULTS
 from checkers.evidence.blame import Blamer
-from checkers.evidence.lost_stores import forfeited
+from checkers.evidence.lost_stores import forfeited, replaced_by_none
 from checkers.evidence.story import Storyteller
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.history import History
@@ -49,6 +49,7 @@ class Conditions(NamedTuple):
 
     power_lost: bool
     forfeited: str  # why none about messages is left; empty: they are
+    reduced: str  # why a set has a replica fewer for good; empty: it has not
 
     def unpromised(self, claim: str, settings: Mapping[str, str] | None) -> str:
         """Why a run with these effective settings does not promise a claim; empty if it does."""
@@ -58,6 +59,8 @@ class Conditions(NamedTuple):
             return "it needs " + ", ".join(
                 f"{n} (it is {known.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
             )
+        if claim in REPLICA_NEEDING and self.reduced:
+            return self.reduced
         return self.forfeited if claim in STORE_NEEDING else ""
 
 
@@ -152,7 +155,7 @@ def _claim_verdict(
 
 def conditions(history: History) -> Conditions:
     """Find them out."""
-    return Conditions(power_lost(history), forfeited(history))
+    return Conditions(power_lost(history), forfeited(history), replaced_by_none(history))
 
 
 def power_lost(history: History) -> bool:

@@ -3,7 +3,7 @@
 python -m checkers.judgement.claims_page > docs/claims.md
 """
 
-from checkers.core.claims import CLAIMS, Claim
+from checkers.core.claims import CLAIMS, REPLICA_NEEDING, Claim
 from checkers.core.promises import keys
 from histories.grounds import SAID
 
@@ -48,7 +48,8 @@ _OF_STORES = """
 Nor does a run promise {} any more once a broker ran on a copy of another one's store, under its id,
 while that one was away, or once the last member of a SyncStateSet had lost its store: its line then
 says which, and what was measured. That such a copy is refused while the owner lives (S1), and that
-an epoch has one master (S5), is promised all the same.
+an epoch has one master (S5), is promised all the same. {} are not promised where a broker that
+refused its damaged store got no other one: its set has a replica fewer for good.
 """
 _GROUNDS = """
 ## What a verdict rests on
@@ -86,7 +87,9 @@ def page() -> str:
     table = "".join(f"| {' | '.join(_row(claim))} |\n" for claim in CLAIMS)
     made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
     grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
-    made += _OF_STORES.format(", ".join(c.id for c in CLAIMS if c.of_stores))
+    made += _OF_STORES.format(
+        ", ".join(c.id for c in CLAIMS if c.of_stores), ", ".join(sorted(REPLICA_NEEDING))
+    )
     grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)
     return _HEAD + table + _MADE + made + _GROUNDS + grounds + _WHO_DECIDES + decided

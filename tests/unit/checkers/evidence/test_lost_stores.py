@@ -123,3 +123,13 @@ def test_an_order_to_elect_may_be_refused_where_no_member_has_its_store() -> Non
     assert proof(r) is True
     r.fault("kill", **{"b0-0": False})
     assert proof(r) == "unknown"
+
+
+def test_a_set_with_a_replica_fewer_for_good_promises_no_writes() -> None:
+    r = copied()
+    met = conditions(r.history)
+    assert met.reduced.startswith("b0-1 never ran again after the copy-store of op ")
+    assert met.unpromised("S13", None) == met.reduced
+    assert met.unpromised("S6", None) == ""
+    r.fault("wipe", **{"b0-1": True})
+    assert conditions(r.history).reduced == ""
