@@ -62,7 +62,6 @@ class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     controller_dleger_group: str = field(name="controllerDLegerGroup", default="")
     controller_dleger_peers: str = field(name="controllerDLegerPeers", default="")
     controller_dleger_self_id: str = field(name="controllerDLegerSelfId", default="")
-    raft_peers: str = ""  # id-host:port;…; empty: each controller's port + 1
     controller_store_path: str = "/var/lib/rocketmq/controller"
     enable_elect_unclean_master: bool = False
     notify_broker_role_changed: bool = True
@@ -76,22 +75,21 @@ class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
         Raises:
             ConfigError: an entry has another form.
         """
-        return _peers("controllerDLegerPeers", self.controller_dleger_peers)
+        peers: dict[str, str] = {}
+        for entry in filter(None, self.controller_dleger_peers.split(";")):
+            peer, dash, address = entry.partition("-")
+            if not dash or not peer or not _is_address(address):
+                raise ConfigError(f"controllerDLegerPeers: not id-host:port: {entry!r}")
+            peers[peer] = address
+        return peers
 
     def raft_addresses(self) -> dict[str, str]:
-        """Where each controller serves Raft, as id -> ``host:port``.
+        """Where each controller serves Raft: at the port after its own, as id -> ``host:port``.
 
         Raises:
-            ConfigError: an entry has another form, `raftPeers` names other ids than
-                `controllerDLegerPeers`, or a port has no next one.
+            ConfigError: an entry has another form, or a port has no next one.
         """
-        peers = self.peers()
-        if self.raft_peers:
-            found = _peers("raftPeers", self.raft_peers)
-            if found.keys() != peers.keys():
-                raise ConfigError(f"raftPeers names {sorted(found)}, not {sorted(peers)}")
-            return found
-        return {peer: _next_port(address) for peer, address in peers.items()}
+        return {peer: _next_port(address) for peer, address in self.peers().items()}
 
 
 class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
@@ -274,16 +272,6 @@ def _fault(key: str, value: str) -> str | None:
             except ConfigError as error:
                 return str(error).partition(": ")[2]
     return None
-
-
-def _peers(key: str, text: str) -> dict[str, str]:
-    peers: dict[str, str] = {}
-    for entry in filter(None, text.split(";")):
-        peer, dash, address = entry.partition("-")
-        if not dash or not peer or not _is_address(address):
-            raise ConfigError(f"{key}: not id-host:port: {entry!r}")
-        peers[peer] = address
-    return peers
 
 
 def _next_port(address: str) -> str:

@@ -26,7 +26,7 @@ TRIO: dict[str, Any] = {
     "replicas": 3,
     "profile": "P-SAFE",
 }
-SINGLE = sorted(set(fault_names()) - {NO_FAULT})
+SINGLE = sorted(set(fault_names()) - {NO_FAULT, "damage"})
 THREE = ("kill", "partition", "change-address")
 BEGINS = {
     "power": "power-loss",
@@ -63,6 +63,15 @@ def struck(judged: Judged) -> Counter[str]:
 def test_a_fault_alone_is_proven_and_loses_nothing(tmp_path: Path, name: str) -> None:
     """S6, S10, S11 with three controllers and three replicas in sync."""
     assert struck(run(tmp_path, (name,), seed=3, seconds=20))[BEGINS.get(name, name)] >= 2
+
+
+def test_damaged_stores_are_refused_or_made_good(tmp_path: Path) -> None:
+    """A start that a damaged store refuses has no proof, and is excused."""
+    judged = run(tmp_path, ("damage",), seed=3, seconds=90)
+    assert judged.results.valid is True, judged.results
+    counts = Counter(f.f for f in faults(judged.stored.history) if f.nodes and f.holds)
+    assert counts["kill"] >= 2
+    assert counts["flip-bit"] + counts["cut-file"] + counts["copy-store"] >= 2
 
 
 @pytest.mark.parametrize("name", SINGLE)
