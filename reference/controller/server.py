@@ -336,7 +336,7 @@ class Controller:
         h = from_ext(headers.RegisterToControllerRequest, request.ext)
         who = h.broker_name, h.broker_id, h.broker_address, h.incarnation or ""
         rival = self._liveness.rival(now_ns(), *who)
-        if not rival:
+        if not rival and h.incarnation:  # RocketMQ's brokers name no process, and may have moved
             self._liveness.on_register(now_ns(), *who)
         result = await self._propose(
             RegisterBroker(

@@ -31,5 +31,11 @@ def mutant() -> Iterator[None]:
             diverged(__name__)
         return found
 
-    with replaced(lock_quorum, "others", others):
+    def everybody(self: lock_quorum.Locks) -> tuple[str, ...]:
+        return self._peers
+
+    with (
+        replaced(lock_quorum, "others", others),
+        replaced(lock_quorum.Locks, "_others", everybody),
+    ):
         yield

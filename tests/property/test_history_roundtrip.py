@@ -60,7 +60,7 @@ def test_a_value_survives_its_text(value: Any) -> None:
     assert b"\n" not in text
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(histories(), st.data())
 def test_a_history_survives_journal_and_parquet(ops: list[Op], data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as folder:
