@@ -85,7 +85,8 @@ def containers(harness: int) -> list[Container]:
     """The containers of a harness, also those that have ended."""
     ids = _asked("docker", "ps", "-aq", "--no-trunc", "--filter", f"label={PID}={harness}")
     shown = _asked("docker", "inspect", "--format", "{{.Name}} {{.State.Pid}}", *ids) if ids else ()
-    return [Container(name.strip("/"), int(pid)) for name, pid in map(str.split, shown)]
+    words = [line.split() for line in shown]  # one that goes meanwhile leaves an empty line
+    return [Container(w[0].strip("/"), int(w[1])) for w in words if len(w) == 2]
 
 
 def below(roots: Iterable[int]) -> set[int]:
