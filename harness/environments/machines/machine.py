@@ -13,6 +13,7 @@ import shutil
 import signal as signals
 import socket
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from harness.contracts.environment import (
     Capability,
     Cut,
     Dropped,
+    EnvironmentLost,
     Loss,
     Misread,
     MissingCapability,
@@ -150,13 +152,15 @@ class LinkedMachine:
                 await self._link.ask("forget", name=self._name)
                 await asyncio.to_thread(disk.cut_off)
             finally:
-                await self._all(signals.SIGKILL, lambda s: False, DEATH_TIMEOUT_S)
+                with suppress(EnvironmentLost):  # which must not take the place of a cancellation
+                    await self._all(signals.SIGKILL, lambda s: False, DEATH_TIMEOUT_S)
             back = asyncio.get_running_loop().time() + AWAY_S
             lost = await asyncio.to_thread(disk.restart)
             await asyncio.sleep(max(0.0, back - asyncio.get_running_loop().time()))
             return lost
         finally:
-            await self._link.ask("plug", name=self._name, up=True)
+            with suppress(EnvironmentLost):
+                await self._link.ask("plug", name=self._name, up=True)
 
     async def _all(
         self, signal: int, reached: Callable[[ProcessStatus], bool], timeout_s: float
