@@ -42,13 +42,14 @@ class ClaimVerdict(msgspec.Struct, frozen=True, kw_only=True):
     `why` says which need is not fulfilled, what could not be seen, or which ground is missing;
     `advice` what to change so that the claim can be judged. `occasions` is how often it could have
     been broken and was looked at; `found` counts its anomalies by name, also of a claim that is
-    not promised.
+    not promised. `forfeited`: it was promised until an accident with a store, which `why` names.
     """
 
     claim: str
     status: Status
     why: str = ""
     advice: str = ""
+    forfeited: bool = False
     occasions: int = 0
     found: dict[str, int] = {}
 

@@ -40,7 +40,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
     one's store, or the last member of a SyncStateSet lost its own
-    (``checkers.evidence.lost_stores``). `grounds` are the kinds of answers (``histories.grounds``)
+    (``checkers.evidence.lost_stores``); one `of_replicas` where a broker that refused its store
+    got no other one. `grounds` are the kinds of answers (``histories.grounds``)
     without which it cannot count as kept. A claim that needs `undisturbed` time is not judged in a
     history with an unknown act (``checkers.evidence.quiescence``). `checker` is the name of the
     checker that decides it, `mutants` the names of modules of ``reference/mutants``.
@@ -52,6 +53,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     needs: tuple[Need, ...] = ()
     after_power: tuple[Need, ...] = ()
     of_stores: bool = False
+    of_replicas: bool = False
     grounds: tuple[str, ...]
     undisturbed: bool = False
     checker: str
@@ -303,6 +305,7 @@ CLAIMS: tuple[Claim, ...] = (
         "the last heal: 20 s with fast timing, 60 s with stock timing.",
         source=HA,
         of_stores=True,
+        of_replicas=True,
         grounds=(RECOVERY, PROBE),
         undisturbed=True,
         checker="service",
@@ -322,6 +325,7 @@ CLAIMS: tuple[Claim, ...] = (
         "its SyncStateSet runs and controllers answer.",
         source=HA,
         of_stores=True,
+        of_replicas=True,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
         checker="availability",
@@ -335,6 +339,7 @@ CLAIMS: tuple[Claim, ...] = (
         "recovery bound after the last change.",
         source="decided here",
         of_stores=True,
+        of_replicas=True,
         grounds=(RECOVERY,),
         undisturbed=True,
         checker="availability",
@@ -345,6 +350,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A healed replica is a member of the SyncStateSet again within the recovery bound.",
         source=HA,
         of_stores=True,
+        of_replicas=True,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
         checker="availability",
@@ -362,6 +368,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(ALL_ACK,),
         of_stores=True,
+        of_replicas=True,
         grounds=(RECOVERY, CONTROLLER, BROKER),
         undisturbed=True,
         checker="availability",
@@ -480,9 +487,6 @@ CLAIMS: tuple[Claim, ...] = (
 )
 
 BY_ID: dict[str, Claim] = {claim.id: claim for claim in CLAIMS}
-# What a set may not do with a replica fewer than it was set up with.
-REPLICA_NEEDING = frozenset(("S13", "S13b", "S13d", "S14", "S14b"))
-STORE_NEEDING = frozenset(claim.id for claim in CLAIMS if claim.of_stores)
 
 
 def unmade(claim: str, settings: Mapping[str, str] | None, *, power_lost: bool) -> tuple[Need, ...]:

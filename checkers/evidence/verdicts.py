@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
-from checkers.core.claims import REPLICA_NEEDING, STORE_NEEDING, unmade
+from checkers.core.claims import BY_ID, unmade
 from checkers.core.promises import DEFAULTS
 from checkers.evidence.blame import Blamer
 from checkers.evidence.lost_stores import forfeited, replaced_by_none
@@ -59,9 +59,15 @@ class Conditions(NamedTuple):
             return "it needs " + ", ".join(
                 f"{n} (it is {known.get(n.key, DEFAULTS.get(n.key, 'unset'))})" for n in missing
             )
-        if claim in REPLICA_NEEDING and self.reduced:
-            return self.reduced
-        return self.forfeited if claim in STORE_NEEDING else ""
+        return self.accident(claim)
+
+    def accident(self, claim: str) -> str:
+        """Why accidents with stores have left nothing of a promise; empty if they have not."""
+        known = BY_ID.get(claim)
+        if known is None:
+            return ""
+        reduced = self.reduced if known.of_replicas else ""
+        return reduced or (self.forfeited if known.of_stores else "")
 
 
 class Case(msgspec.Struct, kw_only=True):
@@ -136,7 +142,8 @@ def _claim_verdict(
 ) -> ClaimVerdict:
     occasions = case.judged.get(claim, 0)
     if why := met.unpromised(claim, context.settings):
-        return ClaimVerdict(claim=claim, status="not promised", why=why,
+        forfeited = why == met.accident(claim)
+        return ClaimVerdict(claim=claim, status="not promised", why=why, forfeited=forfeited,
                       occasions=occasions, found=found)  # fmt: skip
     if found:
         return ClaimVerdict(claim=claim, status="broken", occasions=occasions, found=found)

@@ -3,7 +3,7 @@
 python -m checkers.judgement.claims_page > docs/claims.md
 """
 
-from checkers.core.claims import CLAIMS, REPLICA_NEEDING, Claim
+from checkers.core.claims import CLAIMS, Claim
 from checkers.core.promises import keys
 from histories.grounds import SAID
 
@@ -88,7 +88,8 @@ def page() -> str:
     made = "".join(f"| {' | '.join(row)} |\n" for row in keys())
     grounds = "".join(f"| {kind} | {what} |\n" for kind, what in SAID.items())
     made += _OF_STORES.format(
-        ", ".join(c.id for c in CLAIMS if c.of_stores), ", ".join(sorted(REPLICA_NEEDING))
+        ", ".join(c.id for c in CLAIMS if c.of_stores),
+        ", ".join(c.id for c in CLAIMS if c.of_replicas),
     )
     grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)

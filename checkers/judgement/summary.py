@@ -48,7 +48,11 @@ def word(results: Results) -> str:
 
 
 def headline(results: Results, context: Context) -> str:
-    """The verdict in a sentence or two, its word first."""
+    """The verdict in a sentence or two, its word first; then what the run no longer promised."""
+    return " ".join([_verdict(results, context), *_forfeited(results)])
+
+
+def _verdict(results: Results, context: Context) -> str:
     if results.valid is False:
         broken = results.of("broken")
         verb = "is" if len(broken) == 1 else "are"
@@ -63,6 +67,16 @@ def headline(results: Results, context: Context) -> str:
         said = _kept(results, context)
         return f"valid; {'; '.join(results.whys)}. {said[:1].upper()}{said[1:]}"
     return f"unknown: {'; '.join(results.whys)}. {_measured(results, context)}".rstrip()
+
+
+def _forfeited(results: Results) -> list[str]:
+    """One sentence for each accident after which claims were no longer promised."""
+    by_accident: dict[str, list[str]] = {}
+    for claim, verdict in results.claims.items():
+        if verdict.forfeited:
+            by_accident.setdefault(verdict.why, []).append(claim)
+    return [f"Not promised any more {'is' if len(claims) == 1 else 'are'} {listed(claims)}: {why}."
+            for why, claims in by_accident.items()]  # fmt: skip
 
 
 def _kept(results: Results, context: Context) -> str:

@@ -293,7 +293,8 @@ class Controller:
             # Only brokers that can be elected are remembered as alive: this bounds the memory.
             why = f"broker {beat.broker_set}:{beat.broker_id} must apply for an id first"
             return request.answer(ResponseCode.CONTROLLER_BROKER_NEED_TO_BE_REGISTERED, why)
-        rival = self._rival(beat.broker_set, beat.broker_id, beat.address, beat.incarnation)
+        who = beat.broker_set, beat.broker_id, beat.address, beat.incarnation
+        rival = self._liveness.rival(now_ns(), *who)
         if rival and self._pool is not None:  # the older owner keeps the id
             self._pool.post(beat.address, Frame(code=ID_IN_USE, remark=rival))
             why = f"broker id {beat.broker_id} is that of {rival}, which is alive"
@@ -303,9 +304,6 @@ class Controller:
             self._watched[connection] = None
             connection.on_close(self._lost)
         return request.answer(ResponseCode.SUCCESS, "Heart beat success")
-
-    def _rival(self, name: str, broker_id: int, address: str, incarnation: str | None) -> str:
-        return self._liveness.rival(now_ns(), name, broker_id, address, incarnation or "")
 
     async def _next_broker_id(self, request: Frame) -> Reply:
         h = from_ext(headers.NextBrokerIdRequest, request.ext)

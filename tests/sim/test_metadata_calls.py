@@ -302,7 +302,8 @@ def test_an_empty_store_serves_no_tables(cluster: Cluster, code: int) -> None:
     assert answer.remark == "this broker has no tables yet"
 
 
-def test_a_slave_with_an_empty_store_has_the_tables_at_once(cluster: Cluster) -> None:
+def newcomer(cluster: Cluster) -> None:
+    """A master with a topic, and a slave that has just begun to follow it with an empty store."""
     cluster.up("namesrv", "namesrv", NAMESRV_CONF)
     cluster.up("controller", "controller", CONTROLLER_CONF)
     cluster.up("b1", "broker", JOINED)
@@ -310,6 +311,10 @@ def test_a_slave_with_an_empty_store_has_the_tables_at_once(cluster: Cluster) ->
     create_topic(cluster)
     cluster.start("b2", "broker", JOINED)
     cluster.until(lambda: cluster.logged("b2", "broker.role") == 1)
+
+
+def test_a_slave_with_an_empty_store_has_the_tables_at_once(cluster: Cluster) -> None:
+    newcomer(cluster)
     cluster.sleep(0.05)
     assert b'"T"' in (cluster.disk("b2", "/data/config/topics.json") or b"")
 
@@ -325,13 +330,7 @@ def test_a_slave_without_tables_copies_no_log_and_is_in_no_set(
         return await honest(*args, **more) if answered[0] else False
 
     monkeypatch.setattr(metadata_sync, "sync_once", sometimes)
-    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
-    cluster.up("controller", "controller", CONTROLLER_CONF)
-    cluster.up("b1", "broker", JOINED)
-    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
-    create_topic(cluster)
-    cluster.start("b2", "broker", JOINED)
-    cluster.until(lambda: cluster.logged("b2", "broker.role") == 1)
+    newcomer(cluster)
     cluster.sleep(20)
     assert in_sync(cluster)[2] == {1}
     answered[0] = True

@@ -3,11 +3,15 @@
 import pytest
 from history_recorder import Recorder
 
+from checkers.availability.processes import Processes
 from checkers.core.api import Context
 from checkers.core.claims import BY_ID
 from checkers.evidence.lost_stores import copies, forfeited
 from checkers.evidence.verdicts import conditions
 from checkers.judgement.fault_proof import FaultProof
+from checkers.judgement.runner import check_all
+from checkers.judgement.summary import headline
+from checkers.replication.replicas import Replicas
 from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
 
 
@@ -133,3 +137,16 @@ def test_a_set_with_a_replica_fewer_for_good_promises_no_writes() -> None:
     assert met.unpromised("S6", None) == ""
     r.fault("wipe", **{"b0-1": True})
     assert conditions(r.history).reduced == ""
+
+
+def test_the_headline_says_what_is_not_promised_any_more_and_why() -> None:
+    """A run that is valid in what was left to promise must not read as one that kept all."""
+    r = copied()
+    r.runs("b0-1", 1)
+    results = check_all(r.history, [Processes(), Replicas()], Context(profile="P-SAFE"))
+    said = headline(results, Context(profile="P-SAFE"))
+    assert "Not promised any more are " in said
+    assert said.endswith(
+        "b0-1 ran on a copy of another broker's store, under its id 1 (op 10): the id stands for "
+        "two logs."
+    )
