@@ -1,9 +1,11 @@
 """The table of bad input (design, section 9): one test a row, on real processes and real files."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -62,6 +64,16 @@ def test_garbage_on_the_wire(start: Callable[..., Node], tmp_path: Path) -> None
     assert node.log.stat().st_size - quiet < 4096
 
 
+def until_it_answers(node: Node, port: int) -> None:
+    """Until the controller gives the next broker id, which it can once its entry is applied."""
+    wanted = {"clusterName": "c", "brokerName": "b"}
+    end = time.monotonic() + BOUND_S
+    while ask(f"127.0.0.1:{port}", 1012, wanted).code != 0:
+        assert time.monotonic() < end, node.log.read_text()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            node.process.wait(0.02)
+
+
 def test_a_damaged_store(start: Callable[..., Node], tmp_path: Path) -> None:
     """What cannot be recovered without breaking a promise is refused: file, offset, why."""
     peers, store = free_ports(1), tmp_path / "store"
@@ -72,6 +84,7 @@ def test_a_damaged_store(start: Callable[..., Node], tmp_path: Path) -> None:
     )
     node = start("controller", config)
     node.until("raft.leader")
+    until_it_answers(node, port)  # so its first entry is synced, and noted beside the log
     node.process.terminate()
     assert node.ends() == 0
     [log] = store.rglob("log")

@@ -338,6 +338,7 @@ def test_files_of_a_machine(tmp_path: Path) -> None:
     world(tmp_path, main)
 
 
+AGENT = b"harness.environments.machines.netns_agent"
 STATUS = "import sys; sys.stdout.write(open('/proc/self/status').read())"
 
 
@@ -366,5 +367,12 @@ def test_a_node_has_no_rights_and_its_agent_those_for_namespaces(tmp_path: Path)
 def status_of_agent() -> str:
     """Of the agent below this process, which is what `unshare` became inside."""
     below = (Path(f"/proc/{pid}") for pid, _ in left_of(os.getpid()).processes)
-    agents = [p for p in below if not (p / "cmdline").read_bytes().startswith(b"unshare")]
-    return (agents[0] / "status").read_text()
+    [agent] = [p for p in below if is_agent(p)]
+    return (agent / "status").read_text()
+
+
+def is_agent(process: Path) -> bool:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+        argv = (process / "cmdline").read_bytes().split(b"\0")
+        return AGENT in argv and argv[0] != b"unshare"
+    return False
