@@ -7,12 +7,13 @@ a broker set, and heals. Times are ns of the run.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from random import Random
 from typing import Any
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step
+from harness.contracts.generator import PENDING, Context, Generator, Roster, Sleep, Step
 from harness.schedule.format import (
     BODY_BYTES_MAX,
     EVENTS,
@@ -136,7 +137,7 @@ def _with(items: tuple[Any, ...], at: int, item: object) -> tuple[Any, ...]:
     return (*items[:at], item, *items[at + 1 :])
 
 
-class Turns(msgspec.Struct, frozen=True):
+class Turns(msgspec.Struct, frozen=True, dict=True):
     """The calls of any other workload: at each its own generator says what the client does next,
     drawing from a stream of that call."""
 
@@ -158,14 +159,29 @@ class Turns(msgspec.Struct, frozen=True):
                 continue
             if not free:
                 return PENDING, self._from(at)
-            time = max(due, ctx.time)
-            alone = Context(time, Random(call.id), ctx.roster, ctx.all_bits, bit)
-            step = self.gen.op(alone)
-            if step is None or not isinstance(step[0], Op) or step[0].time > time:
+            step = self._asked(ctx, at, due, bit)
+            if step is None or not isinstance(step[0], Op) or step[0].time > max(due, ctx.time):
                 continue  # nothing to do for it yet
             last = _with(self.last, thread, call.id)
             return step[0], msgspec.structs.replace(self, gen=step[1], at=at + 1, last=last)
         return None
+
+    @cached_property
+    def _answers(self) -> dict[int, tuple[Roster, Step | None]]:
+        """What the generator said of calls that were not due: the same until one of them changes,
+        and asked for at each question of anybody."""
+        return {}
+
+    def _asked(self, ctx: Context, at: int, due: int, bit: int) -> Step | None:
+        known = self._answers.get(at)
+        if due > ctx.time and known is not None and known[0] is ctx.roster:
+            return known[1]
+        time = max(due, ctx.time)
+        alone = Context(time, Random(self.calls[at].id), ctx.roster, ctx.all_bits, bit)
+        step = self.gen.op(alone)
+        if due > ctx.time:
+            self._answers[at] = ctx.roster, step
+        return step
 
     def _from(self, at: int) -> "Turns":
         return self if at == self.at else msgspec.structs.replace(self, at=at)
@@ -189,7 +205,7 @@ class SetSeen(msgspec.Struct, frozen=True):
     members: int
 
 
-class Acts(msgspec.Struct, frozen=True):
+class Acts(msgspec.Struct, frozen=True, dict=True):
     """The operations of the nemesis. `told` are events with their times, in order; `ended` when
     each act that is over was."""
 
@@ -209,16 +225,21 @@ class Acts(msgspec.Struct, frozen=True):
         process = ctx.some_free_process()
         if process is None or self.underway:
             return (PENDING, self) if self.left or self.underway else None
-        known = [(due, at) for at in self.left if (due := self.due(at)) is not None
-                 and not (self.cuts and self.acts[at].when.uncut)]  # fmt: skip
-        if not known:
+        if self._next is None:
             return (PENDING, self) if self.left else None
-        due, at = min(known)
+        due, at = self._next
         act = self.acts[at]
         ext = asked(act)
         op = Op("info", NEMESIS, act.f, act.id, time=max(due, ctx.time), ext=ext or None)
         left = tuple(i for i in self.left if i != at)
         return op, msgspec.structs.replace(self, left=left, underway=act.id, awaited=2)
+
+    @cached_property
+    def _next(self) -> tuple[int, int] | None:
+        """When the first act is due of those of which that is known, and which."""
+        known = ((due, at) for at in self.left if (due := self.due(at)) is not None
+                 and not (self.cuts and self.acts[at].when.uncut))  # fmt: skip
+        return min(known, default=None)
 
     def due(self, at: int) -> int | None:
         """When an act is due (ns); None if nobody knows yet."""

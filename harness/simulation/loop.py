@@ -147,6 +147,7 @@ class Scheduler:
         self.last_number = 0  # of a task or a future
         self.loops: list[SimLoop] = []
         self.closed = False
+        self._running: asyncio.AbstractEventLoop | None = None  # as asyncio knows it, during a run
         self._sequence = 0
         self._later: list[tuple[int, int, SimHandle]] = []
         self._ready: deque[SimHandle] = deque()
@@ -170,6 +171,7 @@ class Scheduler:
             Deadlock: nothing is left to run.
         """
         before, collects = events._get_running_loop(), gc.isenabled()
+        self._running = before
         gc.disable()
         try:
             self._run_until(done)
@@ -177,6 +179,15 @@ class Scheduler:
             events._set_running_loop(before)
             if collects:
                 gc.enable()
+
+    def enter(self, loop: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEventLoop | None:
+        """Make a loop the running one; returns the one before. Asyncio asks the kernel for the
+        process at each change, so it is told of real ones only."""
+        before = self._running
+        if loop is not before:
+            self._running = loop
+            events._set_running_loop(loop)
+        return before
 
     def _run_until(self, done: Callable[[], bool]) -> None:
         ready, later = self._ready, self._later
@@ -368,12 +379,12 @@ class SimLoop:
 
     def interrupt(self, callback: Callable[..., object], *args: Any) -> None:
         """Run a callback of this process at once, as a kernel does when something has arrived."""
-        before = events._get_running_loop()
+        before = self.scheduler.enter(self.stock)
         if self.held is None and self.alive:
             self._call(callback, args)
         else:
             self.run(SimHandle(self, callback, args, None))
-        events._set_running_loop(before)
+        self.scheduler.enter(before)
 
     def _call(
         self,
@@ -385,7 +396,7 @@ class SimLoop:
         scheduler = self.scheduler
         if scheduler.steps is not None:
             scheduler.steps.add(scheduler.now_ns, self.number, callback)
-        events._set_running_loop(self.stock)
+        scheduler.enter(self.stock)
         try:
             if context is None:
                 callback(*args)
