@@ -1,16 +1,20 @@
 """Accidents with stores after which a cluster can keep no promise about its messages.
 
-Two of them. A broker that runs on a copy of another one's store while that one is away is taken for
-it, as nothing but its address tells the two apart: from then on one broker id stands for two logs,
-and what either of them acknowledged the other may lack. And who is the whole SyncStateSet may lose
-its store: nobody else need have what it acknowledged.
+Three of them. A broker that runs on a copy of another one's store while that one is away is taken
+for it, as nothing but its address tells the two apart: from then on one broker id stands for two
+logs, and what either of them acknowledged the other may lack. All members of a SyncStateSet may
+lose their stores: no other broker need have what they acknowledged. And where unclean election is
+allowed, an empty broker may become master of a set that had messages: it has no topic, and neither
+have those that follow it.
 
 That the first is refused while the owner lives, and that even then an epoch has one master, is
 claimed all the same (S1, S5).
 """
 
 from collections import defaultdict
+from collections.abc import Mapping
 
+from checkers.core.promises import CLEAN, unfulfilled
 from checkers.evidence.faults import Fault, faults
 from checkers.evidence.observations import SetSighting, replica_sightings, set_sightings
 from histories.fault_facts import COPY_STORE, TAMPERS, WIPE
@@ -44,6 +48,28 @@ def replaced_by_none(history: History) -> str:
         if act.f != WIPE:
             return (
                 f"{node} never ran again after the {act.f} of op {act.begun}, nor got another store"
+            )
+    return ""
+
+
+def elected_empty(history: History, settings: Mapping[str, str] | None) -> str:
+    """Which broker became master with no log, after its store was removed, of a set that had led
+    before: allowed where unclean election is, and then its set has no topic left. Empty if there
+    is none, or it was not allowed."""
+    if settings is None or not unfulfilled((CLEAN,), settings) or not history.of_f(WIPE):
+        return ""
+    removed = [act for act in faults(history) if act.f == WIPE and act.holds]
+    for s in replica_sightings(history):
+        epochs, node = s.view.epochs, s.view.node
+        first = epochs[0] if epochs else None
+        if not s.view.leads or first is None or first.start or first.epoch == 1:
+            continue
+        wiped = any(node in act.nodes and _ended(act) < s.begun for act in removed)
+        if wiped and len(epochs) == 1:
+            return (
+                f"{node} was elected in epoch {first.epoch} after its store had been removed, with "
+                f"no log (op {s.at}), as {CLEAN.key.partition(':')[2]}=true allows: the topics of "
+                f"{s.view.set} are gone"
             )
     return ""
 
@@ -104,9 +130,10 @@ def _removed(acts: list[Fault], seen: dict[str, Seen], sets: dict[str, list[SetS
 
 
 def _members(said: list[SetSighting], act: Fault) -> list[set[int]]:
-    """The SyncStateSet before an act, and the first one after it."""
+    """The SyncStateSet before an act, and those after it: an election that was proposed before the
+    act may be committed long after it, and leave the removed one as the only member."""
     before = [s for s in said if s.at < act.begun][-1:]
-    after = [s for s in said if s.begun > _ended(act)][:1]
+    after = [s for s in said if s.begun > _ended(act)]
     return [set(s.view.sync_state_set) for s in (*before, *after)]
 
 

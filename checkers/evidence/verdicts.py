@@ -16,7 +16,7 @@ from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, V
 from checkers.core.claims import BY_ID, unmade
 from checkers.core.promises import DEFAULTS
 from checkers.evidence.blame import Blamer
-from checkers.evidence.lost_stores import forfeited, replaced_by_none
+from checkers.evidence.lost_stores import elected_empty, forfeited, replaced_by_none
 from checkers.evidence.story import Storyteller
 from histories.fault_facts import AWAIT_RECOVERY
 from histories.history import History
@@ -49,7 +49,7 @@ class Conditions(NamedTuple):
 
     power_lost: bool
     forfeited: str  # why none about messages is left; empty: they are
-    reduced: str  # why a set has a replica fewer for good; empty: it has not
+    reduced: str  # why a set may take no messages for good; empty: it takes them
 
     def unpromised(self, claim: str, settings: Mapping[str, str] | None) -> str:
         """Why a run with these effective settings does not promise a claim; empty if it does."""
@@ -115,7 +115,7 @@ def rule(
         for claim in timed:
             if case.judged.get(claim) or any(of == claim for of, _ in names):
                 case.doubt(claim, late, "run on a machine with less other load")
-    met = conditions(history)
+    met = conditions(history, context.settings)
     claim_verdicts = []
     for claim in (c for c in checker.claims if c not in context.absent):
         found = {name: n for (of, name), n in sorted(names.items()) if of == claim and n}
@@ -160,9 +160,10 @@ def _claim_verdict(
     return ClaimVerdict(claim=claim, status=status, occasions=occasions)
 
 
-def conditions(history: History) -> Conditions:
-    """Find them out."""
-    return Conditions(power_lost(history), forfeited(history), replaced_by_none(history))
+def conditions(history: History, settings: Mapping[str, str] | None) -> Conditions:
+    """Find them out; `settings` are the run's effective ones."""
+    reduced = replaced_by_none(history) or elected_empty(history, settings)
+    return Conditions(power_lost(history), forfeited(history), reduced)
 
 
 def power_lost(history: History) -> bool:

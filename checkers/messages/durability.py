@@ -206,7 +206,7 @@ def _shown_by(findings: Sequence[Finding]) -> dict[int, tuple[str, ...]]:
 
 def _promised(history: History, context: Context) -> frozenset[str]:
     """The claims that the run's settings make."""
-    met = conditions(history)
+    met = conditions(history, context.settings)
     return frozenset(c for c in {*CLAIMS.values()} if not met.unpromised(c, context.settings))
 
 

@@ -6,7 +6,7 @@ from history_recorder import Recorder
 from checkers.availability.processes import Processes
 from checkers.core.api import Context
 from checkers.core.claims import BY_ID
-from checkers.evidence.lost_stores import copies, forfeited
+from checkers.evidence.lost_stores import copies, elected_empty, forfeited
 from checkers.evidence.verdicts import conditions
 from checkers.judgement.fault_proof import FaultProof
 from checkers.judgement.runner import check_all
@@ -23,6 +23,11 @@ class Set(Recorder):
             node=node, set="b0", address=f"{node}:1", id=broker_id, leads=False,
             epochs=(EpochView(1, 0, 9),) if registered else (), end=9, confirmed=9,
         )  # fmt: skip
+        return self.op("ok", 8, "observe-replica", {"node": node}, encoded(view))
+
+    def leads(self, node: str, broker_id: int, *epochs: EpochView) -> int:
+        view = ReplicaView(node=node, set="b0", address=f"{node}:1", id=broker_id, leads=True,
+                           epochs=epochs, end=9, confirmed=9)  # fmt: skip
         return self.op("ok", 8, "observe-replica", {"node": node}, encoded(view))
 
     def members(self, *ids: int) -> int:
@@ -64,7 +69,7 @@ def test_a_copy_that_runs_under_its_owners_id_forfeits_them(after: str) -> None:
     r.runs("b0-1", 1)
     why = forfeited(r.history)
     assert why.startswith("b0-1 ran on a copy of another broker's store, under its id 1 (op ")
-    met = conditions(r.history)
+    met = conditions(r.history, None)
     assert met.unpromised("S6", {"broker:allAckInSyncStateSet": "true"}) == why
     assert met.unpromised("S5", None) == met.unpromised("S1", None) == ""
 
@@ -100,6 +105,43 @@ def test_who_loses_the_last_store_of_a_set_forfeits_them(ids: tuple[int, ...]) -
     assert "none of it has its store" in forfeited(r.history)
 
 
+def test_a_set_that_shrinks_to_a_removed_store_much_later_forfeits_them() -> None:
+    """An election that was proposed before the store was removed is committed after it."""
+    r = pair()
+    r.fault("kill", **{"b0-1": True})
+    r.fault("wipe", **{"b0-1": True})
+    r.members(1, 2)
+    assert forfeited(r.history) == ""
+    r.members(2)
+    assert "none of it has its store" in forfeited(r.history)
+
+
+UNCLEAN = {"controller:enableElectUncleanMaster": "true"}
+
+
+def test_an_empty_broker_that_unclean_election_allows_leaves_no_topic() -> None:
+    r = pair()
+    r.fault("kill", **{"b0-1": True})
+    r.fault("wipe", **{"b0-1": True})
+    r.leads("b0-1", 3, EpochView(1, 0, 9), EpochView(2, 9, 9))  # with the log of the others
+    assert elected_empty(r.history, UNCLEAN) == ""
+    r.leads("b0-1", 3, EpochView(2, 0, 9))
+    assert elected_empty(r.history, UNCLEAN).startswith("b0-1 was elected in epoch 2 after its ")
+    unset: dict[str, str] = {}
+    for settings in (None, unset):  # there it is a fault of the cluster
+        assert elected_empty(r.history, settings) == ""
+        assert conditions(r.history, settings).unpromised("S13", settings) == ""
+    assert conditions(r.history, UNCLEAN).unpromised("S13", UNCLEAN)
+    assert conditions(r.history, UNCLEAN).unpromised("S6", UNCLEAN).startswith("it needs ")
+
+
+def test_an_empty_broker_whose_store_was_not_removed_is_no_accident() -> None:
+    r = pair()
+    r.fault("wipe", **{"b0-0": True})
+    r.leads("b0-1", 2, EpochView(2, 0, 9))
+    assert elected_empty(r.history, UNCLEAN) == ""
+
+
 def test_a_member_that_keeps_its_store_keeps_the_promises() -> None:
     r = pair()
     r.fault("kill", **{"b0-1": True})
@@ -131,12 +173,12 @@ def test_an_order_to_elect_may_be_refused_where_no_member_has_its_store() -> Non
 
 def test_a_set_with_a_replica_fewer_for_good_promises_no_writes() -> None:
     r = copied()
-    met = conditions(r.history)
+    met = conditions(r.history, None)
     assert met.reduced.startswith("b0-1 never ran again after the copy-store of op ")
     assert met.unpromised("S13", None) == met.reduced
     assert met.unpromised("S6", None) == ""
     r.fault("wipe", **{"b0-1": True})
-    assert conditions(r.history).reduced == ""
+    assert conditions(r.history, None).reduced == ""
 
 
 def test_the_headline_says_what_is_not_promised_any_more_and_why() -> None:
