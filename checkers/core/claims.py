@@ -39,12 +39,13 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
-    one's store, or the last member of a SyncStateSet lost its own
-    (``checkers.evidence.lost_stores``); one `of_replicas` where a broker that refused its store
-    got no other one, or an empty one was elected as unclean election allows. `grounds` are the
-    kinds of answers (``histories.grounds``) without which it cannot count as kept. A claim that needs `undisturbed` time is not judged in a
-    history with an unknown act (``checkers.evidence.quiescence``). `checker` is the name of the
-    checker that decides it, `mutants` the names of modules of ``reference/mutants``.
+    one's store, the last member of a SyncStateSet lost its own, or unclean election made an empty
+    broker master (``checkers.evidence.lost_stores``); one `of_replicas` where a broker that
+    refused its store got no other one. `grounds` are the kinds of answers
+    (``histories.grounds``) without which it cannot count as kept. A claim that needs `undisturbed`
+    time is not judged in a history with an unknown act (``checkers.evidence.quiescence``).
+    `checker` is the name of the checker that decides it, `mutants` the names of modules of
+    ``reference/mutants``.
     """
 
     id: str

@@ -49,7 +49,7 @@ class Conditions(NamedTuple):
 
     power_lost: bool
     forfeited: str  # why none about messages is left; empty: they are
-    reduced: str  # why a set may take no messages for good; empty: it takes them
+    reduced: str  # why a set has a replica fewer for good; empty: it has not
 
     def unpromised(self, claim: str, settings: Mapping[str, str] | None) -> str:
         """Why a run with these effective settings does not promise a claim; empty if it does."""
@@ -162,8 +162,8 @@ def _claim_verdict(
 
 def conditions(history: History, settings: Mapping[str, str] | None) -> Conditions:
     """Find them out; `settings` are the run's effective ones."""
-    reduced = replaced_by_none(history) or elected_empty(history, settings)
-    return Conditions(power_lost(history), forfeited(history), reduced)
+    gone = forfeited(history) or elected_empty(history, settings)
+    return Conditions(power_lost(history), gone, replaced_by_none(history))
 
 
 def power_lost(history: History) -> bool:

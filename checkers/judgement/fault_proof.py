@@ -8,7 +8,7 @@ elected, and nothing rests on it.
 
 from checkers.core.api import Context, Verdict
 from checkers.evidence.faults import Fault, faults, held
-from checkers.evidence.lost_stores import forfeited
+from checkers.evidence.verdicts import conditions
 from histories.fault_facts import ELECT_MASTER
 from histories.history import History
 
@@ -25,7 +25,8 @@ class FaultProof:
         # A cluster that does not recover is for those to judge who promise that it does.
         found = [f for f in faults(history) if f.facts is None or not f.facts.looks]
         unproved = [fault for fault in found if not fault.done]
-        if any(fault.f == ELECT_MASTER for fault in unproved) and forfeited(history):
+        refused = any(fault.f == ELECT_MASTER for fault in unproved)
+        if refused and conditions(history, context.settings).forfeited:
             unproved = [fault for fault in unproved if fault.f != ELECT_MASTER]
         counts = {"faults": len(found), "without-proof": len(unproved)}
         if not unproved:
