@@ -48,9 +48,10 @@ _OF_STORES = """
 Nor does a run promise {} any more once a broker ran on a copy of another one's store, under its id,
 while that one was away, once the last member of a SyncStateSet had lost its store, or once a broker
 whose store was removed became master with no log (where `enableElectUncleanMaster=true`; the set
-has no topic left): its line then says which, and what was measured. That such a copy is refused while the owner lives (S1), and that
-an epoch has one master (S5), is promised all the same. {} are not promised where a broker that
-refused its damaged store got no other one: its set has a replica fewer for good.
+has no topic left): its line then says which, and what was measured. That such a copy is refused
+while the owner lives (S1), and that an epoch has one master (S5), is promised all the same. {} are
+not promised where a broker that refused its damaged store got no other one: its set has a replica
+fewer for good.
 """
 _GROUNDS = """
 ## What a verdict rests on
