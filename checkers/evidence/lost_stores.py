@@ -44,12 +44,14 @@ def copies(history: History) -> frozenset[str]:
 def replaced_by_none(history: History) -> str:
     """Which broker never ran on its damaged store, and got no other one: its set has a replica
     fewer for good, and may have too few to take messages. Empty if there is none."""
-    for node, act in sorted(_unused(history).items()):
-        if act.f != WIPE:
-            return (
-                f"{node} never ran again after the {act.f} of op {act.begun}, nor got another store"
-            )
+    for node, act in sorted(gone(history).items()):
+        return f"{node} never ran again after the {act.f} of op {act.begun}, nor got another store"
     return ""
+
+
+def gone(history: History) -> dict[str, Fault]:
+    """Brokers that never ran on their damaged store, and got no other one, with the accident."""
+    return {node: act for node, act in _unused(history).items() if act.f != WIPE}
 
 
 def elected_empty(history: History, settings: Mapping[str, str] | None) -> str:

@@ -3,11 +3,13 @@
 A run with a fault without proof is not valid. An order to elect counts as one: a run ends with
 one for each replica. Where the promises about messages were forfeited
 (`checkers.evidence.lost_stores`) it may be refused: no member of the set is left that could be
-elected, and nothing rests on it.
+elected, and nothing rests on it. Nor can a replica be elected that never ran again on a damaged
+store.
 """
 
 from checkers.core.api import Context, Verdict
 from checkers.evidence.faults import Fault, faults, held
+from checkers.evidence.lost_stores import gone
 from checkers.evidence.verdicts import conditions
 from histories.fault_facts import ELECT_MASTER
 from histories.history import History
@@ -25,9 +27,12 @@ class FaultProof:
         # A cluster that does not recover is for those to judge who promise that it does.
         found = [f for f in faults(history) if f.facts is None or not f.facts.looks]
         unproved = [fault for fault in found if not fault.done]
-        refused = any(fault.f == ELECT_MASTER for fault in unproved)
-        if refused and conditions(history, context.settings).forfeited:
+        orders = [fault for fault in unproved if fault.f == ELECT_MASTER]
+        if orders and conditions(history, context.settings).forfeited:
             unproved = [fault for fault in unproved if fault.f != ELECT_MASTER]
+        elif orders:
+            lost = frozenset(gone(history))
+            unproved = [f for f in unproved if f.f != ELECT_MASTER or not _only(f, lost)]
         counts = {"faults": len(found), "without-proof": len(unproved)}
         if not unproved:
             return Verdict(checker=self.name, counts=counts)
@@ -42,9 +47,18 @@ def _why(fault: Fault) -> str:
         return " never completed"
     if not isinstance(fault.result, dict) or not fault.result:
         return " names no node"
-    missing = sorted(
-        str(node)
-        for node, done in fault.result.items()
-        if not held(done) and not fault.by_itself(done)
-    )
-    return f" does not hold on {', '.join(missing)}"
+    return f" does not hold on {', '.join(sorted(_missing(fault)))}"
+
+
+def _only(fault: Fault, nodes: frozenset[str]) -> bool:
+    """Whether a fault holds on all but these nodes, and not on some of them."""
+    missing = _missing(fault)
+    return bool(missing) and missing <= nodes
+
+
+def _missing(fault: Fault) -> set[str]:
+    """The nodes on which a fault that has completed does not hold."""
+    if not isinstance(fault.result, dict):
+        return set()
+    nodes = fault.result.items()
+    return {str(node) for node, done in nodes if not held(done) and not fault.by_itself(done)}

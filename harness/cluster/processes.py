@@ -88,6 +88,10 @@ class Nodes:
         """Whether its disk was at fault since its last start, or its store was tampered with."""
         return bool(self._excuse(node))
 
+    async def ended_excused(self, node: str) -> bool:
+        """Whether it has ended by itself, and may have."""
+        return self.excused(node) and (await self.status(node)).code is not None
+
     def _excuse(self, node: str) -> str:
         if node in self._tampered:
             return STORE_EXCUSE
@@ -228,7 +232,7 @@ class Nodes:
         port = await self.port(node)
         goes_on = proof.holds and port == "open"
         # It went on into a disk that takes nothing, and that ended it.
-        ended = self.excused(node) and (await self.status(node)).code is not None
+        ended = await self.ended_excused(node)
         return Proof(goes_on or ended, {**proof.seen, "port": port, "ended": ended})
 
     async def _in_state(self, node: str, *, stopped: bool) -> Proof:

@@ -139,7 +139,8 @@ class Inquiry:
 
     async def recovered(self) -> bool:
         """Whether all agree on the masters: the leading controller names one of each set, every
-        name server the same one, and of the brokers that should run it alone leads.
+        name server the same one, and of the brokers that should run it alone leads. A broker that
+        has refused a store that was tampered with, and has ended, is not asked.
 
         Less is not enough: a master that was cut off when another was elected believes in itself
         for a while after the heal. A name server that has just restarted believes it as well, and
@@ -171,6 +172,8 @@ class Inquiry:
         for node in self.by_role(Role.BROKER):
             address = self._nodes.address(node.name)
             leads = elected[node.broker_set] == address
+            if not leads and await self._nodes.ended_excused(node.name):
+                continue
             if self._nodes.running(node.name) and await _leads(pool, address) != leads:
                 return False
         return True

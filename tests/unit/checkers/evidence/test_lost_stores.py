@@ -171,6 +171,18 @@ def test_an_order_to_elect_may_be_refused_where_no_member_has_its_store() -> Non
     assert proof(r) == "unknown"
 
 
+def test_a_replica_that_never_ran_again_cannot_be_elected() -> None:
+    def proof(*nodes: str) -> object:
+        r = pair()
+        r.fault("kill", **{"b0-1": True})
+        r.fault("flip-bit", **{"b0-1": True})
+        r.fault("elect-master", **dict.fromkeys(nodes, False))
+        return FaultProof().check(r.history, Context()).valid
+
+    assert proof("b0-1") is True
+    assert proof("b0-0", "b0-1") == proof("b0-0") == proof() == "unknown"
+
+
 def test_a_set_with_a_replica_fewer_for_good_promises_no_writes() -> None:
     r = copied()
     met = conditions(r.history, None)
