@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
-from reference.broker.store.seals import READ_BYTES, DamagedRange, Sealed, Sums
+from reference.broker.store.seals import READ_BYTES, DamagedRange, Sealed, Sums, summed
+from reference.broker.store.tail import Tail, Written
 from reference.host import Disk, File
 from reference.records import PhyOffset, RemoteProtocolError, invariant
 from reference.wire.message import (
@@ -53,9 +54,11 @@ def file_name(offset: int) -> str:
 
 
 class CommitLog:
-    """An open commit log. `end` is where the next record goes."""
+    """An open commit log. `end` is where the next record goes; `tail` notes how far it is."""
 
-    def __init__(self, disk: Disk, folder: str, file_size: int) -> None:
+    def __init__(
+        self, disk: Disk, folder: str, file_size: int, *, tail: Tail | None = None
+    ) -> None:
         self._disk = disk
         self.folder = folder
         self.file_size = file_size
@@ -63,6 +66,8 @@ class CommitLog:
         self._short: set[int] = set()  # files that could not be given their size back
         self._cuts = 0  # how often the log was cut: a sync begun before one proves nothing
         self._sums = Sums(file_size, PhyOffset(0))
+        self._tail = tail
+        self._marked = PhyOffset(0)  # up to here the watermark knows the log
         self._synced: PhyOffset | None = None  # before the start, as far as is known
         self._named = 0  # files that begin before this have durable names
         self.durable = PhyOffset(0)  # everything before this is on the disk; never beyond `end`
@@ -109,6 +114,15 @@ class CommitLog:
             self._sums.add(encode_blank(room).ljust(room, b"\0"), offset)
         self.end = PhyOffset(offset + len(data))
         self._sums.add(data, self.end)
+        self._note()
+
+    def marked(self, end: PhyOffset) -> None:
+        """The watermark knows the log up to `end` now."""
+        self._marked = end
+
+    def _note(self) -> None:
+        if self._tail is not None:
+            self._tail.note(Written(synced=self.durable, sums=self._sums.since(self._marked)))
 
     def _pwrite(self, data: bytes, offset: int) -> None:
         file, at = self._file(offset), offset % self.file_size
@@ -163,6 +177,7 @@ class CommitLog:
         for at, piece in pieces:
             sums.add(piece, min(whole, PhyOffset(at + len(piece))))
         self._sums, self.end = sums, PhyOffset(offset + len(data))
+        self._note()
 
     def sums_cut(self, offset: PhyOffset) -> Sums:
         """What the checksums are once the log is cut to `offset`, for `use_sums`.
@@ -176,6 +191,9 @@ class CommitLog:
     def use_sums(self, sums: Sums) -> None:
         """Take these checksums for the log's; `truncate` must follow in the same step."""
         self._sums = sums
+        self._marked = min(self._marked, sums.whole)
+        if self._tail is not None:
+            self._tail.resume()
 
     async def truncate(self, offset: PhyOffset) -> None:
         """Cut to `offset`, durably: what lay behind is erased and never comes back."""
@@ -211,6 +229,7 @@ class CommitLog:
             if cuts != self._cuts:
                 return self.durable
             self.durable = max(self.durable, end)
+            self._note()
         return end
 
     def _file(self, offset: int) -> File:
@@ -235,7 +254,11 @@ class CommitLog:
     # Recovery.
 
     def recover(
-        self, on_record: Callable[[Message, int], None], *, sealed: Sealed | None = None
+        self,
+        on_record: Callable[[Message, int], None],
+        *,
+        sealed: Sealed | None = None,
+        written: Written | None = None,
     ) -> None:
         """Open the log: give each record and its size to `on_record`, then erase a torn tail.
         `sync_recovered` makes that durable, and must before anything is written.
@@ -243,11 +266,14 @@ class CommitLog:
         Args:
             on_record: called with every record.
             sealed: what was synced; None: maybe everything was.
+            written: what had been written when the process ended, as far as that is known.
 
         Raises:
             CorruptLog: damage that is no torn tail.
         """
         self._synced = None if sealed is None else sealed.end
+        if self._synced is not None and written is not None:
+            self._synced = max(self._synced, written.synced)
         self._open_files()
         self.end = self.durable = self.start  # what is there was written, maybe not synced
         self._sums = Sums(self.file_size, self.start, sealed)
@@ -256,10 +282,10 @@ class CommitLog:
                 stop, closed = self._scan(base, file, on_record)
             self.end = PhyOffset(base + stop)
             if not closed:
-                self._check_end()
+                self._check_end(written)
                 self._cut_tail(base, stop)
                 return
-        self._check_end()
+        self._check_end(written)
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -268,16 +294,26 @@ class CommitLog:
         except DamagedRange as damage:
             file = file_name(damage.start - damage.start % self.file_size)
             raise CorruptLog(
-                f"{self.folder}/{file}: the bytes of {damage} are not those that were synced; "
+                f"{self.folder}/{file}: the bytes of {damage} are not those that were written; "
                 f"{REMEDY}"
             ) from None
 
-    def _check_end(self) -> None:
+    def _check_end(self, written: Written | None) -> None:
         if self._synced is not None and self.end < self._synced:
             raise CorruptLog(
                 f"{self.folder}: no sound record at offset {self.end}, but the log was on the disk "
                 f"up to {self._synced}; {REMEDY}"
             )
+
+        if written is None:
+            return
+        begun = written.sums.start
+        for seal in written.sums.seals:
+            if begun >= self.start and seal.end <= self.end:
+                with self._damage_named():
+                    if summed(begun, seal.end, self.read_range) != seal.crc:
+                        raise DamagedRange(begun, seal.end)
+            begun = seal.end
 
     async def sync_recovered(self) -> None:
         """Make the log durable as `recover` left it: a dead tail that came back after the next

@@ -120,6 +120,19 @@ class Sums:
         last = (self._open(),) if self.whole > self._begun else ()
         return Sealed(start=self._start, seals=(*self._seals, *last))
 
+    def since(self, offset: PhyOffset) -> Sealed:
+        """The sums of the ranges that end behind `offset`."""
+        seals: deque[Seal] = deque()
+        if self.whole > self._begun:
+            seals.append(self._open())
+        start = self._begun
+        for at in range(len(self._seals) - 1, -1, -1):
+            if self._seals[at].end <= offset:
+                break
+            seals.appendleft(self._seals[at])
+            start = self._seals[at - 1].end if at else self._start
+        return Sealed(start=start, seals=tuple(seals))
+
     def cut(self, offset: PhyOffset, read: Callable[[PhyOffset, int], bytes]) -> "Sums":
         """The sums of the log as it is once it is cut to `offset`, the end of a record or 0.
 
@@ -141,16 +154,17 @@ class Sums:
             left._whole_crc = self._whole_crc
         elif offset > left._begun:
             old = next(seal for seal in self.sealed().seals if seal.end > offset)
-            left._whole_crc = _summed(left._begun, offset, read)
-            if _summed(offset, old.end, read, left._whole_crc) != old.crc:
+            left._whole_crc = summed(left._begun, offset, read)
+            if summed(offset, old.end, read, left._whole_crc) != old.crc:
                 raise DamagedRange(left._begun, old.end)
         left._crc = left._whole_crc
         return left
 
 
-def _summed(
+def summed(
     start: PhyOffset, end: PhyOffset, read: Callable[[PhyOffset, int], bytes], crc: int = 0
 ) -> int:
+    """The sum of the bytes that `read` gives, following on bytes of which it is `crc`."""
     for at in range(start, end, READ_BYTES):
         crc = crc32(read(PhyOffset(at), min(READ_BYTES, end - at)), crc)
     return crc

@@ -16,6 +16,7 @@ from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
 from reference.broker.store.incoming import Incoming, Piece
 from reference.broker.store.metrics import Metrics
+from reference.broker.store.tail import Tail
 from reference.broker.store.watermark import Watermark
 from reference.host import Host
 from reference.names import folder_of
@@ -67,7 +68,8 @@ class Store:
         self._host = host
         self._root = root
         self._queue_file_size = queue_file_size
-        self._log = CommitLog(host.disk, log_path, log_file_size)
+        self._tail = Tail(host.disk, root)
+        self._log = CommitLog(host.disk, log_path, log_file_size, tail=self._tail)
         self._watermark = Watermark(host.disk, root)
         self._marking = asyncio.Lock()  # the watermark is not raised while the log is cut
         self._queues: dict[QueueKey, ConsumeQueue] = {}
@@ -96,7 +98,10 @@ class Store:
             BlockingIOError: another broker uses it.
         """
         self._host.disk.lock(f"{self._root}/lock")
-        self._log.recover(self._dispatch, sealed=self._watermark.load())
+        sealed, written = self._watermark.load(), self._tail.load()
+        # Without a watermark that counts, others may have written to the log.
+        written = None if sealed is None else written
+        self._log.recover(self._dispatch, sealed=sealed, written=written)
         if self._watermark.overtaken:
             self._host.log("broker.watermark.ignored", why="RocketMQ has run on this store")
         self._rewrite_queues()
@@ -106,7 +111,9 @@ class Store:
 
     async def sync_recovered(self) -> None:
         """Make what `recover` found and erased durable. Nothing may be written before."""
+        await self._tail.clear()
         await self._log.sync_recovered()
+        self._tail.resume()
         await self.mark()
 
     def _rewrite_queues(self) -> None:
@@ -259,6 +266,7 @@ class Store:
             await self.sync()
             try:
                 await self._watermark.save(sealed)
+                self._log.marked(sealed.end)
             except OSError as error:  # a full disk; too low a watermark is no harm
                 self._host.log("broker.watermark.unwritten", why=str(error))
 
@@ -326,6 +334,7 @@ class Store:
             sums, known = self._log.sums_cut(offset), self._watermark.sealed
             if known is not None and offset < known.end:
                 await self._watermark.save(sums.sealed())  # before: it may never be too high
+            await self._tail.clear()
             self._log.use_sums(sums)
             await self._truncate(offset)
 
@@ -408,6 +417,7 @@ class Store:
     def close(self) -> None:
         """Release the files."""
         self._log.close()
+        self._tail.close()
         for queue in self._queues.values():
             queue.close()
 

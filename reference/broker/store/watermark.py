@@ -9,8 +9,8 @@ checksums of all before it (`reference.broker.store.seals`). So recovery cuts at
 record at or behind the watermark, and refuses to start at one before it, or at another byte.
 
 The watermark follows the log at a distance (one flush interval), which is safe: it may only ever
-be too low. Then damage between it and the last sync, by something else than a loss of power, is
-cut as a torn tail would be, and a flip there can stay unseen. It is raised after a sync, and
+be too low: what lies between it and the last sync is known by another file, which is not synced
+(`reference.broker.store.tail`). It is raised after a sync, and
 lowered before the log is cut, each time in a file that is replaced whole: no crash leaves sums of
 other bytes. A store without the file (Java's, or an older one) is all before the watermark, and
 has no sums.
