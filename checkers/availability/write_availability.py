@@ -6,7 +6,8 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
    replicas of the set as must acknowledge are sound and connected
    (`checkers.evidence.active_faults`), and every other replica of the set, every other controller
    and name server is gone or cut off from them both ways: one that is half alive (a master whose
-   disk is full still says that it is well) may stop everything, and RocketMQ promises nothing then;
+   disk is full still says that it is well, a broker on a damaged store may refuse it) may stop
+   everything, and RocketMQ promises nothing then;
 2. no cut concerns clients;
 3. by every answer of a controller, from the last one before the lull on, a member of the
    SyncStateSet is one of these replicas; where controllers of a release without ids report nothing
@@ -31,6 +32,7 @@ from checkers.core.promises import copies
 from checkers.evidence.active_faults import connected
 from checkers.evidence.faults import faults
 from checkers.evidence.known_by import KnownBy
+from checkers.evidence.lost_stores import unsettled
 from checkers.evidence.observations import NEVER, SetSighting, listed, sightings
 from checkers.evidence.quiescence import Interval, Lull, lulls
 from histories.history import History
@@ -227,7 +229,7 @@ def windows(history: History, context: Context) -> Iterator[Window]:
         return
     controllers, namesrvs = _asked(history, OBSERVE_CONTROLLER), _asked(history, OBSERVE_ROUTE)
     brokers = {node for nodes in context.broker_sets.values() for node in nodes}
-    windows = _Windows(history, context)
+    windows, damaged = _Windows(history, context), unsettled(history)
     for lull in long:
         group = connected(lull.state, controllers, namesrvs | brokers)
         answering = namesrvs - lull.state.gone
@@ -238,6 +240,9 @@ def windows(history: History, context: Context) -> Iterator[Window]:
         for name, nodes in sorted(context.broker_sets.items()):
             sound = group & set(nodes)
             if len(sound) < copies(context.settings or {}) or lull.state.doubtful & set(nodes):
+                continue
+            spans = (span for node in nodes for span in damaged.get(node, ()))
+            if any(lull.time.at < end and begin < lull.time.until for begin, end in spans):
                 continue
             window = windows.window(name, lull, group)
             if window is not None:

@@ -16,7 +16,12 @@ from collections.abc import Mapping
 
 from checkers.core.promises import CLEAN, unfulfilled
 from checkers.evidence.faults import Fault, faults
-from checkers.evidence.observations import SetSighting, replica_sightings, set_sightings
+from checkers.evidence.observations import (
+    NEVER,
+    SetSighting,
+    replica_sightings,
+    set_sightings,
+)
 from histories.fault_facts import COPY_STORE, TAMPERS, WIPE
 from histories.history import History
 
@@ -74,6 +79,21 @@ def elected_empty(history: History, settings: Mapping[str, str] | None) -> str:
                 f"{s.view.set} are gone"
             )
     return ""
+
+
+def unsettled(history: History) -> dict[str, list[tuple[int, int]]]:
+    """From when to when (indexes) brokers had a damaged store, or a copy of another one's, and had
+    not been seen to run on it: each may refuse it, and end, or go on to ask for its id."""
+    acts = [act for act in faults(history) if act.f in TAMPERS and act.holds]
+    ran = [s for s in replica_sightings(history) if s.view.epochs] if acts else []
+    found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for at, act in enumerate(acts):
+        for node in act.nodes if act.f != WIPE else ():
+            wiped = (a.begun for a in acts[at + 1 :] if a.f == WIPE and node in a.nodes)
+            seen = (s.at for s in ran if s.view.node == node and s.begun > _ended(act))
+            until = min(next(wiped, NEVER), next(seen, NEVER))
+            found[node].append((act.begun, until))
+    return found
 
 
 def _unused(history: History) -> dict[str, Fault]:

@@ -29,6 +29,7 @@ STATE_TIMEOUT_S = 5.0
 LOG_TAIL_BYTES = 600
 # Why a node may have ended by itself.
 DISK_EXCUSE, STORE_EXCUSE = "its disk was at fault", "its store was tampered with"
+COPY_EXCUSE = "another node got a copy of its store, and may have been taken for it"
 STORE_LOCK = "lock"  # in a store, held by a process: no copy has it
 
 
@@ -52,6 +53,7 @@ class Nodes:
         self._paused = dict.fromkeys(self._by_name, False)
         self._excused: set[str] = set()
         self._tampered: set[str] = set()  # until their stores are removed
+        self._copied: set[str] = set()  # others got copies of their stores; until these go
 
     def node(self, name: str) -> Node:
         return self._by_name[name]
@@ -95,6 +97,8 @@ class Nodes:
     def _excuse(self, node: str) -> str:
         if node in self._tampered:
             return STORE_EXCUSE
+        if node in self._copied:
+            return COPY_EXCUSE
         return DISK_EXCUSE if node in self._excused else ""
 
     def spawned(self) -> list[str]:
@@ -219,6 +223,9 @@ class Nodes:
     async def pause(self, node: str) -> Proof:
         if not self._wanted[node]:
             return Proof(False, {"reason": "it was down"})
+        if await self.ended_excused(node):
+            ended = self._by_itself(node, await self.status(node))
+            return Proof(False, {**ended, "reason": "it had ended by itself"})
         await self.signal(node, signal.SIGSTOP)
         self._paused[node] = True
         return await self._in_state(node, stopped=True)
@@ -255,8 +262,9 @@ class Nodes:
         before = len(await machine.files(store))
         await machine.remove(store)
         left = await machine.files(store)
-        if not left and node in self._tampered:
+        if not left and node in self._tampered | self._copied:
             self._tampered.discard(node)
+            self._copied.discard(node)
             self._wanted[node] = False  # it may have ended by itself, and was excused
         return Proof(not left, {"files": before, "left": len(left)})
 
@@ -267,6 +275,7 @@ class Nodes:
         store = f"{machine.data_dir}/store"
         await machine.remove(store)
         self._tampered.add(node)
+        self._copied.add(source)
         for path in await theirs.files(f"{theirs.data_dir}/store"):
             data = await theirs.get(f"{theirs.data_dir}/store/{path}")
             if data is not None and path != STORE_LOCK:

@@ -282,3 +282,19 @@ def test_a_send_of_another_shape_is_for_others_to_judge() -> None:
     for value in (None, [], [["send"]], [["send", "k", 1]], [["send", 0, 1], ["send", 1, 2]]):
         begun = Op("invoke", 1, "send", value, None, 899, 31 * SECOND_NS)
         assert not list(check.rows(Event(done, begun, False), known))
+
+
+@pytest.mark.parametrize("end", ["", "wipe", "ran"])
+def test_a_broker_on_a_damaged_store_may_refuse_it(end: str) -> None:
+    """Until it has been seen to run on it, or has an empty one."""
+    r = Timed().at(5).hit("kill", "b0-2").at(6).hit("copy-store", "b0-2").at(7).hit("start", "b0-2")
+    if end == "wipe":
+        r.at(9).hit("wipe", "b0-2")
+    if end == "ran":
+        value = broker("b0-2", 3, (1, 0, 9), leads=False)
+        r.at(9).op("ok", 8, "observe-replica", {"node": "b0-2"}, value)
+    r.at(10).hit("kill", "b0-0")
+    r.at(15).controllers(set_view(2, 4, 2, 2))
+    r.tried(16, 60)
+    r.controllers(set_view(2, 5, 2, 2, 3))
+    assert bool(found(r.at(60).hit("start", "b0-0"))) == bool(end)

@@ -352,6 +352,10 @@ def test_a_store_is_copied_and_a_bit_of_it_flipped_while_its_node_is_down() -> N
         await processes.start("b0-1")
         assert await until(lambda: ended(processes), 10)
         assert processes.excused("b0-1")
+        assert processes.excused("b0-0"), "the other may have been taken for it"
+        paused = await processes.pause("b0-1")
+        assert (paused.holds, paused.seen["ended_by_itself"]) == (False, 1)
+        assert await until(cluster.recovered, 30), "who has refused its store is not waited for"
         assert (await processes.wipe("b0-1")).holds
         assert not processes.excused("b0-1")
         assert await processes.crashed() == {}
