@@ -8,9 +8,8 @@ and a table; exit code 1 if any is wrong.
 
 A record of a commit log has a checksum of its body and none of what stands before and behind it (as
 RocketMQ's without ``enabledAppendPropCRC``). A flip there is noticed by the checksums of the whole
-log (`reference.broker.store.seals`), up to its last flush before the node was killed; behind that
-the node alone may not notice it, and what it changes is shown by the replicas, which no longer
-agree. That is what S9 judges; here it counts as wrong.
+log (`reference.broker.store.seals`), up to what was written last before the node was killed
+(`reference.broker.store.tail`).
 """
 
 import sys
