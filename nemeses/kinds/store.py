@@ -37,6 +37,7 @@ FILES = (
     "consumequeue/maxq-queue/0/00000000000000000000",
 )  # fmt: skip
 APART_S = 0.5  # between the acts of an operator
+SHARE_MAX = 0.9999  # of a file, where it is damaged at the latest
 REFUSED_S = (12, 25)  # until a broker that has refused its store gets an empty one
 
 
@@ -124,7 +125,7 @@ def _accidents(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 
 def _damaged(path: str, drawing: Drawing) -> dict[str, object]:
-    return {"path": path, "at": round(drawing.rng.random(), 4)}
+    return {"path": path, "at": min(round(drawing.rng.random(), 4), SHARE_MAX)}
 
 
 STORE = Kind(

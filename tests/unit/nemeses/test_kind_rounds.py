@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import islice
+from random import Random
 
 import pytest
 from struck_cluster import SETS, TRIO, FakeCluster
@@ -108,3 +109,11 @@ def test_half_of_the_moves_are_under_the_running_process() -> None:
     [kind] = [kind for kind in DRAWN if kind.name == "change-address"]
     moves = [step for made in rounds(kind, count=60) for step in made if step.f == "change-address"]
     assert sum(bool(step.args.get("restart")) for step in moves) * 2 == len(moves)
+
+
+def test_a_share_of_a_file_is_less_than_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A draw of 0.99996 would be rounded up, and no schedule can have that."""
+    monkeypatch.setattr(Random, "random", lambda rng: 0.99996)
+    [kind] = [kind for kind in DRAWN if kind.name == "damage"]
+    shares = [step.args["at"] for made in rounds(kind) for step in made if "at" in step.args]
+    assert set(shares) == {0.9999}
