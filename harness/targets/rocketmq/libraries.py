@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from harness.contracts.environment import EnvironmentUnavailable, Lack
+from harness.targets.rocketmq.releases import DEPENDENCIES
 
 FETCH_TIMEOUT_S = 600
 LIST = "jars.json"
@@ -36,7 +37,12 @@ POM = """\
     <groupId>{group}</groupId><artifactId>rocketmq-{component}</artifactId>
     <version>{release}</version>
   </dependency></dependencies>
+  <dependencyManagement><dependencies>{pinned}</dependencies></dependencyManagement>
 </project>
+"""
+PINNED = """\
+<dependency><groupId>{group}</groupId><artifactId>rocketmq-{name}</artifactId>
+<version>{release}</version></dependency>
 """
 
 
@@ -85,7 +91,7 @@ def _fetch(component: str, release: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as name:
         made = Path(name)
         pom = made / "pom.xml"
-        pom.write_text(POM.format(group=GROUP, component=component, release=release))
+        pom.write_text(pom_of(component, release))
         _run([
             maven, "--quiet", "--batch-mode", "--strict-checksums", "--file", str(pom),
             "dependency:copy-dependencies", "-DincludeScope=runtime",
@@ -100,6 +106,17 @@ def _fetch(component: str, release: str, folder: Path) -> None:
         (lib / LIST).write_bytes(msgspec.json.format(msgspec.json.encode(_digests(lib))))
         shutil.rmtree(folder, ignore_errors=True)  # what has no list is not whole
         lib.rename(folder)
+
+
+def pom_of(component: str, release: str) -> str:
+    """What Maven is asked for: a component, and what it depends on where that is not its own
+    release's. The component itself is never another's."""
+    pinned = "".join(
+        PINNED.format(group=GROUP, name=name, release=of)
+        for name, of in DEPENDENCIES.get(release, {}).items()
+        if name != component
+    )
+    return POM.format(group=GROUP, component=component, release=release, pinned=pinned)
 
 
 def _run(command: list[str], what: str) -> None:

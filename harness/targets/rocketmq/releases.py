@@ -23,14 +23,22 @@ MISSING: dict[str, tuple[str, ...]] = {
     "5.3.3": (),
     "5.4.0": (),
     "5.5.0": (),
+    "5.5.1": ("namesrv", "tools"),
 }
+# Of what release a component's own dependencies are, where Maven Central lacks some of its own;
+# without them Maven finds no component of that release at all.
+DEPENDENCIES: dict[str, dict[str, str]] = {
+    "5.5.1": dict.fromkeys(("client", "srvutil", "filter", "auth", "tools"), "5.5.0")
+    | dict.fromkeys(("common", "remoting", "store"), "5.5.1"),
+}
+LATEST = "latest"  # the newest that is known here
 COMPONENTS = ("namesrv", "controller", "broker", "tools")
 JRAFT_SINCE = "5.2.0"
 IDS_SINCE = "5.1.1"
 # Seconds that a slave may lag, where a release needs more than the timing that is asked for.
 CATCH_UP_S = {"5.0.0": 15}
 BACK_ENDS = ("dledger", "jraft")
-_SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*)(:(?P<back_end>[a-z]+))?")
+_SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*|latest)(:(?P<back_end>[a-z]+))?")
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -45,7 +53,7 @@ class Version(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Version:
-    """What ``rocketmq:5.5.0`` or ``rocketmq:5.4.0:jraft`` names.
+    """What ``rocketmq:5.5.0``, ``rocketmq:5.4.0:jraft`` or ``rocketmq:latest`` names.
 
     Raises:
         ValueError: there is no such release, or it has no such back end; says what there is.
@@ -55,7 +63,7 @@ def parse(text: str) -> Version:
         raise ValueError(
             f"{text!r} is no target; write reference, rocketmq:RELEASE, or rocketmq:RELEASE:jraft"
         )
-    version = Version(found["release"], found["back_end"] or "dledger")
+    version = Version(_release(found["release"]), found["back_end"] or "dledger")
     if version.release not in MISSING:
         raise ValueError(f"no release {version.release}; there are: {', '.join(MISSING)}")
     if version.back_end not in BACK_ENDS:
@@ -84,13 +92,17 @@ def lacks_ids(target: str) -> bool:
     """Whether brokers of a target have no ids of their own: whoever asks controllers about them is
     told addresses."""
     found = _SPELLED.fullmatch(target)
-    return found is not None and ordered(found["release"]) < ordered(IDS_SINCE)
+    return found is not None and ordered(_release(found["release"])) < ordered(IDS_SINCE)
 
 
 def catch_up_s(target: str) -> float:
     """How long a slave of a target may lag at least, whatever the timing; 0: as the timing says."""
     found = _SPELLED.fullmatch(target)
-    return CATCH_UP_S.get(found["release"], 0) if found is not None else 0
+    return CATCH_UP_S.get(_release(found["release"]), 0) if found is not None else 0
+
+
+def _release(spelled: str) -> str:
+    return [*MISSING][-1] if spelled == LATEST else spelled
 
 
 def ordered(release: str) -> tuple[int, ...]:

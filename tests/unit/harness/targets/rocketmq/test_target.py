@@ -14,7 +14,7 @@ from harness.contracts.target import Settings, Topology, plan
 from harness.run.judging import absent, checkers_of
 from harness.schedule.options import Options
 from harness.targets.rocketmq import libraries as jars
-from harness.targets.rocketmq.libraries import LIST, known_checksums, libraries
+from harness.targets.rocketmq.libraries import LIST, known_checksums, libraries, pom_of
 from harness.targets.rocketmq.releases import MISSING, Version, components, excluded, ordered, parse
 from harness.targets.rocketmq.target import RocketMQTarget
 
@@ -36,6 +36,7 @@ mkdir -p "$out" && echo bytes > "$out/one.jar"
         ("rocketmq:5.5.0", Version("5.5.0")),
         ("rocketmq:5.2.0:jraft", Version("5.2.0", "jraft")),
         ("rocketmq:5.1.1:dledger", Version("5.1.1")),
+        ("rocketmq:latest:jraft", Version([*MISSING][-1], "jraft")),
     ],
 )
 def test_a_target_is_spelled_as_it_is_told(text: str, version: Version) -> None:
@@ -49,7 +50,8 @@ def test_a_target_is_spelled_as_it_is_told(text: str, version: Version) -> None:
         ("rocketmq", "write reference, rocketmq:RELEASE"),
         ("rocketmq:", "is no target"),
         ("kafka:3.0", "is no target"),
-        ("rocketmq:5.5.1", "no release 5.5.1; there are: 5.0.0, 5.1.0"),
+        ("rocketmq:5.5.9", "no release 5.5.9; there are: 5.0.0, 5.1.0"),
+        ("rocketmq:newest", "is no target"),
         ("rocketmq:5.1.1:jraft", "jraft since 5.2.0, not in 5.1.1"),
         ("rocketmq:5.5.0:zookeeper", "dledger or jraft, not zookeeper"),
     ],
@@ -76,6 +78,9 @@ def test_releases_are_in_order() -> None:
 def test_a_component_that_is_missing_is_taken_from_the_nearest_release() -> None:
     assert components("5.5.0") == dict.fromkeys(COMPONENTS, "5.5.0")
     assert components("5.3.1") == {**dict.fromkeys(COMPONENTS, "5.3.1"), "namesrv": "5.2.0"}
+    assert components("5.5.1") == {
+        **dict.fromkeys(COMPONENTS, "5.5.1"), "namesrv": "5.5.0", "tools": "5.5.0"
+    }  # fmt: skip
     assert components("5.1.3") == {**dict.fromkeys(COMPONENTS, "5.1.1"), "broker": "5.1.3"}
 
 
@@ -88,6 +93,16 @@ def maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "mvn").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     return folder
+
+
+def test_dependencies_that_a_release_lacks_are_those_of_the_one_before() -> None:
+    asked = pom_of("controller", "5.5.1")
+    managed = asked[asked.index("<dependencyManagement>") :]
+    for name, release in {"client": "5.5.0", "srvutil": "5.5.0", "common": "5.5.1"}.items():
+        pinned = f"<artifactId>rocketmq-{name}</artifactId>\n<version>{release}</version>"
+        assert pinned in managed
+    assert pom_of("store", "5.5.1").count("rocketmq-store<") == 1, "itself is of its release"
+    assert "<dependencies></dependencies>" in pom_of("broker", "5.5.0")
 
 
 def test_jars_are_fetched_once_and_listed_with_their_digests(maven: Path, tmp_path: Path) -> None:
@@ -154,7 +169,8 @@ def test_maven_is_not_to_take_what_its_repository_s_checksum_denies(
 def test_the_known_checksums_are_those_of_the_newest_release() -> None:
     known = known_checksums()
     newest = list(MISSING)[-1]
-    assert {f"rocketmq-{name}-{newest}.jar" for name in COMPONENTS} <= known.keys()
+    jar_names = {f"rocketmq-{name}-{release}.jar" for name, release in components(newest).items()}
+    assert jar_names <= known.keys()
     assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in known.values())
     lines = jars.CHECKSUMS.read_text().splitlines()
     assert len(lines) == len(known), "one line a jar"
