@@ -76,12 +76,12 @@ FAULTS = ("kill", "partition")
 HISTORIES: dict[str, Options] = {
     "valid": small(seed=1, seconds=12, workload=("queue",), nemesis=FAULTS),
     "losses": small(
-        seed=4, seconds=12, workload=("queue",), nemesis=FAULTS, mutant="ack_without_replicas"
+        seed=1, seconds=12, workload=("queue",), nemesis=FAULTS, mutant="ack_without_replicas"
     ),
     "locks": small(seed=1, seconds=12, workload=("lock",), nemesis=FAULTS),
     "places": small(seed=1, seconds=8, workload=("queue", "offsets"), nemesis=("kill",)),
     "measured": small(
-        seed=4, seconds=12, workload=("queue",), nemesis=FAULTS, profile="P-DEFAULT"
+        seed=1, seconds=12, workload=("queue",), nemesis=FAULTS, profile="P-DEFAULT"
     ),
     "ids": small(
         seed=1, seconds=12, workload=("queue", "registration"), nemesis=("kill", "change-address")

@@ -212,7 +212,7 @@ def patch(monkeypatch: pytest.MonkeyPatch) -> Callable[[object, str, Any], None]
         (epochs, "truncation_point", no_cut, 1, 40, {"log-agreement"}),
         (HaClient, "_truncate", label_before_cut, 1, 40, {"log-agreement"}),
         (epochs, "append", append_any, 3, 5, {"epochs-ascend"}),
-        (election, "choose", elect_anybody, 3, 30, {"master-from-set", "promise-lost"}),
+        (election, "choose", elect_anybody, 5, 30, {"master-from-set", "promise-lost"}),
         (quorum, "majority", alone_is_enough, 4, 30, {"leader-complete"}),
         (quorum, "majority", alone_is_enough, 6, 30, {
             "promise-lost", "applied-agree", "one-leader-per-term", "committed-agree",
