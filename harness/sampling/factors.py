@@ -100,18 +100,21 @@ def covering_array() -> tuple[Row, ...]:
     left = set(every_pair())
     rows: list[Row] = []
     while left:
-        candidates = [_candidate(left, Keyed("array"), len(rows), n) for n in range(CANDIDATES)]
+        missing, draws = sorted(left), Keyed("array")
+        candidates = [_candidate(missing, left, draws, len(rows), n) for n in range(CANDIDATES)]
         best = max(candidates, key=lambda row: len(pairs_of(row) & left))
         left -= pairs_of(best)
         rows.append(best)
     return tuple(rows)
 
 
-def _candidate(left: set[Pair], draws: Keyed, number: int, attempt: int) -> Row:
+def _candidate(
+    missing: list[Pair], left: set[Pair], draws: Keyed, number: int, attempt: int
+) -> Row:
     """A row that begins with a pair that is missing and takes of each other factor, in a drawn
-    order, the value that meets most of what is missing."""
+    order, the value that meets most of what is missing, which is given in order and as a set."""
     key = (number, attempt)
-    a, x, b, y = sorted(left)[draws.below(len(left), "pair", *key)]
+    a, x, b, y = missing[draws.below(len(missing), "pair", *key)]
     row: Row = {a: x, b: y}
     others = [name for name in FACTORS if name not in row]
     for name in draws.shuffled(others, "order", *key):
@@ -120,12 +123,11 @@ def _candidate(left: set[Pair], draws: Keyed, number: int, attempt: int) -> Row:
 
 
 def _gain(left: set[Pair], row: Row, name: str, value: str) -> int:
-    def pair(other: str) -> Pair:
-        if name < other:
-            return name, value, other, row[other]
-        return other, row[other], name, value
-
-    return sum(pair(other) in left for other in row)
+    met = 0
+    for other, theirs in row.items():
+        pair = (name, value, other, theirs) if name < other else (other, theirs, name, value)
+        met += pair in left
+    return met
 
 
 # What takes the place of a value where an environment cannot do it.

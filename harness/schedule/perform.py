@@ -85,21 +85,29 @@ class Calls(msgspec.Struct, frozen=True):
     assigned: tuple[Process | None, ...]
 
     def op(self, ctx: Context) -> Step | None:
-        at, best, best_due, left = list(self.at), -1, 0, False
+        at, best, best_due, left = self.at, -1, 0, False
+        late = ctx.time - self.begun - LATE_NS
         for thread, calls in enumerate(self.by_thread):
-            free = bool(ctx.free_bits >> thread & 1)
-            if free:
-                at[thread] = _in_time(calls, at[thread], ctx.time - self.begun)
-            if at[thread] == len(calls):
+            here = at[thread]
+            if here == len(calls):
                 continue
+            if not ctx.free_bits >> thread & 1:
+                left = True
+                continue
+            due = ns(calls[here].at)
+            if due < late:
+                here = _in_time(calls, here, late)
+                at = _with(at, thread, here)
+                if here == len(calls):
+                    continue
+                due = ns(calls[here].at)
             left = True
-            due = self.begun + ns(calls[at[thread]].at)
-            if free and (best < 0 or due < best_due):
+            if best < 0 or due < best_due:
                 best, best_due = thread, due
-        after = msgspec.structs.replace(self, at=tuple(at))
+        after = self if at is self.at else msgspec.structs.replace(self, at=at)
         if best < 0:
             return (PENDING, after) if left else None
-        return self._op(ctx, best, max(best_due, ctx.time), after)
+        return self._op(ctx, best, max(self.begun + best_due, ctx.time), after)
 
     def _op(self, ctx: Context, thread: int, time: int, after: "Calls") -> Step:
         process = ctx.roster.processes[thread]
@@ -127,8 +135,8 @@ def _queue_op(call: Call, process: Process, time: int) -> Op:
 
 
 def _in_time(calls: Sequence[Call], at: int, since_ns: int) -> int:
-    """The first call from `at` on that is not too late."""
-    while at < len(calls) and ns(calls[at].at) < since_ns - LATE_NS:
+    """The first call from `at` on that is due at `since_ns` or later."""
+    while at < len(calls) and ns(calls[at].at) < since_ns:
         at += 1
     return at
 

@@ -57,7 +57,11 @@ def read(cls: type[B], data: bytes) -> B:
 def without_nulls(value: Json | tuple[Json, ...]) -> Json:
     """Drop the null members of all objects, as fastjson does when it writes."""
     if isinstance(value, dict):
-        return {k: without_nulls(v) for k, v in value.items() if v is not None}
+        return {
+            k: without_nulls(v) if isinstance(v, (dict, list, tuple)) else v
+            for k, v in value.items()
+            if v is not None
+        }
     if isinstance(value, (list, tuple)):
         return [without_nulls(v) for v in value]
     return value
