@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from reference import mutants
@@ -20,17 +21,22 @@ from reference.config import (
     ControllerConfig,
     NamesrvConfig,
     NodeConfig,
-    parse_config,
 )
 from reference.controller.server import Controller
 from reference.host import Host, RealHost
 from reference.namesrv.server import Namesrv
-from reference.node import Node
+from reference.node import Joined, Node
+from reference.node_file import parse_node
 from reference.records import InvariantViolation
 
 
-def make_node(config: NodeConfig, host: Host, *, mutant: str = "") -> Node:
-    """Make the node that a configuration describes. Raises ConfigError."""
+def make_node(configs: Sequence[NodeConfig], host: Host, *, mutant: str = "") -> Node:
+    """Make the node that a file describes, as `parse_node` reads it. Raises ConfigError."""
+    nodes = [_node(config, host, mutant) for config in configs]
+    return nodes[0] if len(nodes) == 1 else Joined(nodes)
+
+
+def _node(config: NodeConfig, host: Host, mutant: str) -> Node:
     match config:
         case NamesrvConfig():
             return Namesrv(config, host)
@@ -83,10 +89,10 @@ def main(argv: list[str]) -> int:
     mutant: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
     try:
         content = Path(args.config).read_bytes()
-        config, warnings = parse_config(ROLES[args.role], content, args.config)
+        configs, warnings = parse_node(args.role, content, args.config)
         if args.mutant:
             mutant = mutants.load(args.mutant)
-        node = make_node(config, host, mutant=args.mutant)
+        node = make_node(configs, host, mutant=args.mutant)
     except (ConfigError, ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -54,6 +54,7 @@ class NamesrvConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     wait_seconds_for_service: Annotated[int, Meta(ge=0, le=86_400)] = 45  # s
     enable_all_topic_list: bool = True
     enable_topic_list: bool = True
+    enable_controller_in_namesrv: bool = False
 
 
 class ControllerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
@@ -193,13 +194,17 @@ ROLES: dict[str, type[NodeConfig]] = {
 }
 
 
-def parse_config(kind: type[C], content: bytes, file: str) -> tuple[C, list[str]]:
-    """Read a properties file.
+def parse_config(
+    kind: type[C], content: bytes, file: str, *, beside: type[NodeConfig] | None = None
+) -> tuple[C, list[str]]:
+    """Read a properties file, line by line; `reference.node_file` judges the whole of it.
 
     Args:
         kind: the role's record.
         content: the file's bytes.
         file: its name, for messages.
+        beside: the record of another node of the same process; keys that only it knows are passed
+            over here.
 
     Returns:
         The settings, and one warning for each key that only the Java system uses.
@@ -212,6 +217,8 @@ def parse_config(kind: type[C], content: bytes, file: str) -> tuple[C, list[str]
     except RemoteProtocolError as error:
         raise ConfigError(f"{file}: {error}") from None
     ours = {f.encode_name: f for f in msgspec.structs.fields(kind)}
+    theirs = set() if beside is None else {f.encode_name for f in msgspec.structs.fields(beside)}
+    elsewhere = _JAVA_ONLY[beside] if beside is not None else frozenset[str]()
     values: dict[str, str] = {}
     warnings: dict[str, str] = {}  # by key: one each, however often it is repeated
     for entry in entries:
@@ -219,17 +226,15 @@ def parse_config(kind: type[C], content: bytes, file: str) -> tuple[C, list[str]
         if key in ours:
             values[key] = entry.value
             _check(kind, ours[key], entry.value, where)
+        elif key in theirs:
+            continue
         elif key in _JAVA_ONLY[kind]:
             warnings[key] = f"{where}: {key} is used by the Java system only; ignored"
-        else:
+        elif key not in elsewhere:
             near = difflib.get_close_matches(key, [*ours, *_JAVA_ONLY[kind]], n=3)
             hint = f"; did you mean {', '.join(near)}?" if near else ""
             raise ConfigError(f"{where}: unknown key {key}{hint}")
-    config = msgspec.convert(values, kind, strict=False)
-    match config:
-        case BrokerConfig(enable_controller_mode=True) if not config.controller_addr.strip(";"):
-            raise ConfigError(f"{file}: enableControllerMode=true needs controllerAddr")
-    return config, list(warnings.values())
+    return msgspec.convert(values, kind, strict=False), list(warnings.values())
 
 
 def _check(

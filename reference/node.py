@@ -6,7 +6,7 @@ timeouts, connections and servers.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from reference.rpc import Connection, Handler, Reply, refuse
@@ -19,6 +19,28 @@ class Node(Protocol):
     async def run(self, ready: Callable[[], None]) -> None:
         """Serve until cancelled; `ready` is called once requests are answered."""
         ...
+
+
+class Joined:
+    """Nodes of one process, as a name server and its controller: ready once all are, and ended as
+    soon as one of them ends."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.nodes = tuple(nodes)
+
+    async def run(self, ready: Callable[[], None]) -> None:
+        """Serve until cancelled. Raises what made the first of them end."""
+        waiting = len(self.nodes)
+
+        def one_is_ready() -> None:
+            nonlocal waiting
+            waiting -= 1
+            if not waiting:
+                ready()
+
+        async with asyncio.TaskGroup() as group:
+            for node in self.nodes:
+                group.create_task(node.run(one_is_ready))
 
 
 def now_ns() -> int:

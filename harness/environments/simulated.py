@@ -37,7 +37,7 @@ from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import SimHost, SimMachine, World
 from reference import mutants
 from reference.__main__ import describe, is_our_bug, make_node, parse_arguments
-from reference.config import ROLES, parse_config
+from reference.node_file import parse_node
 from reference.rpc import Dial, Wired
 
 TRIAL = "trial"  # folder of the file that `try_disk` writes
@@ -93,10 +93,8 @@ class SimulatedMachine:
         args = parse_arguments(arguments)
         try:
             content = self._machine.disk.open(args.config)
-            config, _ = parse_config(
-                ROLES[args.role], content.pread(content.size(), 0), args.config
-            )
-            node = make_node(config, host, mutant=args.mutant)
+            configs, _ = parse_node(args.role, content.pread(content.size(), 0), args.config)
+            node = make_node(configs, host, mutant=args.mutant)
             if self._oracle is not None:
                 self._oracle.attach(process.loop, self._machine, node)
             with contextlib.suppress(asyncio.CancelledError):

@@ -10,8 +10,8 @@ from harness.simulation.loop import SimLoop
 from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import SimMachine, World
 from reference.__main__ import make_node
-from reference.config import ROLES, parse_config
 from reference.controller.server import Controller
+from reference.node_file import parse_node
 from reference.rpc import Connection, Handler, Pool, refuse
 from reference.wire.codes import RequestCode
 from reference.wire.frame import Frame
@@ -91,9 +91,9 @@ class Cluster:
 
     def start(self, name: str, role: str, settings: Mapping[str, str], mutant: str = "") -> Process:
         text = "".join(f"{k}={v}\n" for k, v in settings.items()).encode()
-        config, _ = parse_config(ROLES[role], text, "node.conf")
+        configs, _ = parse_node(role, text, "node.conf")
         loop, host = self.world.process(self.machines[name])
-        node = make_node(config, host, mutant=mutant)
+        node = make_node(configs, host, mutant=mutant)
         self.oracle.attach(loop, self.machines[name], node)
         process = Process(loop, loop.create_task(asyncio.sleep(0)), node)
         process.task = loop.create_task(node.run(lambda: setattr(process, "ready", True)))

@@ -26,8 +26,8 @@ from reference.broker.server import Broker
 from reference.broker.store.commit_log import CorruptLog
 from reference.broker.store.topics import CorruptTable
 from reference.broker.store.watermark import CorruptWatermark
-from reference.config import ROLES, parse_config
 from reference.controller.server import Controller
+from reference.node_file import parse_node
 from reference.raft.storage import CorruptRaftLog
 from reference.raft.watermark import ForeignRaftLog
 from reference.records import QueueOffset, RemoteProtocolError
@@ -126,9 +126,9 @@ class Arena:
             lines = dict(line.split("=", 1) for line in text.splitlines())
             lines |= QUICK[node.role]
             content = "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
-            config, _ = parse_config(ROLES[node.role.value], content, name)
+            configs, _ = parse_node(node.role.value, content, name)
             loop, host = self.world.process(machine)
-            made = make_node(config, host)
+            made = make_node(configs, host)
             self.oracle.attach(loop, machine, made)
             task = loop.create_task(made.run(lambda: None))
             self.processes[name] = Process(loop, task, made)

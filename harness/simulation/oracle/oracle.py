@@ -30,6 +30,7 @@ from harness.simulation.oracle.facts import Facts
 from harness.simulation.world import SimMachine, World
 from reference.broker.server import Broker
 from reference.controller.server import Controller
+from reference.node import Joined
 
 ANOMALIES_MAX = 200  # of one run; more of them explain nothing
 BROKE = "node-invariant"  # one of its own, that a node found broken
@@ -68,9 +69,14 @@ class Oracle:
         self.facts = Facts(self._report)
 
     def attach(self, loop: SimLoop, machine: SimMachine, node: object) -> None:
-        """Watch a node, from before its first step; name servers have nothing to be watched."""
+        """Watch a node, from before its first step; name servers have nothing to be watched, but
+        for a controller in one."""
         now_ns = lambda: self._world.scheduler.now_ns  # noqa: E731 - a clock
         view: View
+        if isinstance(node, Joined):
+            for part in node.nodes:
+                self.attach(loop, machine, part)
+            return
         if isinstance(node, Broker):
             view = BrokerView(self.facts, machine, loop, node, now_ns)
         elif isinstance(node, Controller):

@@ -161,12 +161,6 @@ def test_wrong_controller_peers_are_refused_by_file_and_line(peers: str) -> None
     assert found.startswith(f"node.conf:1: controllerDLegerPeers={peers}: not id-host:port")
 
 
-def test_controller_mode_without_a_controller_is_refused() -> None:
-    """Such a broker would be fenced for ever."""
-    found = refusal(BrokerConfig, "enableControllerMode=true\ncontrollerAddr=;\n")
-    assert found == "node.conf: enableControllerMode=true needs controllerAddr"
-
-
 def test_what_is_no_properties_file_is_refused() -> None:
     """Bytes that are not text name their file."""
     with pytest.raises(ConfigError, match=r"node\.conf: properties is not UTF-8"):

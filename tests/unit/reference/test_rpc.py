@@ -33,7 +33,7 @@ def test_a_controller_that_is_not_of_its_group_is_refused(peers: str) -> None:
     """Its own address is its entry among the peers."""
     config = ControllerConfig(controller_dleger_peers=peers, controller_dleger_self_id="n0")
     with pytest.raises(ConfigError, match="lacks 'n0'"):
-        make_node(config, RealHost(seed=1))
+        make_node((config,), RealHost(seed=1))
 
 
 def test_a_sync_that_nobody_waits_for_any_more_leaks_nothing(tmp_path: Path) -> None:
