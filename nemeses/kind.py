@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from harness.contracts.environment import Capability
+from harness.contracts.environment import Capability, Role
 from harness.contracts.target import Node
 from harness.schedule.format import Who
 from histories.fault_facts import FaultFacts
@@ -100,7 +100,7 @@ class Drawing(NamedTuple):
 
     def some(self, part: str, *, majority: bool) -> int:
         """A majority, or a minority of at least one, of the brokers or controllers."""
-        names = [n for n in self.nodes if n.role.value == part and not n.spare]
+        names = [n for n in self.nodes if Role(part) in n.roles and not n.spare]
         half = len(names) // 2
         return half + 1 if majority else max(1, (len(names) - 1) // 2)
 

@@ -43,7 +43,7 @@ def layout_of(nodes: Iterable[Node]) -> Layout:
     for node in own:
         if node.role is Role.BROKER:
             sets.setdefault(node.broker_set, []).append(node.name)
-    controllers = tuple(n.name for n in own if n.role is Role.CONTROLLER)
+    controllers = tuple(n.name for n in own if Role.CONTROLLER in n.roles)
     return Layout(controllers, tuple(map(tuple, sets.values())))
 
 

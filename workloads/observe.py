@@ -190,7 +190,8 @@ class Eyes:
         answer: ControllerView | ReplicaView | RouteView | Fail
         match op.f:
             case "observe-controller":
-                answer = await self._observer.controller(node, address, self._sets)
+                leads_at = self._cluster.address(node, Role.CONTROLLER)
+                answer = await self._observer.controller(node, leads_at, self._sets)
             case "observe-replica":
                 broker_id = await self._cluster.offers(Stored).identity(node)
                 answer = await self._observer.replica(node, self._set_of[node], address, broker_id)
@@ -249,7 +250,7 @@ def observe_workload(
         decode: the value of a message's body of a key.
         level_s: how long replicas may take, after everything else, to have the same.
     """
-    asked = tuple((QUESTIONS[n.role], n.name) for n in cluster.nodes if not n.spare)
+    asked = tuple((QUESTIONS[r], n.name) for n in cluster.nodes if not n.spare for r in n.roles)
     # That a broker lives must be known before a controller is asked why it is in no set.
     replicas = tuple(q for q in asked if q[0] == OBSERVE_REPLICA)
     others = tuple(q for q in asked if q[0] != OBSERVE_REPLICA)

@@ -101,6 +101,13 @@ CLUSTER = (
     click.option("--timing", type=Name(["fast", "stock"]), default="fast", show_default=True),
     click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True),
     click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
+    click.option(
+        "--embedded-controllers",
+        "embedded",
+        is_flag=True,
+        help="controllers run in the name servers (enableControllerInNamesrv=true), of which there "
+        "are then as many at least",
+    ),
     click.option("--broker-sets", type=click.IntRange(1, 50), default=1, show_default=True),
     click.option(
         "--replicas",

@@ -66,7 +66,8 @@ class Deployment:
             config = self._target.config(node, self.settings, addresses, machine.data_dir)
             await machine.put(self.processes.config_path(node.name), config.encode())
         for role in (Role.NAMESRV, Role.CONTROLLER, Role.BROKER):
-            await self._start_all(self.by_role(role))
+            own = [n for n in self.nodes if n.role is role and not n.spare]
+            await self._start_all(own)
         if not await until(self._ready, START_TIMEOUT_S):
             why = (
                 "not every broker set has a master and all its replicas in the SyncStateSet after "
@@ -115,8 +116,8 @@ class Deployment:
     def by_role(self, role: Role) -> Sequence[Node]:
         return self.queries.by_role(role)
 
-    def address(self, node: str) -> str:
-        return self.processes.address(node)
+    def address(self, node: str, role: Role | None = None) -> str:
+        return self.processes.address(node, role)
 
     def namesrvs(self) -> Sequence[str]:
         return self.queries.addresses(Role.NAMESRV)

@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.client.probes import PROBE_TIMEOUT_S, met, until
 from harness.contracts.cluster import NothingThere, Proof
-from harness.contracts.environment import Environment, Machine, Port, ProcessStatus
+from harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
 from harness.contracts.target import Node, Settings, Target, plan
 from reference.records import RemoteProtocolError
 from reference.rpc import split_address
@@ -61,8 +61,9 @@ class Nodes:
     def machine(self, node: str) -> Machine:
         return self._environment.machine(node)
 
-    def address(self, node: str) -> str:
-        return f"{self.machine(node).address}:{self._by_name[node].port}"
+    def address(self, node: str, role: Role | None = None) -> str:
+        known = self._by_name[node]
+        return f"{self.machine(node).address}:{known.port_of(role or known.role)}"
 
     def resolve(self, address: str) -> str:
         """What ``host:port`` means, where the host may be a machine's name."""

@@ -59,16 +59,17 @@ class Inquiry:
         self._members = [n for n in nodes.all if not n.spare]
 
     def by_role(self, role: Role) -> list[Node]:
-        return [n for n in self._members if n.role is role]
+        return [n for n in self._members if role in n.roles]
 
     def addresses(self, role: Role) -> list[str]:
-        return [self._nodes.address(n.name) for n in self.by_role(role)]
+        return [self._nodes.address(n.name, role) for n in self.by_role(role)]
 
     def _called(self, address: str | None, role: Role) -> list[str]:
         """The node that has this address, or is named so, if there is one."""
         known = {}
         for node in self.by_role(role):
-            known[f"{node.name}:{node.port}"] = known[self._nodes.address(node.name)] = node.name
+            known[f"{node.name}:{node.port_of(role)}"] = node.name
+            known[self._nodes.address(node.name, role)] = node.name
         return [known[address]] if address in known else []
 
     # Parts.
@@ -221,7 +222,7 @@ class Inquiry:
         for leader in await self._controller_leaders():
             async with probing(self._environment.observer_dial) as pool:
                 try:
-                    address = self._nodes.address(leader)
+                    address = self._nodes.address(leader, Role.CONTROLLER)
                     return await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
                 except (OSError, RemoteProtocolError) as error:
                     return type(error).__name__
@@ -242,7 +243,7 @@ class Inquiry:
                     code = RequestCode.CONTROLLER_APPLY_BROKER_ID
                     request = Frame(code=code, ext=to_ext(header))
                     try:
-                        address = self._nodes.address(leader)
+                        address = self._nodes.address(leader, Role.CONTROLLER)
                         answer = await pool.call(address, request, timeout_s=PROBE_TIMEOUT_S)
                         answers[str(answer.code)] += 1
                     except (OSError, RemoteProtocolError) as error:

@@ -59,8 +59,8 @@ class Members(Protocol):
     @property
     def nodes(self) -> Sequence[Node]: ...
 
-    def address(self, node: str) -> str:
-        """``ip:port`` of a node now."""
+    def address(self, node: str, role: Role | None = None) -> str:
+        """``ip:port`` of a node now: as that of its roles, else as what its process is."""
         ...
 
     def by_role(self, role: Role) -> Sequence[Node]:

@@ -26,6 +26,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     broker_sets: int = 3
     replicas: int = 1
     spares: int = 0
+    embedded: bool = False  # controllers are in name servers, of which there are as many at least
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     `broker_set` is RocketMQ's brokerName, empty for what is no broker. A `spare` is a broker that a
     workload owns: it is not started with the cluster, holds none of its topics, and nothing waits
-    for it; no fault chooses it.
+    for it; no fault chooses it. One that `embeds` is a name server with a controller in it.
     """
 
     name: str  # also the name of its machine
@@ -41,6 +42,16 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     broker_set: str = ""
     spare: bool = False
+    embeds: bool = False
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """All that the process is, `role` first."""
+        return (self.role, Role.CONTROLLER) if self.embeds else (self.role,)
+
+    def port_of(self, role: Role) -> int:
+        """Where it answers as one of its roles."""
+        return CONTROLLER_PORT if role is Role.CONTROLLER else self.port
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,12 +136,14 @@ class Target(Protocol):
 
 def plan(topology: Topology) -> tuple[Node, ...]:
     """Lay out the nodes of a topology in the order in which they start."""
+    inside = topology.controllers if topology.embedded else 0
     nodes = [
-        Node(name=f"n{i}", role=Role.NAMESRV, port=NAMESRV_PORT) for i in range(topology.namesrvs)
+        Node(name=f"n{i}", role=Role.NAMESRV, port=NAMESRV_PORT, embeds=i < inside)
+        for i in range(max(topology.namesrvs, inside))
     ]
     nodes += [
         Node(name=f"c{i}", role=Role.CONTROLLER, port=CONTROLLER_PORT)
-        for i in range(topology.controllers)
+        for i in range(topology.controllers - inside)
     ]
     nodes += [
         Node(name=f"b{s}-{r}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"b{s}")

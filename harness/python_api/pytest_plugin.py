@@ -203,6 +203,7 @@ class MaxQ:
         concurrency: int | None = None,
         controllers: int | None = None,
         namesrvs: int | None = None,
+        embedded_controllers: bool | None = None,
         broker_sets: int | None = None,
         replicas: int | None = None,
         target: str | None = None,

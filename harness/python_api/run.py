@@ -23,7 +23,8 @@ from harness.schedule.options import Options
 SEVERAL = ("workload", "nemesis")  # may be given as several names
 ARGUMENTS = (
     *SEVERAL, "time_limit", "env", "profile", "mutant", "seed", "timing", "rate", "concurrency",
-    "controllers", "namesrvs", "broker_sets", "replicas", "target", "base_image",
+    "controllers", "namesrvs", "embedded_controllers", "broker_sets", "replicas", "target",
+    "base_image",
 )  # fmt: skip
 
 
@@ -52,7 +53,9 @@ def options_of(given: Mapping[str, object], store: Path = Path()) -> tuple[Optio
     __tracebackhide__ = True
     words: list[str] = []
     for name, value in given.items():
-        if value is not None:
+        if isinstance(value, bool):
+            words += [f"--{name.replace('_', '-')}"] if value else []
+        elif value is not None:
             words += [f"--{name.replace('_', '-')}={word}" for word in _words(name, value)]
     try:
         context = main.test.make_context("maxq.run", words)

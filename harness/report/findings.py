@@ -12,6 +12,7 @@ from checkers.judgement import summary as words
 from harness.report.evidence import Evidence, Group, Numbered
 from harness.report.markup import Child, Html, clean, el, join, short
 from harness.report.timescale import TimeScale, seconds
+from harness.schedule.options import Options
 from histories.history import History
 from histories.op import Op
 
@@ -37,8 +38,7 @@ def head(evidence: Evidence) -> Html:
         *(f"{done} in place of {asked}" for asked, done in o.stand_ins.items()),
         f"{o.environment}, {o.target}, {o.profile}, {o.timing} timing",
         f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}, "
-        f"{_count(o.controllers, 'controller')}, "
-        f"{_count(o.namesrvs, 'name server')}",
+        f"{_count(o.controllers, 'controller')}, " + _name_servers(o),
         f"seed {o.seed}",
     )
     return el(
@@ -51,6 +51,12 @@ def head(evidence: Evidence) -> Html:
         [el("p", doubt, class_="note") for doubt in evidence.doubts],
         el("ul", (el("li", fact) for fact in facts), class_="facts"),
     )
+
+
+def _name_servers(options: Options) -> str:
+    if options.embedded:
+        return f"in {_count(max(options.namesrvs, options.controllers), 'name server')}"
+    return _count(options.namesrvs, "name server")
 
 
 def _count(number: int, what: str) -> str:

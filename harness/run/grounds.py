@@ -58,4 +58,4 @@ def _grounds(options: Options) -> Iterator[Ground]:
         yield from ((CONSUMER_OFFSET, thread) for thread in range(COMMITTERS))
     if not lacks_ids(options.target):  # of such logs nothing is judged
         yield from ((REPLICA_LOG_READ, n.name) for n in brokers)
-    yield from ((OF_ROLE[n.role], n.name) for n in nodes)
+    yield from ((OF_ROLE[role], n.name) for n in nodes for role in n.roles)

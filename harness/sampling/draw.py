@@ -40,12 +40,13 @@ SIZES = {"small": (256, 256), "large": (20_000, 60_000)}
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 FAULTS = (3, 14)  # how many in a run, at least and at most
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
-TOPOLOGIES: dict[str, dict[str, int]] = {
+TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "3c-3r": {},
     "3c-2r": {"replicas": 2},
     "1c-3r": {"controllers": 1},
     "3c-3r-2n": {"namesrvs": 2},
     "3c-3r-2s": {"broker_sets": 2},
+    "3e-3r": {"embedded": True},
 }
 FILES = {
     "large": {},
@@ -126,8 +127,8 @@ def options_of(row: Row) -> dict[str, Any]:
 
 
 def _topology(options: dict[str, Any]) -> Topology:
-    names = ("namesrvs", "controllers", "broker_sets", "replicas")
-    usual = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3}
+    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded")
+    usual = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3, "embedded": False}
     return Topology(**{name: options.get(name, usual[name]) for name in names})
 
 

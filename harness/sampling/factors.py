@@ -21,7 +21,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "flush": ("sync", "async"),
     "heartbeat": ("3000", "1500", "6000"),
     "files": ("large", "small"),
-    "topology": ("3c-3r", "3c-2r", "1c-3r", "3c-3r-2n", "3c-3r-2s"),
+    "topology": ("3c-3r", "3c-2r", "1c-3r", "3c-3r-2n", "3c-3r-2s", "3e-3r"),
     "workload": ("queue+lock", "queue", "queue+registration", "queue+lock+registration"),
     "first-load": ("normal", "none", "trickle", "saturating"),
     "load": ("changing", "steady"),

@@ -306,7 +306,7 @@ class Fault:
                 some = [n for n in self._nodes
                         if self._draws.chance(50, *self._key("some", n.name))]  # fmt: skip
                 return some or [*self._nodes]
-        return [n for n in self._nodes if n.role is roles[extent]]
+        return [n for n in self._nodes if roles[extent] in n.roles]
 
     def _order(self, nodes: Sequence[Node]) -> list[str]:
         """In which they come back: role after role, or anyhow."""

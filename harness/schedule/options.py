@@ -73,6 +73,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     controllers: Nodes = 3
     broker_sets: BrokerSets = 1
     replicas: Nodes = 3
+    embedded: bool = False  # controllers run in the name servers
     profile: Profile = "P-SAFE"
     timing: Timing = "fast"
     mutant: str = ""
@@ -93,6 +94,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             broker_sets=self.broker_sets,
             replicas=self.replicas,
             spares=SPARES if "registration" in self.workload else 0,
+            embedded=self.embedded,
         )
 
     def settings(self) -> Settings:
@@ -210,6 +212,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--seed {self.seed}",
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
+        words += ["--embedded-controllers"] if self.embedded else []
         words += ["--constant-latency"] if self.constant_latency else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
         if self.topic_attributes:

@@ -63,11 +63,19 @@ def properties(
 ) -> dict[str, str]:
     """The settings of a node that both targets share, by RocketMQ's keys; what was set for the node
     by name comes last."""
-    found = _of_role(node, settings, addresses, data)
-    for prefix in (f"{node.role.value}:", f"{node.name}:"):
-        found |= {k.removeprefix(prefix): v for k, v in settings.keys.items()
-                  if k.startswith(prefix)}  # fmt: skip
-    return found
+    found: dict[str, str] = {}
+    for role in reversed(node.roles):  # of a key that two have, the process's own counts
+        found |= _of_role(node, role, settings, addresses, data)
+        found |= _set_for(role.value, settings)
+    if node.embeds:
+        found |= {"enableControllerInNamesrv": "true"}
+    return found | _set_for(node.name, settings)
+
+
+def _set_for(whom: str, settings: Settings) -> dict[str, str]:
+    """What was set for a role, or for a node, by name."""
+    prefix = f"{whom}:"
+    return {k.removeprefix(prefix): v for k, v in settings.keys.items() if k.startswith(prefix)}
 
 
 def effective(settings: Settings) -> dict[str, str]:
@@ -76,19 +84,23 @@ def effective(settings: Settings) -> dict[str, str]:
     nodes = [n for n in plan(settings.topology) if not n.spare]
     addresses = {n.name: n.name for n in nodes}
     return weakest(
-        {f"{n.role.value}:{k}": v for k, v in properties(n, settings, addresses, "").items()}
+        {
+            f"{r.value}:{k}": v
+            for r in n.roles
+            for k, v in properties(n, settings, addresses, "").items()
+        }
         for n in nodes
     )
 
 
 def _of_role(
-    node: Node, settings: Settings, addresses: dict[str, str], data: str
+    node: Node, role: Role, settings: Settings, addresses: dict[str, str], data: str
 ) -> dict[str, str]:
     nodes = plan(settings.topology)
     if settings.by_name:
         addresses = {name: name for name in addresses}
-    timing = {k: str(v) for k, v in TIMINGS[settings.timing][node.role].items()}
-    match node.role:
+    timing = {k: str(v) for k, v in TIMINGS[settings.timing][role].items()}
+    match role:
         case Role.NAMESRV:
             return {
                 "listenPort": str(NAMESRV_PORT),
@@ -96,7 +108,7 @@ def _of_role(
                 **timing,
             }
         case Role.CONTROLLER:
-            peers = [n for n in nodes if n.role is Role.CONTROLLER]
+            peers = [n for n in nodes if Role.CONTROLLER in n.roles]
             unclean = str(settings.profile == "P-UNCLEAN").lower()
             return {
                 "controllerDLegerGroup": settings.cluster,
@@ -134,7 +146,7 @@ def _of_role(
 
 
 def _joined(nodes: Sequence[Node], role: Role, port: int, addresses: dict[str, str]) -> str:
-    return ";".join(f"{addresses[n.name]}:{port}" for n in nodes if n.role is role)
+    return ";".join(f"{addresses[n.name]}:{port}" for n in nodes if role in n.roles)
 
 
 class ReferenceTarget:

@@ -74,15 +74,16 @@ Aimed = tuple[Grudge, dict[str, Part]]  # the cut, and which parts the struck no
 
 def shapes_for(nodes: Sequence[Node], *, clients: bool = False) -> list[str]:
     """The shapes that a cluster of these nodes can be cut in."""
-    counts = {role: sum(n.role is role and not n.spare for n in nodes) for role in Role}
+    own = [n for n in nodes if not n.spare]
+    controllers = sum(Role.CONTROLLER in n.roles for n in own)
     replicated = any(n.broker_set == m.broker_set for n in nodes for m in nodes
                      if n.broker_set and n is not m)  # fmt: skip
     wanted: dict[str, bool] = {
         **dict.fromkeys((*AROUND, *SHAPES, *LINKS), True),
         "isolate-sync-state-set-slave": replicated,
         "link-broker-broker": replicated,
-        "isolate-controller-leader": counts[Role.CONTROLLER] > 1,
-        BRIDGE: sum(counts.values()) > 3,
+        "isolate-controller-leader": controllers > 1,
+        BRIDGE: len(own) > 3,
         CLIENTS: clients,
     }
     return [shape for shape, possible in wanted.items() if possible]

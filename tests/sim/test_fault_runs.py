@@ -51,6 +51,9 @@ def run(folder: Path, nemesis: tuple[str, ...], *, seed: int, seconds: int, **mo
     return run_test(options, folder, quiet=True)
 
 
+OBSERVED = ("observe-controller", "observe-route")
+
+
 def struck(judged: Judged) -> Counter[str]:
     """How often each operation was performed; each must be proven, and the run valid."""
     found = faults(judged.stored.history)
@@ -63,6 +66,16 @@ def struck(judged: Judged) -> Counter[str]:
 def test_a_fault_alone_is_proven_and_loses_nothing(tmp_path: Path, name: str) -> None:
     """S6, S10, S11 with three controllers and three replicas in sync."""
     assert struck(run(tmp_path, (name,), seed=3, seconds=20))[BEGINS.get(name, name)] >= 2
+
+
+def test_controllers_in_name_servers_are_struck_as_both(tmp_path: Path) -> None:
+    """S1 to S5, N1: one process that is killed and cut off as a name server and a controller."""
+    judged = run(tmp_path, ("kill", "partition"), seed=2, seconds=30, embedded=True)
+    assert struck(judged)["kill"] >= 2
+    nodes = {victim for f in faults(judged.stored.history) for victim in f.nodes}
+    assert nodes & {"n0", "n1", "n2"}
+    asked = {(op.f, op.value["node"]) for op in judged.stored.history if op.f in OBSERVED}
+    assert {(f, n) for f in OBSERVED for n in ("n0", "n1", "n2")} <= asked
 
 
 def test_damaged_stores_are_refused_or_made_good(tmp_path: Path) -> None:

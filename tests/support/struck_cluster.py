@@ -71,7 +71,7 @@ class FakeCluster:
         known = [role for role in Role if role.value == part]
         return [n.name for role in known for n in self.by_role(role)]
 
-    def address(self, node: str) -> str:
+    def address(self, node: str, role: Role | None = None) -> str:
         return node
 
     def namesrvs(self) -> Sequence[str]:

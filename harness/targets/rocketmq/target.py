@@ -124,7 +124,7 @@ class RocketMQTarget:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
             lines = {**SMALL, **lines, **self._own(settings)}
-        if node.role is Role.CONTROLLER and self.version.back_end == "jraft":
+        if Role.CONTROLLER in node.roles and self.version.back_end == "jraft":
             lines |= _jraft(node, settings, addresses)
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
@@ -151,7 +151,7 @@ class RocketMQTarget:
 
 def _jraft(node: Node, settings: Settings, addresses: dict[str, str]) -> dict[str, str]:
     """The keys of the other back end, whose own calls go by another port."""
-    peers = [n for n in plan(settings.topology) if n.role is Role.CONTROLLER]
+    peers = [n for n in plan(settings.topology) if Role.CONTROLLER in n.roles]
     named = {n.name: n.name if settings.by_name else addresses[n.name] for n in peers}
     return {
         "controllerType": "jRaft",
