@@ -120,6 +120,7 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     slave_read_enable: bool = False
     slave_timeout: Millis = 3000  # ms that a send waits for replicas
     async_learner: bool = False
+    sync_from_last_file: bool = False
     check_sync_state_set_period: Millis = 5000  # ms
     ha_max_time_slave_not_catchup: Millis = 15_000  # ms
     ha_send_heartbeat_interval: Millis = 5000  # ms

@@ -113,13 +113,13 @@ def _rejoined(
     elif rest.doubt:
         case.doubt("S14", rest.doubt)
         return
-    for name, nodes in sorted(context.broker_sets.items()):
+    for name in sorted(context.broker_sets):
         after = [s for s in known.answers.get(name, ()) if s.begun > rest.at and s.at < rest.until]
         if not after:
             case.doubt("S14", f"no controller reported {name} after the last disturbance")
             continue
         late = [s for s in after if s.begun_ns > rest.at_ns + context.recovery_ns]
-        for node in nodes:
+        for node in context.members(name):
             if node in crashed:
                 continue
             if node not in alive:

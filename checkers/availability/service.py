@@ -194,7 +194,7 @@ def _by_probes(case: Case, context: Context, rest: Interval, results: Mapping[in
     if after:
         case.counts["served-after-ms"] = max(after) // 1_000_000
     needed = copies(context.settings or {})
-    refusing = {name for name, nodes in context.broker_sets.items() if len(nodes) < needed}
+    refusing = {name for name in context.broker_sets if len(context.members(name)) < needed}
     for key, p in sorted(results.items()):
         if context.broker_sets and refusing.issuperset(context.broker_sets):
             continue  # by their settings brokers refuse every message

@@ -237,7 +237,8 @@ def windows(history: History, context: Context) -> Iterator[Window]:
             continue  # a name server that hears no broker would send clients to the wrong one
         if controllers & lull.state.doubtful:
             continue
-        for name, nodes in sorted(context.broker_sets.items()):
+        for name in sorted(context.broker_sets):
+            nodes = context.members(name)
             sound = group & set(nodes)
             if len(sound) < copies(context.settings or {}) or lull.state.doubtful & set(nodes):
                 continue
@@ -261,7 +262,7 @@ class _Windows:
 
     def window(self, name: str, lull: Lull, group: frozenset[str]) -> Window | None:
         """The promise of a lull to a set, of which these nodes are connected."""
-        sound = group.intersection(self._context.broker_sets[name])
+        sound = group.intersection(self._context.members(name))
         due_ns = lull.time.at_ns + self._context.recovery_ns
         window = Window(name, lull, due_ns, tuple(sorted(group)))
         answers = self._known.answers.get(name, [])
@@ -276,7 +277,7 @@ class _Windows:
     def _without_answer(self, window: Window, sound: frozenset[str]) -> Window | None:
         """The same where controllers report nothing: a member is in any case among all replicas,
         or among all but the master that was lost."""
-        lull, nodes = window.lull, frozenset(self._context.broker_sets[window.set])
+        lull, nodes = window.lull, frozenset(self._context.members(window.set))
         replicas = self._known.replicas
         alive = {s.view.node for s in replicas if window.time.holds(s.begun, s.at)}
         if not sound <= alive:

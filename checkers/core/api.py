@@ -149,7 +149,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     called, for people; `by_hand` are the keys that were set one by one. `ok_ops_min` is how many
     `ok` operations a kind (`send`) needs before its silence means anything; it follows from the
     load that the run's own schedule asked for. `broker_sets` maps each broker set that the run's
-    faults struck to the names of its replicas. `lock_lease_ns` is how long a broker keeps a lock
+    faults struck to the names of its replicas, of which `learners` belong to no SyncStateSet.
+    `lock_lease_ns` is how long a broker keeps a lock
     for a client that is silent, `client_lease_ns` how long the client relies on it. `recovery_ns`
     bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
     replica may stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are distinguished
@@ -165,6 +166,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     target: str = "reference"
     ok_ops_min: dict[str, int] = msgspec.field(default_factory=dict)
     broker_sets: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    learners: tuple[str, ...] = ()
     lock_lease_ns: int = 10_000_000_000
     client_lease_ns: int = 5_000_000_000
     recovery_ns: int = 20_000_000_000
@@ -174,6 +176,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     purpose: tuple[str, ...] = ()
     grounds: tuple[Ground, ...] = ()
     ended: bool | None = None
+
+    def members(self, broker_set: str) -> tuple[str, ...]:
+        """The replicas of a set that can be in its SyncStateSet."""
+        return tuple(n for n in self.broker_sets[broker_set] if n not in self.learners)
 
 
 class Checker(Protocol):

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 import msgspec
 
 from checkers.core.claim_sources import DECISIONS
-from checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, Need, unfulfilled
+from checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, WHOLE, Need, unfulfilled
 from histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
@@ -148,7 +148,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="An acknowledged message is never lost while a member of the last SyncStateSet "
         "keeps its store.",
         source=HA,
-        needs=(ALL_ACK, CLEAN),
+        needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
         grounds=(FINAL_READ,),
@@ -223,7 +223,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A member of the SyncStateSet holds every acknowledged message, with the cluster "
         "at rest.",
         source=HA,
-        needs=(ALL_ACK, CLEAN),
+        needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
         grounds=(REPLICA_LOG_READ, CONTROLLER),
@@ -247,7 +247,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="S10",
         promise="A consumer never reads a message that later disappears.",
         source=HA,
-        needs=(ALL_ACK, CLEAN),
+        needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
         grounds=(FINAL_READ,),
@@ -274,7 +274,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A queue offset never changes its message, and a queue holds each message once. A "
         "consumer reads only what was sent; that much holds under every profile.",
         source=HA,
-        needs=(ALL_ACK, CLEAN),
+        needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
         grounds=(FINAL_READ,),
@@ -294,7 +294,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A queue holds the acknowledged messages of one sequential producer in the order "
         "in which it sent them.",
         source=HA,
-        needs=(ALL_ACK, CLEAN),
+        needs=(ALL_ACK, CLEAN, WHOLE),
         after_power=(SYNCED,),
         of_stores=True,
         grounds=(FINAL_READ,),
@@ -401,6 +401,15 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(FINAL_READ,),
         checker="durability",
         mutants=("pull_leaves_out_last",),
+    ),
+    Claim(
+        id="S17",
+        promise="A learner (asyncLearner=true) is a member of no SyncStateSet, unless it was "
+        "elected master before there was one, or by unclean election.",
+        source="docs/spec/controller-ha.md 4.9",
+        grounds=(CONTROLLER, BROKER),
+        checker="epochs",
+        mutants=("learner_joins_set",),
     ),
     Claim(
         id="N1",

@@ -27,6 +27,7 @@ ALL_ACK = Need("broker:allAckInSyncStateSet", "true")
 CLEAN = Need("controller:enableElectUncleanMaster", "false")
 SYNCED = Need("broker:flushDiskType", "SYNC_FLUSH")
 STRICT = Need("broker:lockInStrictMode", "true")
+WHOLE = Need("broker:syncFromLastFile", "false")  # else an empty slave lacks what is older
 
 # What RocketMQ 5.0 to 5.5 ship (BrokerConfig, MessageStoreConfig, ControllerConfig), for every key
 # that a promise or a checker reads.
@@ -36,6 +37,7 @@ DEFAULTS: dict[str, str] = {
     CLEAN.key: "false",
     SYNCED.key: "ASYNC_FLUSH",
     STRICT.key: "false",
+    WHOLE.key: "false",
     MIN_IN_SYNC: "1",
     IN_SYNC: "1",
 }
@@ -45,6 +47,7 @@ _STRENGTH: dict[str, tuple[str, ...]] = {
     CLEAN.key: ("true", "false"),
     SYNCED.key: ("ASYNC_FLUSH", "SYNC_FLUSH"),
     STRICT.key: ("false", "true"),
+    WHOLE.key: ("true", "false"),
 }
 # Keys that promise nothing and take nothing away: periods, time-outs, sizes. The bounds of liveness
 # claims follow those of them that lengthen what a cluster may take.

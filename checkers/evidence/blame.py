@@ -37,6 +37,7 @@ ABOUT: dict[str, Callable[[str, str], bool]] = {
     **dict.fromkeys(("S5", "S7"), _electing),
     **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
     **dict.fromkeys(("S11", "S12", "S16"), _replica),
+    "S17": _electing,
 }
 # Claims about logs that are compared when all is over: what parted them was before.
 AT_REST = frozenset(("S8", "S8b", "S9"))

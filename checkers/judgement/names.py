@@ -48,6 +48,7 @@ ANOMALIES: Mapping[str, str] = {
     "missing-in-replica": "S9",
     "member-behind-confirmed": "S9b",
     "slave-ahead-of-master": "S10b",
+    "learner-in-set": "S17",
     "written-by-nobody": "S11b",
     # Liveness.
     "not-writable": "S13",

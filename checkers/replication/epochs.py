@@ -12,10 +12,11 @@ with each election, the SyncStateSet epoch with each change of the set. Two kind
 
 Where a master was elected from (S7): see `elections`. Who leads (S5): see `masters`. Begins (S8c):
 see `epoch_starts`. Confirmation (S9b): see `confirmation`. Reading (S10b): see `slave_reads`.
+Learners (S17): see `learners`.
 
 Each set is judged alone (`judge_set`).
 
-Claims: S3, S4, S5, S7, S8c, S9b, S10b (docs/spec/controller-ha.md 6.3).
+Claims: S3, S4, S5, S7, S8c, S9b, S10b, S17 (docs/spec/controller-ha.md 4.9, 6.3).
 """
 
 from bisect import bisect_left
@@ -32,6 +33,7 @@ from checkers.evidence.verdicts import Case, Found, rule
 from checkers.replication.confirmation import unconfirmed
 from checkers.replication.elections import granted, outsiders
 from checkers.replication.epoch_starts import moved_starts
+from checkers.replication.learners import members_that_learn
 from checkers.replication.masters import claimants_of, two_masters
 from checkers.replication.slave_reads import read_ahead
 from histories.history import History
@@ -60,6 +62,7 @@ class Known(NamedTuple):
     linearizable: bool
     sets: frozenset[str]
     grants: Mapping[str, Seen]
+    learners: frozenset[str] = frozenset()
 
 
 Row = SetSighting | Sighting[ReplicaView] | Silent
@@ -78,18 +81,20 @@ class SetJudgement(NamedTuple):
     members: int  # answers of members, after one of their master
     starts: int  # begins of epochs that had another one to be compared with
     slaves: int  # answers of slaves, before one of their master
+    learned: int = 0  # answers of controllers that know a learner
 
 
 class Epochs(KeyedChecker):
     """The checker. See the module's text."""
 
     name = "epochs"
-    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b", "S10b")
+    claims = ("S3", "S4", "S5", "S7", "S8c", "S9b", "S10b", "S17")
     reads = frozenset((OBSERVE_CONTROLLER, OBSERVE_REPLICA))
 
     def prepare(self, history: History, context: Context) -> Known:
         sets = frozenset(context.broker_sets)
-        return Known(context.target in LINEARIZABLE, sets, granted(history))
+        linearizable, learners = context.target in LINEARIZABLE, frozenset(context.learners)
+        return Known(linearizable, sets, granted(history), learners)
 
     def rows(self, event: Event, known: Known) -> Iterator[tuple[str, Row]]:
         if event.op.type != "ok":
@@ -112,7 +117,8 @@ class Epochs(KeyedChecker):
         grants = known.grants.get(key, ())
         judged = judge_set(key, seen, replicas, grants, linearizable=known.linearizable)
         forgotten = _forgotten(key, seen, silent, linearizable=known.linearizable)
-        return judged._replace(found=[*judged.found, *forgotten])
+        joined, learned = members_that_learn(key, seen, replicas, known.learners)
+        return judged._replace(found=[*judged.found, *forgotten, *joined], learned=learned)
 
     def conclude(
         self,
@@ -300,6 +306,7 @@ def _case(judged: Mapping[str, SetJudgement]) -> Case:
             "S8c": starts,
             "S9b": members,
             "S10b": slaves,
+            "S17": sum(j.learned for j in judged.values()),
         },
         counts={
             "sets": len(judged),

@@ -117,6 +117,13 @@ CLUSTER = (
         help="of each broker set",
     ),
     click.option(
+        "--learners",
+        type=click.IntRange(0, 8),
+        default=0,
+        show_default=True,
+        help="of the replicas of each set, fewer than all: they copy and join no SyncStateSet",
+    ),
+    click.option(
         "--mutant",
         type=Name(mutants.names()),
         default=None,

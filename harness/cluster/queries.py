@@ -286,11 +286,12 @@ class Inquiry:
         return all(len(found) == 1 for found in ends.values())
 
     async def whole(self) -> bool:
-        """Whether every replica of every set is in its SyncStateSet."""
-        count = Counter(n.broker_set for n in self.by_role(Role.BROKER))
+        """Whether every replica of every set is in its SyncStateSet, but for learners."""
+        brokers = [n for n in self.by_role(Role.BROKER) if not n.learner]
+        count = Counter(n.broker_set for n in brokers)
         for known in await self._sync_state():
             return all(
-                name in known and len(known[name].in_sync_replicas) == replicas
+                name in known and len(known[name].in_sync_replicas) >= replicas
                 for name, replicas in count.items()
             )
         return False

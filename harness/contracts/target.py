@@ -27,6 +27,7 @@ class Topology(msgspec.Struct, frozen=True, kw_only=True):
     replicas: int = 1
     spares: int = 0
     embedded: bool = False  # controllers are in name servers, of which there are as many at least
+    learners: int = 0  # of the replicas of each set, the last ones: they copy, and are no members
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +35,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     `broker_set` is RocketMQ's brokerName, empty for what is no broker. A `spare` is a broker that a
     workload owns: it is not started with the cluster, holds none of its topics, and nothing waits
-    for it; no fault chooses it. One that `embeds` is a name server with a controller in it.
+    for it; no fault chooses it. One that `embeds` is a name server with a controller in it. A
+    `learner` copies its master's log (asyncLearner=true) and belongs to no SyncStateSet.
     """
 
     name: str  # also the name of its machine
@@ -43,6 +45,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     broker_set: str = ""
     spare: bool = False
     embeds: bool = False
+    learner: bool = False
 
     @property
     def roles(self) -> tuple[Role, ...]:
@@ -146,7 +149,13 @@ def plan(topology: Topology) -> tuple[Node, ...]:
         for i in range(topology.controllers - inside)
     ]
     nodes += [
-        Node(name=f"b{s}-{r}", role=Role.BROKER, port=BROKER_PORT, broker_set=f"b{s}")
+        Node(
+            name=f"b{s}-{r}",
+            role=Role.BROKER,
+            port=BROKER_PORT,
+            broker_set=f"b{s}",
+            learner=r >= topology.replicas - topology.learners,
+        )
         for s in range(topology.broker_sets)
         for r in range(topology.replicas)
     ]

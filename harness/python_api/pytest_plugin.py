@@ -206,6 +206,7 @@ class MaxQ:
         embedded_controllers: bool | None = None,
         broker_sets: int | None = None,
         replicas: int | None = None,
+        learners: int | None = None,
         target: str | None = None,
         base_image: str | None = None,
         store: Path | str | None = None,

@@ -23,7 +23,8 @@ from harness.schedule.options import Options
 SEVERAL = ("workload", "nemesis")  # may be given as several names
 ARGUMENTS = (
     *SEVERAL, "time_limit", "env", "profile", "mutant", "seed", "timing", "rate", "concurrency",
-    "controllers", "namesrvs", "embedded_controllers", "broker_sets", "replicas", "target",
+    "controllers", "namesrvs", "embedded_controllers", "broker_sets", "replicas", "learners",
+    "target",
     "base_image",
 )  # fmt: skip
 

@@ -37,8 +37,10 @@ def head(evidence: Evidence) -> Html:
         f"{', '.join(o.workload)} with {', '.join(o.nemesis)}",
         *(f"{done} in place of {asked}" for asked, done in o.stand_ins.items()),
         f"{o.environment}, {o.target}, {o.profile}, {o.timing} timing",
-        f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}, "
-        f"{_count(o.controllers, 'controller')}, " + _name_servers(o),
+        f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}"
+        + (f" ({_count(o.learners, 'learner')} each), " if o.learners else ", ")
+        + f"{_count(o.controllers, 'controller')}, "
+        + _name_servers(o),
         f"seed {o.seed}",
     )
     return el(

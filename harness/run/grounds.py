@@ -49,7 +49,7 @@ def _grounds(options: Options) -> Iterator[Ground]:
     yield from ((PROBE, key, name) for key, name in keys)
     if "queue" in options.workload:
         for key, name in keys:
-            in_turn = [n.name for n in brokers if n.broker_set == name]
+            in_turn = [n.name for n in brokers if n.broker_set == name and not n.learner]
             each = options.ending == "each-replica"
             yield from ((FINAL_READ, key, name, node) for node in (in_turn if each else [None]))
     if "lock" in options.workload:

@@ -274,7 +274,7 @@ def _whole(
         composed.finals(["observe"]),
         *(
             part
-            for replica in range(options.replicas if each else 0)
+            for replica in range(options.replicas - options.learners if each else 0)
             for part in _reign(composed, replica)
         ),
         *(_leaders(options, composed) if each and options.controllers >= MAJORITY_OF else ()),

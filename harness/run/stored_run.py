@@ -182,11 +182,15 @@ def asked_from(given: Mapping[str, Any]) -> Options:
         raise ValueError("--nemesis none excludes other faults")
     keys = PROFILES[known["profile"]]
     needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
-    if known["replicas"] < needed:
+    learners = known.get("learners", 0)
+    if known["replicas"] - learners < needed:
+        least = f"--replicas {needed + learners}"
+        least += f" with --learners {learners}" if learners else ""
         raise ValueError(
-            f"--profile {known['profile']} needs --replicas {needed}: with fewer, brokers refuse "
-            "every message"
+            f"--profile {known['profile']} needs {least}: with fewer, brokers refuse every message"
         )
+    if known["replicas"] <= learners:
+        raise ValueError(f"--learners {learners}: all of --replicas {known['replicas']}")
     known["mutant"] = known["mutant"] or ""
     why = excluded(known["target"], known["environment"], known["mutant"])
     if why:

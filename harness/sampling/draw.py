@@ -36,6 +36,7 @@ RACES = 40  # of a hundred turns of an applicant
 THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
 # Of payloads, in bytes. Small ones are equal: in a log that was cut off and written anew each then
 # begins where another one began before.
+LEARNING_OF = 3  # replicas of a set, at least, of which one can be a learner: two are then left
 SIZES = {"small": (256, 256), "large": (20_000, 60_000)}
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 FAULTS = (3, 14)  # how many in a run, at least and at most
@@ -123,12 +124,21 @@ def options_of(row: Row) -> dict[str, Any]:
     }
     if row["clients"] in PINNED:
         options["pinned"] = PINNED[row["clients"]]
+    if row["learner"] == "on" and _topology(options).replicas >= LEARNING_OF:
+        options["learners"] = 1
     return options
 
 
 def _topology(options: dict[str, Any]) -> Topology:
-    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded")
-    usual = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3, "embedded": False}
+    names = ("namesrvs", "controllers", "broker_sets", "replicas", "embedded", "learners")
+    usual = {
+        "namesrvs": 1,
+        "controllers": 3,
+        "broker_sets": 1,
+        "replicas": 3,
+        "embedded": False,
+        "learners": 0,
+    }
     return Topology(**{name: options.get(name, usual[name]) for name in names})
 
 

@@ -45,6 +45,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "clock": ("off", "jump", "drift"),
     "disk": ("off", "slow", "frozen", "full"),
     "link-delay": ("off", "on"),
+    "learner": ("off", "on"),
 }
 # Kinds of faults: some are felt alone, the others change what those come to.
 FELT = ("crash", "hang", "cut", "whole-stop")

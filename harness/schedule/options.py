@@ -46,6 +46,7 @@ Ending = Literal["current", "each-replica"]
 # What the command line takes; a stored run and a schedule's header may say no more.
 LastsNs = Annotated[int, Meta(ge=0, le=SECONDS_MAX * 1_000_000_000)]
 Nodes = Annotated[int, Meta(ge=1, le=9)]
+Learners = Annotated[int, Meta(ge=0, le=8)]
 BrokerSets = Annotated[int, Meta(ge=1, le=50)]
 Threads = Annotated[int, Meta(ge=0, le=THREADS_MAX)]
 OpsRate = Annotated[float, Meta(ge=0, le=RATE_MAX)]
@@ -74,6 +75,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     broker_sets: BrokerSets = 1
     replicas: Nodes = 3
     embedded: bool = False  # controllers run in the name servers
+    learners: Learners = 0  # of the replicas of each broker set
     profile: Profile = "P-SAFE"
     timing: Timing = "fast"
     mutant: str = ""
@@ -95,6 +97,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             replicas=self.replicas,
             spares=SPARES if "registration" in self.workload else 0,
             embedded=self.embedded,
+            learners=self.learners,
         )
 
     def settings(self) -> Settings:
@@ -114,7 +117,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def context(self) -> Context:
         """What the checkers are told."""
         sets: dict[str, list[str]] = {}
-        for node in plan(self.topology):
+        nodes = plan(self.topology)
+        for node in nodes:
             if node.broker_set and not node.spare:
                 sets.setdefault(node.broker_set, []).append(node.name)
         return Context(
@@ -124,7 +128,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             timing=self.timing,
             target=self.target,
             ok_ops_min=self._ok_ops_min(),
-            broker_sets={name: tuple(nodes) for name, nodes in sets.items()},
+            broker_sets={name: tuple(replicas) for name, replicas in sets.items()},
+            learners=tuple(node.name for node in nodes if node.learner),
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
@@ -213,6 +218,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
         words += ["--embedded-controllers"] if self.embedded else []
+        words += [f"--learners {self.learners}"] if self.learners else []
         words += ["--constant-latency"] if self.constant_latency else []
         words += [f"--set {quote(f'{key}={value}')}" for key, value in sorted(self.keys.items())]
         if self.topic_attributes:

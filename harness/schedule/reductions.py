@@ -55,8 +55,9 @@ def simpler_settings(schedule: Schedule) -> Iterator[Schedule]:
             yield _without_workload(with_options(schedule, workload=others), name)
     if options.get("pinned"):
         yield with_options(schedule, pinned=None)
-    if options.get("embedded"):
-        yield with_options(schedule, embedded=None)
+    for name in ("embedded", "learners"):
+        if options.get(name):
+            yield with_options(schedule, **{name: None})
     for key in sorted(options.get("keys", {})):
         left = {k: v for k, v in options["keys"].items() if k != key}
         yield with_options(schedule, keys=left or None)

@@ -140,6 +140,7 @@ def _of_role(
                 "slaveReadEnable": "true",
                 "lockInStrictMode": "true",
                 **({"flushDiskType": "SYNC_FLUSH"} if settings.sync_flush else {}),
+                **({"asyncLearner": "true"} if node.learner else {}),
                 **PROFILES[settings.profile],
                 **timing,
             }

@@ -195,6 +195,7 @@ class Membership:
             ),
             durable=c.flush_disk_type == "SYNC_FLUSH",
             async_learner=c.async_learner,
+            sync_from_last_file=c.sync_from_last_file,
             propose=self._propose,
             confirmed=self._store.confirm,
             log=self._host.log,
@@ -246,7 +247,8 @@ class Membership:
         )
 
     async def poll_master(self) -> None:
-        """Ask who is master, and follow; stand for election where there is none."""
+        """Ask who is master, and follow; stand for election where there is none, unless this is a
+        learner."""
         # A controller that knows this broker from before may name it a new master before it has
         # joined again: it has no log to lead or follow with, and will ask by itself.
         if not self._changing and self.replication is not None:
@@ -263,6 +265,8 @@ class Membership:
         known: Known = from_ext(headers.ReplicaInfoResponse, answer.ext)
         set_epoch: int | None = None
         if not known.master_address:
+            if self._config.async_learner:
+                return  # it follows whoever is elected, and may have less than that one
             answer = await self._stand()
             known = from_ext(headers.MasterResponse, answer.ext)
             set_epoch = known.sync_state_set_epoch  # the body of this answer has none

@@ -126,6 +126,7 @@ def test_every_anomaly_is_explained() -> None:
         "S9b": ("member-behind-confirmed",),
         "S10b": ("slave-ahead-of-master",),
         "S11b": ("written-by-nobody",),
+        "S17": ("learner-in-set",),
         "S13": ("not-writable",),
         "S13b": ("dead-master-stays",),
         "S15": ("node-ended", "node-does-not-start", "node-does-not-answer"),
