@@ -82,10 +82,14 @@ def test_java_broker_and_ours_take_turns_under_our_controllers(
     asyncio.run(run())
 
 
-def test_our_brokers_under_javas_controller_and_name_server(release: str, tmp_path: Path) -> None:
-    """They register, replicate, fail over, and obey an operator's election."""
+@pytest.mark.parametrize("embedded", [False, True])
+def test_our_brokers_under_javas_controller_and_name_server(
+    release: str, tmp_path: Path, *, embedded: bool
+) -> None:
+    """They register, replicate, fail over, and obey an operator's election; the controller is a
+    process of its own, or in the name server."""
     target = mixed_target(release, {"n0", "c0"})
-    topology = Topology(controllers=1, broker_sets=1, replicas=2)
+    topology = Topology(controllers=1, broker_sets=1, replicas=2, embedded=embedded)
 
     async def run() -> None:
         async with mixed(tmp_path, target, Settings(topology=topology, profile="P-ALL")) as w:
