@@ -195,6 +195,16 @@ ROLES: dict[str, type[NodeConfig]] = {
 }
 
 
+def keys_used(role: str) -> frozenset[str]:
+    """The keys that a node of a role uses."""
+    return frozenset(f.encode_name for f in msgspec.structs.fields(ROLES[role]))
+
+
+def keys_known(role: str) -> frozenset[str]:
+    """The keys that a file of a role may have."""
+    return keys_used(role) | _JAVA_ONLY[ROLES[role]]
+
+
 def parse_config(
     kind: type[C], content: bytes, file: str, *, beside: type[NodeConfig] | None = None
 ) -> tuple[C, list[str]]:

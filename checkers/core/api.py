@@ -146,7 +146,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     `settings` are the run's effective ones, by the keys of ``checkers.core.promises``; None where
     unknown, and then every claim counts as promised. `profile` is what the settings are
-    called, for people; `by_hand` are the keys that were set one by one. `ok_ops_min` is how many
+    called, for people; `by_hand` are the keys that were set one by one, `ignored` those of them
+    that the target does not use. `ok_ops_min` is how many
     `ok` operations a kind (`send`) needs before its silence means anything; it follows from the
     load that the run's own schedule asked for. `broker_sets` maps each broker set that the run's
     faults struck to the names of its replicas, of which `learners` belong to no SyncStateSet.
@@ -162,6 +163,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, str] | None = None
     profile: str = ""
     by_hand: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     timing: str = "fast"
     target: str = "reference"
     ok_ops_min: dict[str, int] = msgspec.field(default_factory=dict)

@@ -138,14 +138,21 @@ def fails_on(results: Results, which: str) -> dict[str, int]:
 
 
 def notes(results: Results, context: Context) -> Sequence[str]:
-    """What else a reader must know: keys with unknown promises."""
-    strange = unknown_keys(_by_role(context.by_hand))
-    if not strange:
-        return ()
-    return (
-        f"set by hand, and not in the table of promises: {listed(strange)}; what they promise or "
-        "take away is unknown",
-    )
+    """What else a reader must know: keys that change nothing here, and keys with unknown
+    promises."""
+    said = []
+    if context.ignored:
+        said.append(
+            f"set by hand, and used by RocketMQ only: {listed(context.ignored)}; {context.target} "
+            "ignores them"
+        )
+    strange = unknown_keys(_by_role([k for k in context.by_hand if k not in context.ignored]))
+    if strange:
+        said.append(
+            f"set by hand, and not in the table of promises: {listed(strange)}; what they promise "
+            "or take away is unknown"
+        )
+    return tuple(said)
 
 
 def _by_role(keys: Sequence[str]) -> list[str]:

@@ -5,7 +5,6 @@ invalid, 2 unknown, 254 bad arguments, 255 our own failure.
 """
 
 import io
-import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -408,9 +407,6 @@ def run_cli(argv: list[str]) -> int:
     except (HistoryError, MissingCapability, ScheduleError, NotRepeated) as error:
         report(error)
         return EXIT_USAGE
-    except BrokenPipeError:  # the reader of our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_CRASH
     except (EnvironmentUnavailable, EnvironmentLost, SetupFailed, OSError) as error:
         report(error)
         return EXIT_CRASH

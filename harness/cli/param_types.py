@@ -1,7 +1,9 @@
 """Kinds of values on the command line, and how a wrong one is answered."""
 
 import math
+import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
@@ -12,29 +14,34 @@ import click
 from checkers.judgement.summary import FAIL_ON
 from harness.contracts.nearest import nearest
 from harness.schedule.format import SECONDS_MAX
+from harness.targets import known_keys
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from histories.aliases import THEN, current
 
 DURATION_NS_MAX = SECONDS_MAX * 10**9
-_UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _SETTING = re.compile(
     r"((?:namesrv|controller|broker|[nc]\d+|b\d+-\d+):[A-Za-z][A-Za-z0-9._]*)=(.*)"
 )
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PART = r"(\d+(?:\.\d+)?)(ms|s|min|m|h)"
+_DURATION = re.compile(f"(?:{_PART})+")
+CLOSED = 141  # as a shell says it of a process whose reader has gone: 128 and SIGPIPE
 
 
 class Duration(click.ParamType[int]):
-    """A duration with its unit, such as ``60s``; in ns."""
+    """A duration with its units, such as ``60s``, ``1min`` or ``1h30m``; a number alone is seconds.
+    In ns."""
 
     name = "duration"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        found = _DURATION.fullmatch(str(value))
-        if found is None:
-            self.fail(f"{value!r} is no duration; write a number and a unit: 500ms, 30s, 2m", param)
-        duration_ns = round(Decimal(found[1]) * _UNITS[found[2]])
+        text = f"{value}s" if re.fullmatch(r"\d+(\.\d+)?", str(value)) else str(value)
+        if _DURATION.fullmatch(text) is None:
+            self.fail(f"{value!r} is no duration; write it as 500ms, 30s, 2m or 1h30m", param)
+        parts = re.findall(_PART, text)
+        duration_ns = round(sum(Decimal(number) * _UNITS[unit] for number, unit in parts))
         if not 0 < duration_ns <= DURATION_NS_MAX:
             self.fail(f"{value!r} is not between 1 ns and 7 days", param)
         return duration_ns
@@ -79,6 +86,8 @@ class Setting(click.ParamType[tuple[str, str]]):
         if found is None:
             self.fail(f"{value!r} is no setting; write ROLE:KEY=VALUE, the role namesrv, "
                       "controller or broker, or a node's name such as b0-1", param)  # fmt: skip
+        if why := known_keys.fault(found[1]):
+            self.fail(f"{value!r}: {why}", param)
         return found[1], found[2]
 
 
@@ -142,7 +151,7 @@ class Faults(Names):
 
 
 class Alias(click.ParamType[str]):
-    """One of several names, each with a short one; gives the long one."""
+    """One of several names, each with a short one, in any case; gives the long one."""
 
     name = "name"
 
@@ -150,13 +159,25 @@ class Alias(click.ParamType[str]):
         self.long_of = dict(long_of)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value in self.long_of.values():
-            return str(value)
+        lower = str(value).lower()
+        for short, long in self.long_of.items():
+            if lower in (short.lower(), long.lower()):
+                return long
         return self.long_of[Name(tuple(self.long_of)).convert(value, param, ctx)]
 
 
 class Commands(click.Group):
-    """A group that answers a wrong command with the nearest."""
+    """A group that answers a wrong command with the nearest, and ends with `CLOSED` where the
+    reader of its output has gone: click's own 1 would say that a run was invalid."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            done = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.exceptions.Exit(CLOSED) from None
+        return done
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

@@ -10,6 +10,7 @@ from msgspec import Meta
 from checkers.core.api import Context
 from harness.contracts.target import Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
+from harness.targets import known_keys
 from harness.targets.reference import effective
 from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
 from histories.aliases import THEN
@@ -100,6 +101,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             learners=self.learners,
         )
 
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The keys that were set and that the target does not use."""
+        if self.target != REFERENCE:
+            return ()
+        return tuple(key for key in sorted(self.keys) if known_keys.ignored(key))
+
     def settings(self) -> Settings:
         return Settings(
             topology=self.topology,
@@ -125,6 +133,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             settings=effective(self.settings()),
             profile=self.profile,
             by_hand=tuple(sorted(self.keys)),
+            ignored=self.ignored,
             timing=self.timing,
             target=self.target,
             ok_ops_min=self._ok_ops_min(),

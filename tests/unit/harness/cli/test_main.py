@@ -128,7 +128,7 @@ def test_a_run_that_could_do_nothing_is_unknown(
         (["test", "--mutant", "ack_before_writ"], "did you mean ack_before_write?"),
         (["test", "--timing", "medium"], "known: fast, stock"),
         (["test", "--tmie-limit", "3s"], "--time-limit"),
-        (["test", "--time-limit", "30"], "write a number and a unit"),
+        (["test", "--time-limit", "30 seconds"], "write it as 500ms, 30s"),
         (["test", "--time-limit", "0s"], "not between"),
         (["test", "--time-limit", "0.1ns"], "no duration"),
         (["test", "--time-limit", "999999h"], "not between"),

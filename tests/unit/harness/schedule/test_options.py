@@ -22,6 +22,7 @@ from harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decima
 from harness.targets.reference import properties
 from nemeses.catalogue import NO_FAULT, fault_names, unasked
 from reference import mutants
+from reference.config import ROLES, keys_known
 
 EVERY = sorted(set(fault_names()) - {NO_FAULT})
 OPTIONS = st.builds(
@@ -48,10 +49,8 @@ OPTIONS = st.builds(
     topic_attributes=st.sampled_from(["", "+message.type=NORMAL"]),
     ending=st.sampled_from(["current", "each-replica"]),
     keys=st.dictionaries(
-        st.builds(
-            "{}:{}".format,
-            st.sampled_from(["namesrv", "controller", "broker"]),
-            st.from_regex(r"[A-Za-z][A-Za-z0-9._]{0,12}", fullmatch=True),
+        st.sampled_from(
+            [f"{role}:{key}" for role in sorted(ROLES) for key in sorted(keys_known(role))]
         ),
         st.from_regex(r"[ -~]{0,12}", fullmatch=True),
         max_size=3,
@@ -87,13 +86,13 @@ def test_what_is_not_as_ever_is_said() -> None:
     options = Options(
         environment="simulated",
         seed=7,
-        keys={"broker:flushDiskType": "SYNC_FLUSH", "broker:a": "1"},
+        keys={"broker:flushDiskType": "SYNC_FLUSH", "broker:aclEnable": "1"},
         pinned=2,
         constant_latency=True,
         ending="each-replica",
     )
     assert options.command().endswith(
-        "--seed 7 --pinned 2 --constant-latency --set broker:a=1 "
+        "--seed 7 --pinned 2 --constant-latency --set broker:aclEnable=1 "
         "--set broker:flushDiskType=SYNC_FLUSH --ending each-replica"
     )
     assert parsed(options.command()) == options
