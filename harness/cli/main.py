@@ -27,6 +27,8 @@ from harness.cli.param_types import (
     Name,
     Names,
     Rate,
+    Release,
+    Releases,
     Setting,
     Target,
     usage,
@@ -89,6 +91,19 @@ CLUSTER = (
         default=REFERENCE,
         show_default=True,
         help="what runs: our reference, or rocketmq:RELEASE such as rocketmq:5.5.0",
+    ),
+    click.option(
+        "--release",
+        "releases",
+        type=Releases(),
+        default=None,
+        help="of roles or nodes that differ from the target: controller=5.1.0,b0-1=reference",
+    ),
+    click.option(
+        "--next-release",
+        type=Release(),
+        default=None,
+        help="which the fault replace-release brings",
     ),
     click.option(
         "--profile",

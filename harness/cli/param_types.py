@@ -15,6 +15,7 @@ from checkers.judgement.summary import FAIL_ON
 from harness.contracts.nearest import nearest
 from harness.schedule.format import SECONDS_MAX
 from harness.targets import known_keys
+from harness.targets.mixed import parse_release
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from histories.aliases import THEN, current
 
@@ -113,6 +114,37 @@ class Target(click.ParamType[str]):
             except ValueError as error:
                 self.fail(str(error), param)
         return REFERENCE
+
+
+class Release(click.ParamType[str]):
+    """A release: ``5.1.0``, ``latest``, or ``reference``."""
+
+    name = "release"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            return parse_release(str(value))
+        except ValueError as error:
+            self.fail(str(error), param)
+
+
+class Releases(click.ParamType[dict[str, str]]):
+    """Releases of roles or nodes, joined by commas: ``controller=5.1.0,b0-1=reference``."""
+
+    name = "releases"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> dict[str, str]:
+        if isinstance(value, dict):
+            return value
+        found = {}
+        for part in str(value).split(","):
+            who, equals, release = part.partition("=")
+            if not equals or not who:
+                self.fail(f"{part!r}: write ROLE=RELEASE or NODE=RELEASE", param)
+            found[who] = Release().convert(release, param, ctx)
+        return found
 
 
 class Names(click.ParamType[tuple[str, ...]]):

@@ -125,6 +125,18 @@ class Killable(Protocol):
         ...
 
 
+@runtime_checkable
+class Upgradable(Protocol):
+    """Nodes that can become another release, on their store."""
+
+    async def replace_release(self, node: str, target: str, *, wipe: bool) -> Proof:
+        """Stop a node, and start it on its store as another release; one that is down is another
+        release from its next start on. `target` is empty where the run has two releases: it is the
+        other one then. With `wipe` its store is removed in between. Prove it: as `stop` and
+        `start`; `seen` has `from` and `to`."""
+        ...
+
+
 class NothingThere(Exception):
     """A store has nothing where an accident should happen."""
 

@@ -88,8 +88,7 @@ class Target(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def ends_with(self) -> int:
+    def ends_with(self, node: str) -> int:
         """The exit code of a node that was asked to end."""
         ...
 
@@ -109,7 +108,7 @@ class Target(Protocol):
         """Folders of this machine that nodes read, at the same paths on theirs."""
         ...
 
-    def follows_address(self, role: Role) -> bool:
+    def follows_address(self, node: Node) -> bool:
         """Whether a running node goes with its machine to another address. If not, a change
         of its address restarts it."""
         ...

@@ -36,7 +36,8 @@ def head(evidence: Evidence) -> Html:
     facts = (
         f"{', '.join(o.workload)} with {', '.join(o.nemesis)}",
         *(f"{done} in place of {asked}" for asked, done in o.stand_ins.items()),
-        f"{o.environment}, {o.target}, {o.profile}, {o.timing} timing",
+        f"{o.environment}, {o.subject}, {o.profile}, {o.timing} timing",
+        *(f"{name}: {of}" for name, of in sorted(o.releases.items())),
         f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}"
         + (f" ({_count(o.learners, 'learner')} each), " if o.learners else ", ")
         + f"{_count(o.controllers, 'controller')}, "

@@ -15,7 +15,7 @@ import msgspec
 from harness.cluster.deployment import Deployment
 from harness.contracts.cluster import Killable
 from harness.contracts.environment import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
-from harness.contracts.target import Target
+from harness.contracts.target import Target, plan
 from harness.environments.disks import node_disk
 from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
@@ -28,6 +28,7 @@ from harness.schedule.format import Schedule
 from harness.schedule.options import Options
 from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import SimHost, World
+from harness.targets.mixed import Mixed, assigned
 from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from harness.targets.rocketmq.target import RocketMQTarget
@@ -155,9 +156,17 @@ def capabilities_of(environment: str) -> frozenset[Capability]:
 
 def make_target(options: Options) -> Target:
     """What runs there; inside a container another interpreter does."""
-    if options.target != REFERENCE:
-        return RocketMQTarget(parse(options.target), here=options.environment != "docker")
-    return ReferenceTarget(PYTHON) if options.environment == "docker" else ReferenceTarget()
+    made = {name: _target(name, options.environment) for name in options.targets}
+    if len(made) == 1:
+        return next(iter(made.values()))
+    nodes = plan(options.topology)
+    return Mixed(made, {n.name: assigned(n, options.target, options.releases) for n in nodes})
+
+
+def _target(name: str, environment: str) -> Target:
+    if name != REFERENCE:
+        return RocketMQTarget(parse(name), here=environment != "docker")
+    return ReferenceTarget(PYTHON) if environment == "docker" else ReferenceTarget()
 
 
 def _simulated(options: Options, run: Run, context: RunContext) -> None:

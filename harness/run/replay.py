@@ -20,7 +20,9 @@ from harness.schedule.format import SCHEDULE, Act, Call, Load, Schedule, Schedul
 from harness.schedule.from_history import as_performed, as_recorded
 from harness.schedule.options import Options
 from harness.schedule.reductions import with_options
+from harness.targets.mixed import complaint
 from harness.targets.rocketmq.releases import excluded
+from histories.fault_facts import REPLACE_RELEASE
 from histories.store import CONFIG, open_run
 from reference import mutants
 
@@ -135,11 +137,18 @@ def _possible(script: Schedule, options: Options) -> None:
             f"header: no mutant {options.mutant!r}{nearest(options.mutant, mutants.names())}"
         )
     try:
-        why = excluded(options.target, options.environment, options.mutant)
+        checks = (excluded(t, options.environment, options.mutant) for t in options.targets)
+        why = next(filter(None, checks), "")
     except ValueError as error:
         why = str(error)
     if why:
         raise ScheduleError(f"header: {why}")
+    if why := complaint(options.releases, options.topology):
+        raise ScheduleError(f"header: {why}")
+    for act in script.acts:
+        to = str(act.args.get("to", ""))
+        if act.f == REPLACE_RELEASE and to and to not in options.targets:
+            raise ScheduleError(f"{act.id}: the run has no {to}, it has: {options.subject}")
     if options.pinned > options.concurrency:
         raise ScheduleError("header: more threads are pinned than there are")
 

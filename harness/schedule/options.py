@@ -11,6 +11,7 @@ from checkers.core.api import Context
 from harness.contracts.target import Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from harness.targets import known_keys
+from harness.targets.mixed import assigned
 from harness.targets.reference import effective
 from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
 from histories.aliases import THEN
@@ -88,6 +89,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending = "current"
     stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
+    releases: dict[str, str] = {}  # targets of roles or nodes that differ from `target`
+    next_release: str = ""  # the target that `replace-release` brings
 
     @property
     def topology(self) -> Topology:
@@ -102,9 +105,25 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
+    def targets(self) -> tuple[str, ...]:
+        """All targets that nodes are of, or may come to be, each once."""
+        now = [assigned(node, self.target, self.releases) for node in plan(self.topology)]
+        return tuple(sorted({*now, self.next_release} - {""}))
+
+    @property
+    def subject(self) -> str:
+        """What is tested: one target, or several."""
+        return " and ".join(self.targets)
+
+    @property
+    def lacks_ids(self) -> bool:
+        """Whether any broker has no id of its own."""
+        return any(map(lacks_ids, self.targets))
+
+    @property
     def ignored(self) -> tuple[str, ...]:
         """The keys that were set and that the target does not use."""
-        if self.target != REFERENCE:
+        if self.targets != (REFERENCE,):
             return ()
         return tuple(key for key in sorted(self.keys) if known_keys.ignored(key))
 
@@ -135,7 +154,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             by_hand=tuple(sorted(self.keys)),
             ignored=self.ignored,
             timing=self.timing,
-            target=self.target,
+            target=self.subject,
             ok_ops_min=self._ok_ops_min(),
             broker_sets={name: tuple(replicas) for name, replicas in sets.items()},
             learners=tuple(node.name for node in nodes if node.learner),
@@ -143,7 +162,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
-            has_ids=not lacks_ids(self.target),
+            has_ids=not self.lacks_ids,
             purpose=tuple(
                 dict.fromkeys(
                     c for w in ("", *self.workload) if self.busy(w) for c in PURPOSE.get(w, ())
@@ -154,7 +173,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def elects(self) -> bool:
         """Whether another replica can be made master by order at the end."""
-        return self.replicas > 1 and not lacks_ids(self.target)
+        return self.replicas > 1 and not self.lacks_ids
 
     @property
     def loses_power(self) -> bool:
@@ -169,7 +188,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _shrink_s(self) -> float:
         """How long a silent member may stay in a SyncStateSet."""
-        return max(SHRINK_S[self.timing], catch_up_s(self.target) + CHECK_S)
+        behind = max(map(catch_up_s, self.targets))
+        return max(SHRINK_S[self.timing], behind + CHECK_S)
 
     def _slower_s(self) -> float:
         """How much later it is noticed that a broker is silent than with the timing's heartbeats:
@@ -226,6 +246,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--seed {self.seed}",
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
+        if self.releases:
+            named = (f"{name}={_short(of)}" for name, of in sorted(self.releases.items()))
+            words.append(f"--release {','.join(named)}")
+        words += [f"--next-release {_short(self.next_release)}"] if self.next_release else []
         words += ["--embedded-controllers"] if self.embedded else []
         words += [f"--learners {self.learners}"] if self.learners else []
         words += ["--constant-latency"] if self.constant_latency else []
@@ -237,6 +261,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.mutant:
             words.append(f"--mutant {self.mutant}")
         return " ".join(words)
+
+
+def _short(target: str) -> str:
+    return target.removeprefix("rocketmq:")
 
 
 def decimal(time_ns: int) -> str:

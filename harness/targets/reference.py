@@ -158,7 +158,6 @@ class ReferenceTarget:
     """
 
     name = "reference"
-    ends_with = 0
     patience = 1
     layer = ""
 
@@ -181,7 +180,11 @@ class ReferenceTarget:
         """None."""
         return ()
 
-    def follows_address(self, role: Role) -> bool:
+    def ends_with(self, node: str) -> int:
+        """None of them says anything else."""
+        return 0
+
+    def follows_address(self, node: Node) -> bool:
         """All do."""
         return True
 

@@ -5,6 +5,8 @@ its port refuses, and `start` brings it back on its store. `restart` ends it cle
 again at once, as an operator does who rolls out a setting. A node that does not end when it is
 asked to is killed in the end; the completion says ``forced``. `pause` holds it as SIGSTOP does: it
 keeps its connections and its beliefs, and does not know when it goes on that time has passed.
+`replace-release` stops a node and starts it on its store as another release: that which `to` names,
+or of two that a run has the other one; with `wipe` on no store.
 
 A disk that is full or frozen may have ended its node: `start` starts that one again too, and no
 other that has ended by itself. Names follow Jepsen's packages: kill, start; pause, resume.
@@ -14,12 +16,13 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle
 
-from harness.contracts.cluster import Killable, Part, Pausable, Proof
+from harness.contracts.cluster import Killable, Part, Pausable, Proof, Upgradable
 from harness.contracts.environment import Capability
 from harness.schedule.format import Who
+from histories.fault_facts import REPLACE_RELEASE
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each, running
-from nemeses.stage import Stage
+from nemeses.stage import Stage, Verb
 
 # Masters most of all, since it is their death that can lose messages; one named twice is drawn
 # twice as often.
@@ -102,6 +105,19 @@ def _restarts(drawing: Drawing) -> Iterator[Sequence[Step]]:
         yield held(Step("restart", who=one_of(parts)), "start", DOWN_S)
 
 
+def _replaced(cluster: Upgradable, args: Args) -> Verb:
+    to, wipe = str(args.get("to", "")), bool(args.get("wipe"))
+    return partial(cluster.replace_release, target=to, wipe=wipe)
+
+
+def _replacements(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    """One node after the other, in a drawn order, as in a rolling upgrade; then the way back."""
+    names = [node.name for node in drawing.nodes if not node.spare]
+    drawing.rng.shuffle(names)
+    for name in cycle(names):
+        yield held(Step(REPLACE_RELEASE, who=Who(nodes=(name,))), "start", DOWN_S)
+
+
 def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
     """One node; each third time some of the brokers or controllers."""
     parts, several = Bag(drawing.rng, PAUSED), Bag(drawing.rng, SEVERAL)
@@ -142,6 +158,18 @@ RESTART = Kind(
         START,
     ),
     rounds=_restarts,
+)  # fmt: skip
+REPLACE = Kind(
+    name=REPLACE_RELEASE,
+    acts=(
+        ActKind(
+            f=REPLACE_RELEASE, needs=frozenset({Capability.KILL, Capability.RESTART}),
+            fit=_restartable, do=on_each(Upgradable, _replaced),
+        ),
+        START,
+    ),
+    rounds=_replacements,
+    asked_only=True,
 )  # fmt: skip
 PAUSE = Kind(
     name="pause",

@@ -122,6 +122,9 @@ class FakeCluster:
             self.ended[node] = 1
         return self._proof("start", node, pid=6, code=None, port="open")
 
+    async def replace_release(self, node: str, target: str, *, wipe: bool) -> Proof:
+        return self._proof("replace_release", node, to=target, wipe=wipe)
+
     async def pause(self, node: str) -> Proof:
         self.held.add(node)
         return self._proof("pause", node, stopped=True)
