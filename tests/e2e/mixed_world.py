@@ -91,6 +91,10 @@ class MixedTarget:
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
         return self._of(node.name).argv(node, settings, config_path)
 
+    def replace_java(self) -> None:
+        """From their next start on all nodes are ours, on the stores that they have."""
+        self._names = frozenset()
+
     def java(self, node: str) -> bool:
         """Whether a node is Java's."""
         return node in self._names
