@@ -91,16 +91,17 @@ class MixedTarget:
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
         return self._of(node.name).argv(node, settings, config_path)
 
-    def replace_java(self) -> None:
-        """From their next start on all nodes are ours, on the stores that they have."""
-        self._names = frozenset()
+    def replace(self, java: Collection[str]) -> None:
+        """From their next start on these are Java's and the others ours, on the stores that they
+        have."""
+        self._names = frozenset(java)
 
     def java(self, node: str) -> bool:
         """Whether a node is Java's."""
         return node in self._names
 
     async def install(self, machine: Machine) -> None:
-        await self._of(machine.name).install(machine)
+        await self._java.install(machine)  # ours has nothing to install, and may be replaced
 
 
 def mixed_target(release: str, java: Collection[str]) -> MixedTarget:

@@ -19,6 +19,7 @@ from nemeses.kinds.epochs import FILES
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + 240)]
 PAIR = Topology(controllers=1, broker_sets=1, replicas=2)
+EVERYTHING = frozenset(("n0", "c0", "b0-0", "b0-1"))
 BEFORE_IDS = "5.1.0"  # the last release without persistent broker ids
 
 
@@ -65,15 +66,18 @@ def test_java_and_ours_take_each_others_unlabelled_logs(
     asyncio.run(run())
 
 
-def test_the_stores_of_an_old_release_are_taken_over(tmp_path: Path) -> None:
-    """S6, S8, S14: all nodes are replaced by ours, controllers' data is cleared, as documented."""
-    everything = {"n0", "c0", "b0-0", "b0-1"}
-    target = mixed_target(BEFORE_IDS, everything)
+@pytest.mark.parametrize("to_java", [False, True])
+def test_all_nodes_are_replaced_and_controllers_begin_anew(
+    release: str, tmp_path: Path, to_java: bool
+) -> None:
+    """S6, S8, S14: RocketMQ of before broker ids by ours, or ours by a later RocketMQ."""
+    target = mixed_target(release if to_java else BEFORE_IDS, set() if to_java else EVERYTHING)
 
     async def run() -> None:
         async with mixed(tmp_path, target, Settings(topology=PAIR, profile="P-SAFE")) as w:
             [master] = await w.playing("master")
             [slave] = {"b0-0", "b0-1"} - {master}
+            await w.until_writable(master)
             await w.send_some(master)
             await w.until("both have everything", w.queries.level)
             old = {broker: await log_of(w, broker) for broker in (master, slave)}
@@ -81,12 +85,16 @@ def test_the_stores_of_an_old_release_are_taken_over(tmp_path: Path) -> None:
             for node in (slave, master, "c0", "n0"):
                 assert (await w.processes.stop(node)).seen["port"] == "refused"
             for broker in (slave, master):
-                assert (await w.processes.remove_files(broker, FILES)).holds
+                gone = (*FILES, "brokerIdentity")  # the controllers will not know it
+                assert (await w.processes.remove_files(broker, gone)).holds
+                if to_java:  # it loads no queue files but of full size, and builds them anew
+                    machine = w.processes.machine(broker)
+                    await machine.remove(f"{machine.data_dir}/store/consumequeue")
             assert (await w.processes.wipe("c0")).holds
-            target.replace_java()
+            target.replace(EVERYTHING if to_java else ())
             for node in ("n0", "c0", master):
                 assert (await w.processes.start(node)).holds
-            await w.until(f"{master} leads", lambda: leads(w, master))
+            await w.until(f"{master} leads", lambda: leads(w, master), LEAD_S)
             assert (await w.processes.start(slave)).holds
             await w.settled(master)
             for broker in (master, slave):
