@@ -7,6 +7,17 @@ of the first: its controllers know nothing, which is what clearing their data co
 from collections.abc import Callable, Iterator
 
 import pytest
+from reference_world import (
+    BROKER,
+    CONTROLLER_CONF,
+    JOINED,
+    NAMESRV_CONF,
+    Cluster,
+    bodies,
+    broker_up,
+    create_topic,
+)
+from test_address_change import in_sync
 
 from harness.contracts.environment import Role
 from harness.experiments.crash_points.arena import Arena
@@ -20,6 +31,7 @@ from reference.wire.ha import EpochStart
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")
 LOST_WITH_THE_UPGRADE = ("epochFileCheckpoint", "brokerIdentity", "lock")  # 5.1.0 has no identity
 MASTER, SLAVES = "b0-0", ("b0-1", "b0-2")
+BROKERS, LOG_FILE = ("b1", "b2", "b3"), "/data/commitlog/00000000000000000000"
 Make = Callable[[], Arena]
 
 
@@ -198,3 +210,36 @@ def test_an_epoch_file_that_does_not_fit_its_log(arenas: Make, victim: str, begi
     assert {len(log_of(arena, n)) for n in arena.of(Role.BROKER)} == {len(log_of(arena, MASTER))}
     assert arena.missing() == []
     assert arena.logged(victim, "ha.slave.resync") == 0
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_a_broker_that_ran_alone_gets_controllers(cluster: Cluster, copied: bool) -> None:
+    """And two slaves, which are empty, or have a copy of its log: P-SAFE holds from then on."""
+    alone = broker_up(cluster)
+    create_topic(cluster)
+    bodies_sent = [f"alone {n}".encode() for n in range(30)]
+    assert {cluster.send(BROKER, body).code for body in bodies_sent} == {0}
+    alone.loop.kill()
+    disk = cluster.machines["b1"].disk
+    before = bytes(disk.files[LOG_FILE]).rstrip(b"\0")
+    for name in ("b2", "b3") if copied else ():
+        cluster.machines[name].disk.install(LOG_FILE, bytes(disk.files[LOG_FILE]))
+    cluster.up("namesrv", "namesrv", NAMESRV_CONF)
+    cluster.up("controller", "controller", CONTROLLER_CONF)
+    safe = {**JOINED, "allAckInSyncStateSet": "true", "minInSyncReplicas": "2"}
+    cluster.up("b1", "broker", safe)
+    cluster.until(lambda: cluster.logged("b1", "broker.role") == 1)
+    for name in ("b2", "b3"):
+        cluster.up(name, "broker", safe)
+    cluster.until(lambda: in_sync(cluster)[2] == {1, 2, 3})
+    assert cluster.send(BROKER, b"together").code == 0
+    cluster.until(lambda: len({logged_bytes(cluster, name) for name in BROKERS}) == 1)
+    assert logged_bytes(cluster, "b1").startswith(before)
+    assert bodies(cluster.pull(BROKER, max_msg_nums=64)) == [*bodies_sent, b"together"]
+    compared = [cluster.logged(name, "ha.slave.compares") for name in ("b2", "b3")]
+    assert compared == ([1, 1] if copied else [0, 0])
+    assert cluster.oracle.anomalies == []
+
+
+def logged_bytes(cluster: Cluster, name: str) -> bytes:
+    return bytes(cluster.machines[name].disk.files.get(LOG_FILE, b"")).rstrip(b"\0")
