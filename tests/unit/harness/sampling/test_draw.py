@@ -154,8 +154,15 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
             assert named or far in (PARTS | set(GROUPS) | {"rest"})
         kinds |= {act.f for act in script.acts}
     # Written by hand, or drawn by `maxq test` alone.
-    others = {"elect-master", "apply-ids", "start-packet-loss", "stop-packet-loss",
-              "replace-release", *TAMPERS}  # fmt: skip
+    others = {
+        "elect-master",
+        "apply-ids",
+        "start-packet-loss",
+        "stop-packet-loss",
+        "remove-epochs",
+        "replace-release",
+        *TAMPERS,
+    }
     drawn = set(acts()) - others
     assert kinds == drawn, "every fault is drawn by somebody"
     assert set(EVENTS) == set(KNOWN_EVENTS)
