@@ -71,8 +71,8 @@ def test_all_nodes_are_replaced_and_controllers_begin_anew(
     release: str, tmp_path: Path, to_java: bool
 ) -> None:
     """S6, S8, S14: RocketMQ of before broker ids by ours, or ours by a later RocketMQ."""
-    first = (release, set[str]()) if to_java else (BEFORE_IDS, EVERYTHING)
-    target = mixed_target(*first, PAIR)
+    java = frozenset[str]() if to_java else EVERYTHING
+    target = mixed_target(release if to_java else BEFORE_IDS, java, PAIR)
 
     async def run() -> None:
         async with mixed(tmp_path, target, Settings(topology=PAIR, profile="P-SAFE")) as w:
