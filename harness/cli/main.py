@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from checkers.core.claims import CLAIMS
-from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs
+from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgrade
 from harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
@@ -41,6 +41,7 @@ from harness.contracts.terminal import echo
 from harness.environments import leaks
 from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
 from harness.experiments import campaign, scenario
+from harness.experiments import upgrade as upgrades
 from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
@@ -64,6 +65,7 @@ LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
     "scenarios": scenario.names,
+    "upgrades": lambda: [case.name for case in upgrades.cases()],
     "environments": lambda: ENVIRONMENTS,
     "profiles": lambda: tuple(PROFILES),
 }
@@ -373,6 +375,7 @@ cli.add_command(scenarios.scenario_command)
 cli.add_command(scenarios.bisect_command)
 cli.add_command(scorecard.scorecard)
 cli.add_command(hunt.hunt)
+cli.add_command(upgrade.upgrade_command)
 
 
 @cli.command("doctor")

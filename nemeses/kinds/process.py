@@ -57,6 +57,11 @@ def _restartable(stage: Stage, args: Args) -> Fit:
     return lambda node: all(be(node) for be in awake) and not stage.paused(node)
 
 
+def _replaceable(stage: Stage, args: Args) -> Fit:
+    """One that is down as well: it is another release when it starts."""
+    return lambda node: stage.writable(node) and not stage.paused(node)
+
+
 def _awake(stage: Stage, args: Args) -> Fit:
     return lambda node: stage.up(node) and not stage.paused(node)
 
@@ -165,7 +170,7 @@ REPLACE = Kind(
     acts=(
         ActKind(
             f=REPLACE_RELEASE, needs=frozenset({Capability.KILL, Capability.RESTART}),
-            fit=_restartable, do=on_each(Upgradable, _replaced),
+            fit=_replaceable, do=on_each(Upgradable, _replaced),
         ),
         START,
     ),
