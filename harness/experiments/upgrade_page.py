@@ -23,8 +23,8 @@ stopped, slaves first, their epoch files deleted, the old master started first.
     "rolling": """\
 ## Neighbouring releases, one node at a time
 
-The name server, the controller, each broker: one after the other is stopped and started on its store
-as the other release, while clients send. The documents say nothing of these.
+The name server, the controller, each broker: one after the other is stopped and started on its
+store as the other release, while clients send. The documents say nothing of these.
 """,
 }
 NO_RUN = "not run"
