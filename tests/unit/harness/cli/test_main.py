@@ -125,7 +125,7 @@ def test_a_run_that_could_do_nothing_is_unknown(
         (["test", "--workload", "queues"], "did you mean queue?"),
         (["test", "--environment", "simulate"], "did you mean simulated"),
         (["test", "--profile", "saef"], "did you mean safe?"),
-        (["test", "--mutant", "ack_before_writ"], "did you mean ack_before_write?"),
+        (["test", "--mutant", "ack_before_writ"], "did you mean ack_before_write"),
         (["test", "--timing", "medium"], "known: fast, stock"),
         (["test", "--tmie-limit", "3s"], "--time-limit"),
         (["test", "--time-limit", "30"], "write a number and a unit"),
