@@ -1,13 +1,15 @@
 """Comparing a log with its master's, where no epoch says what both share.
 
 Record by record: the master is asked for what it has at each place where a record of this log
-begins (33, which RocketMQ answers as well, whatever its epoch list). BLANK fillings are not
+begins (33, which RocketMQ answers as well, whatever its epoch list), from where both logs have
+begun. BLANK fillings are not
 fetched: what a release leaves in them is its own affair, and that no record of the master begins
 there is asked. Both logs stay as they are. Offsets are bytes of the commit log, ends exclusive.
 Source: docs/spec/controller-ha.md 4.6, 6.5; RocketMQ ``ViewMessageProcessor``.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
@@ -17,6 +19,7 @@ from reference.wire.codes import RequestCode, ResponseCode
 from reference.wire.frame import Frame
 from reference.wire.headers import ViewMessageRequest, to_ext
 from reference.wire.message import BLANK_BYTES, BLANK_MAGIC, peek
+from reference.wire.route import KVTable
 
 READS = 32  # questions under way at the same time
 BATCH_BYTES = 1 << 20  # of this log, compared at a time, and one record more
@@ -39,22 +42,28 @@ class Bytes(Protocol):
     def read_range(self, offset: PhyOffset, size_max: int) -> bytes: ...
 
 
-async def equal_end(log: Bytes, read: Read, their_end: PhyOffset) -> PhyOffset:
+async def equal_end(
+    log: Bytes, read: Read, their_start: PhyOffset, their_end: PhyOffset
+) -> PhyOffset:
     """Find up to where a log has the records that its master has.
 
     Args:
         log: this one; it must not change meanwhile.
         read: asks the master.
+        their_start: of the master's log. What this one has before it has expired there, and is
+            neither compared nor a difference; if that is all, its start is returned.
         their_end: of the master's log, or before it.
 
     Returns:
-        The first place where they differ or where the master has nothing more; the end of its
-        if there is none.
+        The first place where they differ or where the master has nothing more; the end of
+        this log's last whole record if there is none.
 
     Raises:
         OSError: this log cannot be read; else what `read` raises.
     """
-    at, end = log.start, log.whole_end()
+    at, end = max(log.start, their_start), log.whole_end()
+    if at > end or (at == end and their_start > log.start):
+        return log.start
     while at < end:
         batch = _batch(log, at, end)
         questions = (read(start) for start, _ in batch)
@@ -96,6 +105,21 @@ def _equal(
         return theirs == log.read_range(at, size)
     blank = theirs is None or peek(theirs)[1] == BLANK_MAGIC  # RocketMQ gives them as they are
     return blank and at + size <= their_end
+
+
+async def start_of(pool: Pool, address: str) -> PhyOffset:
+    """Ask a broker where its log begins.
+
+    Raises:
+        NotSent, ConnectionLost, TimeoutError: no answer.
+        RemoteProtocolError: it does not say.
+    """
+    request = Frame(code=RequestCode.GET_BROKER_RUNTIME_INFO)
+    answer = await pool.call(address, request, timeout_s=CALL_TIMEOUT_S)
+    if answer.code == ResponseCode.SUCCESS:
+        with contextlib.suppress(KeyError, ValueError):
+            return PhyOffset(int(KVTable.from_json(answer.body).table["commitLogMinOffset"]))
+    raise RemoteProtocolError(f"28: no start of the log: code {answer.code}: {answer.remark}")
 
 
 async def record_of(pool: Pool, address: str, offset: PhyOffset) -> bytes | None:

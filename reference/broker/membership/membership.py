@@ -217,8 +217,8 @@ class Membership:
                 raise OSError(f"{address} is not followed any more")
             return await comparison.record_of(self._pool, address, offset)
 
-        whole = self._store.whole_end()
-        return await comparison.equal_end(self._store, read, their_end), whole
+        start, whole = await comparison.start_of(self._pool, address), self._store.whole_end()
+        return await comparison.equal_end(self._store, read, start, their_end), whole
 
     async def _propose(self, proposal: ProposeSyncStateSet) -> HaKnown | HaAnswered:
         """Ask the controller for another SyncStateSet."""

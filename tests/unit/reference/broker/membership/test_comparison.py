@@ -61,7 +61,7 @@ class Log:
 
 
 def ends(mine: Log, theirs: Log) -> int:
-    return asyncio.run(equal_end(mine, theirs.read, theirs.whole))
+    return asyncio.run(equal_end(mine, theirs.read, theirs.start, theirs.whole))
 
 
 R = [record(300 + n, bytes([65 + n % 20])) for n in range(50)]
@@ -109,7 +109,7 @@ def test_fillings_as_rocketmq_gives_them() -> None:
     async def read(offset: PhyOffset) -> bytes | None:
         return master.read_range(offset, FILE) if offset == 600 else await master.read(offset)
 
-    assert asyncio.run(equal_end(mine, read, master.whole)) == mine.whole
+    assert asyncio.run(equal_end(mine, read, master.start, master.whole)) == mine.whole
 
 
 def test_a_torn_end_is_not_compared() -> None:
@@ -117,9 +117,17 @@ def test_a_torn_end_is_not_compared() -> None:
     assert ends(mine, Log(log_of(record(300), record(300)))) == 300
 
 
-def test_a_logs_start_that_the_master_has_not_is_a_difference() -> None:
-    """The master's first files are gone."""
-    assert ends(Log(log_of(*R)), Log(log_of(*R[6:]), start=2 * FILE)) == 0
+def test_what_has_expired_at_the_master_is_no_difference() -> None:
+    """Files go at another time on each broker; with nothing in common all is copied anew."""
+    data = log_of(*R)
+    mine, trimmed = Log(data), Log(data[2 * FILE :], start=2 * FILE)
+    assert ends(mine, trimmed) == mine.whole
+    assert min(trimmed.asked) == 2 * FILE
+    assert ends(trimmed, mine) == trimmed.whole
+    assert ends(Log(log_of(*R[:3])), trimmed) == 0
+    assert ends(Log(data[: 2 * FILE]), trimmed) == 0
+    changed = Log(data[: 2 * FILE] + log_of(record(300, b"?"), *R))
+    assert ends(changed, trimmed) == 2 * FILE
 
 
 def test_no_answer_is_no_difference_and_behind_one_it_is_not_needed() -> None:
