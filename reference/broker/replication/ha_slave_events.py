@@ -56,6 +56,12 @@ class Lost(Record):
     why: str
 
 
+class Trimmed(Record):
+    """Of this log what lies before `start`, where a file begins, has been kept for long enough."""
+
+    start: PhyOffset
+
+
 class Truncated(Record):
     """`Truncate` is done."""
 
@@ -83,7 +89,8 @@ class Timeout(Record):
 
 
 Event = (
-    Follow | Stop | Connected | Received | Lost | Truncated | Synced | AppendFailed | Timeout
+    Follow | Stop | Connected | Received | Lost | Trimmed | Truncated | Synced | AppendFailed
+    | Timeout
 )  # fmt: skip
 
 
@@ -121,6 +128,13 @@ class Truncate(Record):
     done: Truncated
 
 
+class Trim(Record):
+    """Let the log begin at `start`, durably, then save `epochs`."""
+
+    start: PhyOffset
+    epochs: Epochs
+
+
 class Append(Record):
     """Save `epochs` if there are any, then append `data` at `start`, then send `then`.
 
@@ -152,4 +166,4 @@ class Trace(Record):
     why: str = ""
 
 
-Effect = Dial | Hangup | Send | Truncate | Append | Sync | Confirm | Trace
+Effect = Dial | Hangup | Send | Truncate | Trim | Append | Sync | Confirm | Trace

@@ -76,6 +76,14 @@ def test_cuts() -> None:
     assert policy.cut_from_epoch(known, MasterEpoch(3)) == known[:2]
 
 
+@pytest.mark.parametrize(("start", "left"), [(0, 4), (49, 4), (50, 2), (89, 2), (90, 1), (1000, 1)])
+def test_what_is_left_of_a_trimmed_log(start: int, left: int) -> None:
+    """Entries go with their last byte; the last one labels what comes next."""
+    known = entries((1, 0), (2, 50), (3, 50), (4, 90))
+    assert policy.cut_prefix(known, at(start)) == known[4 - left :]
+    assert policy.cut_prefix((), at(start)) == ()
+
+
 @pytest.mark.parametrize(
     ("offset", "index"), [(0, 0), (49, 0), (50, 2), (89, 2), (90, 3), (1000, 3)]
 )
