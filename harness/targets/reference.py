@@ -58,6 +58,14 @@ PROFILES: dict[str, dict[str, str]] = {
 }
 
 
+# A run keeps what it wrote, however full the machine's own partition is.
+KEEPING = {
+    "cleanFileForciblyEnable": "false",
+    "diskSpaceCleanForciblyRatio": "100",
+    "diskSpaceWarningLevelRatio": "100",
+}
+
+
 def properties(
     node: Node, settings: Settings, addresses: dict[str, str], data: str
 ) -> dict[str, str]:
@@ -155,7 +163,7 @@ class ReferenceTarget:
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
-            lines[LOCK_LEASE] = str(settings.lock_lease_ms)
+            lines = {**KEEPING, **lines, LOCK_LEASE: str(settings.lock_lease_ms)}
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:

@@ -32,6 +32,7 @@ class ConsumeQueue:
         self._units = bytearray()
         self._min = QueueOffset(0)
         self._written = 0  # byte of the queue up to which the files hold it
+        self._stale = False  # the files hold other units
         self._files: dict[int, File] = {}
 
     @property
@@ -56,7 +57,7 @@ class ConsumeQueue:
             del self._units[max(at - self._first, 0) :]
         if offset != self.max_offset:
             self._first, self._units = at - at % self._file_size, bytearray()
-            self._written = self._first
+        self._stale = True
         self._units += encode_unit(FILLING) * (offset - self.max_offset)
         self._min = offset
 
@@ -135,14 +136,20 @@ class ConsumeQueue:
     def _remove_below(self, first: int) -> None:
         for name in filter(str.isdecimal, self._disk.list(self._folder)):
             if int(name) < first:
-                file = self._files.pop(int(name), None)
-                if file is not None:
-                    file.close()
-                self._disk.unlink(f"{self._folder}/{name}")
+                self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        file = self._files.pop(int(name), None)
+        if file is not None:
+            file.close()
+        self._disk.unlink(f"{self._folder}/{name}")
 
     def flush(self) -> None:
         """Write to the files what they lack. Raises OSError; nothing is lost by that, since the
         queue can be rebuilt."""
+        if self._stale:
+            self.rewrite()
+            return
         end = self._first + len(self._units)
         while self._written < end:
             base = self._written - self._written % self._file_size
@@ -153,15 +160,20 @@ class ConsumeQueue:
             self._written += len(chunk)
 
     def rewrite(self) -> None:
-        """After a rebuild: make the files hold exactly the units, whatever they held before."""
-        self._written = self._first
+        """After a rebuild: make the files hold exactly the units, whatever they held before.
+
+        Raises:
+            OSError: as `flush`.
+        """
+        self._stale, self._written = True, self._first
         end = self._first + len(self._units)
         for name in filter(str.isdecimal, self._disk.list(self._folder)):
             base = int(name)
             if not self._first <= base < end or base % self._file_size:  # of none of its messages
-                self._disk.unlink(f"{self._folder}/{name}")
+                self._remove(name)
             else:
                 self._file(base).truncate(0)
+        self._stale = False
         self.flush()
 
     def _file(self, base: int) -> File:

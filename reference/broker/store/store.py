@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 
-from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
+from reference.broker.store.commit_log import CommitLog, CorruptLog, file_name, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
 from reference.broker.store.incoming import Incoming, Piece
@@ -26,7 +26,15 @@ from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 QueueKey = tuple[str, int]
 
 
-class Unflushed(OSError):
+class TakesNothing(OSError):
+    """The store takes no messages for now; nothing was stored."""
+
+
+class DiskFull(TakesNothing):
+    """The partition is at its warning level; nothing was stored."""
+
+
+class Unflushed(TakesNothing):
     """The consume queues' files cannot be written; nothing was stored."""
 
 
@@ -76,6 +84,7 @@ class Store:
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
         self._recovering = False
+        self.full = False  # the partition is at its warning level
         self.flush_fault = ""  # why the last flush of queues failed; empty if it did not
         self._replicated = replicated
         self._levels = levels
@@ -157,9 +166,12 @@ class Store:
         Raises:
             ValueError: they do not fit a file together, or a field does not fit a record, or a
                 recovery would take one for torn.
+            DiskFull: the partition is nearly full.
             Unflushed: what was stored before waits for its queues' files, still in vain.
             OSError: the disk is full or failed; nothing was stored.
         """
+        if self.full:
+            raise DiskFull("the partition of the store is nearly full")
         if self.flush_fault:
             self.flush_queues()
         data, stored = self._assign(messages)
@@ -213,6 +225,7 @@ class Store:
         next_offset = self._next_offset(message.topic, message.queue_id)
         if next_offset is None:
             self._queue((message.topic, message.queue_id)).begin(message.queue_offset)
+            self._visible.pop((message.topic, message.queue_id), None)
         elif message.queue_offset != next_offset:
             raise CorruptLog(
                 f"{self._log.folder}: the record at offset {message.physical_offset} is message "
@@ -228,15 +241,14 @@ class Store:
         self._index(message, place)
 
     def _next_offset(self, topic: str, queue_id: int) -> QueueOffset | None:
-        """What the log's next message of a queue must be; None if it may be any: messages before it
-        went with the log's first files.
+        """What the log's next message of a queue must be; None if it may be any, since the log has
+        no message of the queue, and those before went with its first files.
 
-        What the files of a queue say of such messages counts once the log is read. Until then the
-        log may say better.
+        The queue's files may say how many went. A master that began behind them does not know, and
+        counts from 0 again, as RocketMQ's does.
         """
         queue = self._queue((topic, queue_id))
-        unknown = self._recovering or not queue.max_offset
-        if self._log.start and unknown and queue.min_offset == queue.max_offset:
+        if self._log.start and queue.min_offset == queue.max_offset:
             return None
         return queue.max_offset
 
@@ -301,6 +313,10 @@ class Store:
     def start(self) -> PhyOffset:
         """First byte of the log that is kept."""
         return self._log.start
+
+    def log_files(self) -> list[tuple[PhyOffset, str]]:
+        """Where each file of the log begins, in order, and its path."""
+        return [(start, f"{self._log.folder}/{file_name(start)}") for start in self._log.files()]
 
     @property
     def durable(self) -> PhyOffset:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reference.broker.replication import epochs as policy
 from reference.broker.replication.epochs import CorruptEpochs, EpochFile, Epochs
+from reference.host import Usage
 from reference.records import MasterEpoch, PhyOffset
 from reference.wire.files import encode_epochs
 from reference.wire.ha import EpochStart
@@ -238,6 +239,12 @@ class CrashDisk:
 
     def list(self, folder: str) -> list[str]:
         return sorted(self.names)
+
+    def usage(self, path: str) -> Usage:
+        return Usage(used=0, total=1)
+
+    def modified_ms(self, path: str) -> int:
+        return 0
 
     async def sync_dir(self, folder: str) -> None:
         self.step()
