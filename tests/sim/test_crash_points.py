@@ -21,7 +21,7 @@ SAMPLE = 30  # crashes of a flow, in CI; `python -m benchmarks.crash_points` has
 POINTS_MIN = {  # a flow of fewer points was not watched
     "registration": 50, "registration-controller": 40, "election": 80, "epoch-file": 45,
     "demotion": 45, "truncation": 50, "raft-append-leader": 40, "raft-append-follower": 18,
-    "raft-snapshot": 70, "raft-install": 18,
+    "raft-snapshot": 70, "raft-install": 18, "retention": 25, "retention-slave": 150,
 }  # fmt: skip
 
 
