@@ -22,10 +22,12 @@ from reference.wire.files import decode_properties
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
+Percent = Annotated[int, Meta(ge=10, le=100)]
 Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 DELAY_LEVELS_MAX = 100
 _DELAY = re.compile(r"(\d{1,6})([smhd])")
+_HOUR = re.compile(r"[01]?[0-9]|2[0-3]")
 _DELAY_UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -146,6 +148,14 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
     default_topic_queue_nums: Annotated[int, Meta(ge=1, le=10_000)] = 8
+    file_reserved_time: Annotated[int, Meta(ge=1, le=87_600)] = 72  # hours
+    delete_when: str = "04"  # hours of the day: 04;16
+    disk_max_used_space_ratio: Percent = 75  # beyond this, old files go at any hour
+    disk_space_clean_forcibly_ratio: Percent = 85  # beyond this, young files as well
+    disk_space_warning_level_ratio: Percent = 90  # beyond this, sends are refused; Java: at most 90
+    clean_file_forcibly_enable: bool = True
+    delete_file_batch_max: Annotated[int, Meta(ge=1, le=1000)] = 10
+    clean_resource_interval: Millis = 10_000  # ms
     broker_permission: Annotated[int, Meta(ge=0, le=7)] = 6
     region_id: str = "DefaultRegion"
     trace_on: bool = True
@@ -168,6 +178,18 @@ class BrokerConfig(NodeConfig, frozen=True, kw_only=True, rename="camel"):
         if not 0 < len(levels) == len(found) <= DELAY_LEVELS_MAX:
             raise ConfigError(f"messageDelayLevel: not 1 to {DELAY_LEVELS_MAX} of 1s 5m 2h 1d")
         return levels
+
+    def delete_hours(self) -> frozenset[int]:
+        """Read ``deleteWhen`` into the hours of the day.
+
+        Raises:
+            ConfigError: one is none.
+        """
+        parts = [part.strip() for part in self.delete_when.split(";") if part.strip()]
+        wrong = [part for part in parts if not _HOUR.fullmatch(part)]
+        if wrong or not parts:
+            raise ConfigError(f"deleteWhen: not hours of the day, 04;16: {', '.join(wrong)}")
+        return frozenset(map(int, parts))
 
     @property
     def commit_log_path(self) -> str:
@@ -279,9 +301,11 @@ def _fault(key: str, value: str) -> str | None:
             wrong = [a for a in value.split(";") if a and not _is_address(a)]
             if wrong:
                 return f"not host:port;host:port: {', '.join(wrong)}"
-        case "controllerDLegerPeers" | "messageDelayLevel":
+        case "controllerDLegerPeers" | "messageDelayLevel" | "deleteWhen":
             try:
-                if key == "messageDelayLevel":
+                if key == "deleteWhen":
+                    BrokerConfig(delete_when=value).delete_hours()
+                elif key == "messageDelayLevel":
                     BrokerConfig(message_delay_level=value).delay_levels()
                 else:
                     ControllerConfig(controller_dleger_peers=value).raft_addresses()

@@ -31,6 +31,8 @@ from typing import Protocol
 
 import msgspec
 
+from reference.records import Record
+
 SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
 
 
@@ -66,6 +68,18 @@ class File(Protocol):
         ...
 
 
+class Usage(Record):
+    """How full the partition of a path is, in bytes, of those that this node may use."""
+
+    used: int
+    total: int
+
+    @property
+    def percent(self) -> float:
+        """0 to 100."""
+        return 100 * self.used / self.total if self.total else 100.0
+
+
 class Disk(Protocol):
     """The files of one node."""
 
@@ -89,6 +103,15 @@ class Disk(Protocol):
         """Names in a folder, sorted; an absent folder is empty."""
         ...
 
+    def usage(self, path: str) -> Usage:
+        """How full the partition is that holds a file or folder. Raises FileNotFoundError."""
+        ...
+
+    def modified_ms(self, path: str) -> int:
+        """When a file was last written or cut, or made, by this machine's wall clock; reading,
+        renaming and syncing change nothing. Raises FileNotFoundError."""
+        ...
+
     async def sync_dir(self, folder: str) -> None:
         """Make creations, renames and removals in `folder` durable, and its own name."""
         ...
@@ -110,6 +133,10 @@ class Host(Protocol):
 
     def wall_ms(self) -> int:
         """Milliseconds since 1970, as this machine believes; may jump."""
+        ...
+
+    def hour(self) -> int:
+        """The hour of the day, 0 to 23, in this machine's time zone."""
         ...
 
     def addresses(self) -> tuple[str, ...]:
@@ -234,6 +261,14 @@ class RealDisk:
         except FileNotFoundError:
             return []
 
+    def usage(self, path: str) -> Usage:
+        found = os.statvfs(path)
+        used = (found.f_blocks - found.f_bfree) * found.f_frsize
+        return Usage(used=used, total=used + found.f_bavail * found.f_frsize)
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
     async def sync_dir(self, folder: str) -> None:
         # Whoever made the folders above may have died before he synced them: once a process.
         above = [] if folder in self._rooted else [str(p) for p in Path(folder).parents]
@@ -299,6 +334,9 @@ class RealHost:
 
     def wall_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def hour(self) -> int:
+        return time.localtime().tm_hour
 
     def addresses(self) -> tuple[str, ...]:
         return (self._address,) if self._address else _kernel_addresses()

@@ -58,6 +58,15 @@ def _with_controller(content: bytes, file: str) -> tuple[tuple[NodeConfig, ...],
 
 
 def _check_broker(config: BrokerConfig, content: bytes, file: str) -> None:
+    forcibly, warning = (
+        config.disk_space_clean_forcibly_ratio,
+        config.disk_space_warning_level_ratio,
+    )
+    if forcibly > warning:
+        raise ConfigError(
+            f"{file}: diskSpaceCleanForciblyRatio={forcibly} is above "
+            f"diskSpaceWarningLevelRatio={warning}"
+        )
     if config.enable_controller_mode:
         if not config.controller_addr.strip(";"):
             raise ConfigError(f"{file}: enableControllerMode=true needs controllerAddr")

@@ -7,7 +7,7 @@ one node at a time under load. What the documents call impossible is started all
 never comes up is what was seen, and no failure of the harness. Runs are kept in a journal, so that
 a command that was cut off goes on.
 
-Source: RocketMQ docs/en/controller/persistent_unique_broker_id.md, "Upgrade" and "Compatibility".
+Source: apache/rocketmq, persistent_unique_broker_id.md, "Upgrade" and "Compatibility".
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -167,7 +167,7 @@ def _case(
 ) -> Case:  # fmt: skip
     options = Options(
         environment="local", seed=SEED, workload=("queue",), controllers=1, profile=profile,
-        nemesis=tuple(dict.fromkeys(act.f for act in acts)), scripted=True, concurrency=6,
+        nemesis=tuple(dict.fromkeys(act.f for act in acts)), scripted=True,
         time_limit_ns=round(length * 1e9), target=parse_release(target),
         releases={who: parse_release(of) for who, of in releases.items()},
         next_release=parse_release(next_release) if next_release else "",

@@ -16,8 +16,8 @@ TABLES = {
     "5.1.1": """\
 ## Before and after persistent broker ids
 
-RocketMQ's documents (docs/en/controller/persistent_unique_broker_id.md) list which brokers work
-under which controllers, and how to upgrade: controllers anew and without their data, then brokers
+RocketMQ's documents (apache/rocketmq, persistent_unique_broker_id.md) list which brokers work under
+which controllers, and how to upgrade: controllers anew and without their data, then brokers
 stopped, slaves first, their epoch files deleted, the old master started first.
 """,
     "rolling": """\

@@ -32,7 +32,7 @@ import msgspec
 from harness.contracts.draws import Draws
 from harness.contracts.environment import Misread
 from harness.simulation.loop import SimLoop
-from reference.host import File
+from reference.host import File, Usage
 from reference.records import invariant
 
 SYNC_NS = (200_000, 2_000_000)
@@ -91,6 +91,7 @@ class Content(bytearray):
     def __init__(self, data: bytes | bytearray = b"") -> None:
         super().__init__(data)
         self.journal: Journal[_Write] = Journal()
+        self.modified_ms = 0  # by the machine's wall clock
 
     def lose(self, draws: Draws, kept_share: int) -> int:
         """Lose power; returns the number of bytes that were lost."""
@@ -175,6 +176,7 @@ class SimFile:
         self._disk.refuse_if_full()
         self._disk.charge(max(end - size, 0))
         before = bytes(content[offset:end])
+        self._disk.touch(content)
         self._journal.add(_Write(offset, bytes(data), before, size))
         if offset > size:
             content.extend(bytes(offset - size))
@@ -186,6 +188,7 @@ class SimFile:
         if size > before:
             self._disk.refuse_if_full()
         self._disk.charge(size - before)
+        self._disk.touch(content)
         self._journal.add(_Write(size, None, bytes(content[size:]), before))
         if size < before:
             del content[size:]
@@ -208,9 +211,13 @@ class SimDisk:
     Args:
         draws: say how long a sync takes.
         capacity: bytes that fit; beyond it a write fails with ENOSPC.
+        wall_ms: the machine's wall clock.
     """
 
-    def __init__(self, draws: Draws, *, capacity: int = 1 << 40) -> None:
+    def __init__(
+        self, draws: Draws, *, capacity: int = 1 << 40, wall_ms: Callable[[], int] = lambda: 0
+    ) -> None:
+        self._wall_ms = wall_ms
         self.draws = draws
         self.files: dict[str, bytearray] = {}
         self.full = False
@@ -228,6 +235,26 @@ class SimDisk:
         if count > self._room:
             raise OSError(errno.ENOSPC, "no space left on device")
         self._room -= count
+
+    def touch(self, content: bytearray) -> None:
+        """Note that a file was changed now."""
+        if isinstance(content, Content):
+            content.modified_ms = self._wall_ms()
+
+    def _touched(self, content: Content) -> Content:
+        self.touch(content)
+        return content
+
+    def usage(self, path: str) -> Usage:
+        if path not in self.files and not self._is_folder(path):
+            raise self._absent(path)
+        return Usage(used=self._capacity - self._room, total=self._capacity)
+
+    def modified_ms(self, path: str) -> int:
+        content = self.files.get(path)
+        if content is None:
+            raise self._absent(path)
+        return content.modified_ms if isinstance(content, Content) else self._wall_ms()
 
     def refuse_if_full(self) -> None:
         """Raise ENOSPC while the disk is full."""
@@ -289,7 +316,7 @@ class SimDisk:
                 raise self._absent(path)
             self._create(path)
         elif not isinstance(self.files[path], Content):
-            self.files[path] = Content(self.files[path])
+            self.files[path] = self._touched(Content(self.files[path]))
         return SimFile(self, self.files[path], path)
 
     def _create(self, path: str) -> None:
@@ -298,7 +325,7 @@ class SimDisk:
         if any(folder in self.files for folder in above):
             raise self._absent(path)
         self._made.update(above)
-        self.files[path] = Content()
+        self.files[path] = self._touched(Content())
         self._renamed(path, partial(self.files.pop, path, None))
 
     def _is_folder(self, path: str) -> bool:
@@ -381,7 +408,7 @@ class SimDisk:
     def install(self, path: str, data: bytes) -> None:
         """Put a file there that was there before the machine was switched on."""
         self.charge(len(data) - len(self.files.get(path, b"")))
-        self.files[path] = Content(data)
+        self.files[path] = self._touched(Content(data))
 
     def remove(self, path: str) -> None:
         """Remove a file, or a folder with all that is in it, as if it had never been there: what

@@ -48,6 +48,9 @@ class SimHost:
     def wall_ms(self) -> int:
         return self._machine.clock.wall_ms(self._world.scheduler.now_ns)
 
+    def hour(self) -> int:
+        return self.wall_ms() // 3_600_000 % 24
+
     def addresses(self) -> tuple[str, ...]:
         return (self._machine.address,)
 
@@ -67,8 +70,11 @@ class SimMachine:
         self.world = world
         self.name = name
         self.stack = world.network.add(name, address)
-        self.disk = SimDisk(world.scheduler.draws.of("disk", name))
         self.clock = Clock()
+        self.disk = SimDisk(
+            world.scheduler.draws.of("disk", name),
+            wall_ms=lambda: self.clock.wall_ms(world.scheduler.now_ns),
+        )
         self.log: list[tuple[int, str, dict[str, object]]] = []
         self.loops: list[SimLoop] = []  # of its processes, dead ones too
 

@@ -22,7 +22,7 @@ from harness.contracts.target import (
 )
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
-QUEUE_FILE_BYTES = 600_000
+QUEUE_FILE_BYTES = 60_000
 # A system property in Java, for our brokers a line of the file (`reference.config`).
 LOCK_LEASE = "rocketmq.broker.rebalance.lockMaxLiveTime"
 
@@ -55,6 +55,14 @@ PROFILES: dict[str, dict[str, str]] = {
     "P-NUM": {"allAckInSyncStateSet": "false", "inSyncReplicas": "2"},
     "P-DEFAULT": {},
     "P-UNCLEAN": {"allAckInSyncStateSet": "true"},
+}
+
+
+# A run keeps what it wrote, however full the machine's own partition is.
+KEEPING = {
+    "cleanFileForciblyEnable": "false",
+    "diskSpaceCleanForciblyRatio": "100",
+    "diskSpaceWarningLevelRatio": "100",
 }
 
 
@@ -167,7 +175,7 @@ class ReferenceTarget:
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)
         if node.role is Role.BROKER:
-            lines[LOCK_LEASE] = str(settings.lock_lease_ms)
+            lines = {**KEEPING, **lines, LOCK_LEASE: str(settings.lock_lease_ms)}
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:

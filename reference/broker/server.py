@@ -32,6 +32,7 @@ from reference.broker.locks.lock_quorum import Locks
 from reference.broker.membership.membership import Membership
 from reference.broker.membership.metadata import Metadata, of_known
 from reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from reference.broker.store.cleaner import Cleaner
 from reference.broker.store.metrics import SAMPLE_S
 from reference.broker.store.store import Store, Unflushed
 from reference.broker.store.topics import Tables
@@ -153,7 +154,7 @@ class Broker:
         if locks.polls:
             group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
         self._host.log("broker.started", name=self._config.broker_name, port=port)
-        ready()
+        await self._clean(group, membership, ready)
         try:
             await membership.run(group)
         finally:
@@ -162,6 +163,17 @@ class Broker:
             await self._goodbye(membership)
             locks.close()
             pool.close()
+
+    async def _clean(
+        self, group: asyncio.TaskGroup, membership: Membership, ready: Callable[[], None]
+    ) -> None:
+        """Delete old files, now and then. First before the broker is ready: a partition that is
+        full then takes no message."""
+        held_from, trim = membership.copied, membership.trim
+        cleaner = Cleaner(self._config, self._host, self._store, held_from=held_from, trim=trim)
+        await cleaner.tick()
+        ready()
+        group.create_task(every(self._config.clean_resource_interval / 1000, cleaner.tick))
 
     async def _goodbye(self, membership: Membership) -> None:
         """Say goodbye to who answers in time; what is stored gets to the disk in any case."""

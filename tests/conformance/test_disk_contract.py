@@ -169,3 +169,44 @@ def test_replacing_twice_at_once_leaves_one_of_both(run: Run) -> None:
         assert read_file(host.disk, f"{folder}/f") == b"second"
 
     run(case)
+
+
+def test_a_change_of_a_file_is_dated_by_the_wall_clock(run: Run) -> None:
+    """Reading it, syncing it and giving it another name are none."""
+
+    async def case(host: Host, folder: str) -> None:
+        disk, path = host.disk, f"{folder}/f"
+        before = host.wall_ms() - 20  # a file system's clock ticks each 4 to 10 ms
+        write(disk, path, b"one")
+        made = disk.modified_ms(path)
+        assert before <= made <= host.wall_ms()
+        await asyncio.sleep(0.05)
+        file = disk.open(path)
+        file.pread(3, 0)
+        await file.sync()
+        disk.rename(path, f"{folder}/g")
+        assert disk.modified_ms(f"{folder}/g") == made
+        file.pwrite(b"two", 0)
+        written = disk.modified_ms(f"{folder}/g")
+        assert written > made
+        await asyncio.sleep(0.05)
+        file.truncate(1)
+        assert disk.modified_ms(f"{folder}/g") > written
+        fails(lambda: disk.modified_ms(path), errno.ENOENT)
+
+    run(case)
+
+
+def test_a_partition_says_how_full_it_is(run: Run) -> None:
+    async def case(host: Host, folder: str) -> None:
+        disk, path = host.disk, f"{folder}/f"
+        write(disk, path, bytes(FAR))
+        file = disk.open(path)
+        await file.sync()
+        found = disk.usage(path)
+        assert FAR <= found.used < found.total
+        assert 0 < found.percent < 100
+        assert disk.usage(folder).total == found.total
+        fails(lambda: disk.usage(f"{folder}/none"), errno.ENOENT)
+
+    run(case)

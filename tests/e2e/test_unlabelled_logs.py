@@ -88,9 +88,6 @@ def test_all_nodes_are_replaced_and_controllers_begin_anew(
             for broker in (slave, master):
                 gone = (*FILES, "brokerIdentity")  # the controllers will not know it
                 assert (await w.processes.remove_files(broker, gone)).holds
-                if to_java:  # it loads no queue files but of full size, and builds them anew
-                    machine = w.processes.machine(broker)
-                    await machine.remove(f"{machine.data_dir}/store/consumequeue")
             assert (await w.processes.wipe("c0")).holds
             for node in sorted(EVERYTHING):
                 assert (await w.processes.replace_release(node, "", wipe=False)).holds

@@ -23,6 +23,7 @@ POINTS_MIN = {  # a flow of fewer points was not watched
     "demotion": 45, "truncation": 50, "raft-append-leader": 40, "raft-append-follower": 18,
     "raft-snapshot": 70, "raft-install": 18, "unlabelled-cut": 50, "unlabelled-copy": 50,
     "unlabelled-election": 40,
+    "retention": 25, "retention-slave": 150,
 }  # fmt: skip
 
 

@@ -50,6 +50,7 @@ class MemoryLog:
         return PhyOffset(self.end - self.end % RECORD)
 
     def read_range(self, offset: PhyOffset, size_max: int) -> bytes:
+        assert not self.data or offset >= self.start, "read what is trimmed"
         stop = min(offset + size_max, offset - offset % FILE_SIZE + FILE_SIZE)
         return self.data[offset - self.start : stop - self.start]
 
@@ -72,6 +73,9 @@ class MemoryLog:
         self.data = self.data[: max(offset - self.start, 0)]
         self.start = self.start if offset else PhyOffset(0)
         self.durable = min(self.durable, self.end)
+
+    async def trim(self, start: PhyOffset) -> None:
+        self.data, self.start = self.data[start - self.start :], start
 
     async def sync(self) -> PhyOffset:
         end = self.end
@@ -492,3 +496,85 @@ def test_who_gives_up_waiting_for_a_change_of_role_does_not_end_it(
     assert second.cancelled()
     assert third.result()
     assert set_.part(1).master.master_epoch == 3
+
+
+def filled(made: Callable[..., Brokers], *, members: tuple[int, ...] = (1, 2)) -> Brokers:
+    """A set of two whose master has three files and a bit, in three epochs."""
+    set_ = made(2)
+    for part in range(3):
+        assert set_.elect(1)
+        if part == 0 or len(members) == 2:
+            set_.follow(2, 1)
+            set_.in_sync(1, 2)
+        for number in range(110):
+            assert set_.send(1, f"{part}.{number}") == ""
+        if part == 0 and len(members) == 1:
+            set_.loops[2].kill()
+            set_.in_sync(1)
+    return set_
+
+
+def trim(set_: Brokers, number: int, start: int) -> None:
+    set_.done(number, lambda: set_.part(number).trim(PhyOffset(start)))
+
+
+def test_both_sides_trim_while_they_copy(made: Callable[..., Brokers]) -> None:
+    """S9: and the epochs whose last byte is gone leave the list, here and after a restart."""
+    set_ = filled(made)
+    assert set_.part(1).copied == set_.nodes[1].log.end
+    for number in (1, 2):
+        trim(set_, number, 2000)
+        assert [e.start for e in set_.part(number).epochs] == [1100, 2200]
+        assert set_.nodes[number].log.start == 2000
+    assert set_.send(1, "after") == ""
+    set_.equal()
+    set_.loops[2].kill()
+    set_.start(2)
+    assert [e.start for e in set_.part(2).epochs] == [1100, 2200]
+    set_.follow(2, 1)
+    set_.in_sync(1, 2)
+    assert set_.send(1, "again") == ""
+    set_.done(1, lambda: set_.part(1).follow("", MasterEpoch(3), in_sync_state_set=True))
+    assert set_.elect(2)
+    assert set_.send(2, "second") == ""
+    set_.follow(1, 2)
+    set_.in_sync(1, 2)
+    set_.equal()
+    assert not any("resync" in said for node in set_.nodes.values() for said in node.said)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_slave_that_ends_before_the_masters_first_byte_begins_anew(
+    made: Callable[..., Brokers], shared: bool
+) -> None:
+    """Whether or not the epoch in which it ended is still in the master's list."""
+    set_ = filled(made, members=(1,))
+    assert set_.nodes[2].log.end == 1100
+    if shared:
+        set_.nodes[2].log.data = set_.nodes[2].log.data[:900]
+    trim(set_, 1, 1000 if shared else 3000)
+    assert (len(set_.part(1).epochs) == 3) == shared
+    set_.start(2)
+    set_.follow(2, 1)
+    set_.in_sync(1, 2)
+    set_.equal()
+    assert set_.nodes[2].log.start == set_.nodes[1].log.start
+    assert any("ha.slave" in said and "dropped" in said for said in set_.nodes[2].said)
+    assert set_.send(1, "after") == ""
+    set_.equal()
+
+
+def test_a_member_of_the_set_keeps_what_it_has(made: Callable[..., Brokers]) -> None:
+    """S6: it may be the only one that has it, whatever a master sends."""
+    set_ = filled(made)
+    set_.loops[2].kill()
+    set_.nodes[2].log.data = set_.nodes[2].log.data[:900]
+    set_.controller.away = True
+    assert set_.part(1).copied <= set_.part(1).confirm
+    set_.done(1, lambda: set_.nodes[1].log.trim(PhyOffset(1000)))
+    set_.done(1, lambda: set_.part(1)._server.trimmed(PhyOffset(1000), set_.part(1).epochs))
+    set_.start(2)
+    set_.follow(2, 1)
+    set_.sleep(3)
+    assert set_.nodes[2].log.end == 900
+    assert any("gap or overlap: at 1000, log ends at 900" in said for said in set_.nodes[2].said)

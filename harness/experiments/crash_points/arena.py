@@ -6,7 +6,7 @@ Nodes are configured as a run's are (profile P-SAFE, SYNC_FLUSH), with a timing 
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, cast
 
 import msgspec
@@ -45,6 +45,7 @@ WHOLE_S = 40.0  # how long a cluster may take to be whole again
 SEND_S = 0.1  # between two messages
 LOOK_S = 0.02  # between two looks at whether something has come about
 BROKER_SET = "b0"
+AGE_MS = 80 * 3_600_000  # more than RocketMQ's fileReservedTime of 72 hours
 QUICK: dict[Role, dict[str, str]] = {
     Role.NAMESRV: {},
     Role.CONTROLLER: {"scanNotActiveBrokerInterval": "200", "jRaftElectionTimeoutMs": "300"},
@@ -88,9 +89,17 @@ class Arena:
     Args:
         crash: where; None to record the points.
         controllers, brokers: how many.
+        keys: more settings of the brokers.
     """
 
-    def __init__(self, crash: Crash | None, *, controllers: int, brokers: int) -> None:
+    def __init__(
+        self,
+        crash: Crash | None,
+        *,
+        controllers: int,
+        brokers: int,
+        keys: Mapping[str, str] | None = None,
+    ) -> None:
         self.world = World(SEED)
         self.oracle = Oracle(self.world)
         self.points = Points(crash)
@@ -98,6 +107,8 @@ class Arena:
         self.processes: dict[str, Process] = {}
         self.old_master = ""  # before the flow
         self._acked_before = 0
+        self._acked_old = 0  # how many are older than their retention
+        self._keys = dict(keys or {})
         self._restarted = ""  # the victim, once it runs again
         self.replaced_count = 0  # stores that were removed, with their ids
         self._sent = 0
@@ -124,7 +135,7 @@ class Arena:
             node, machine = self.nodes[name], self.world.machines[name]
             text = ReferenceTarget().config(node, self._settings, addresses, f"/{name}")
             lines = dict(line.split("=", 1) for line in text.splitlines())
-            lines |= QUICK[node.role]
+            lines |= QUICK[node.role] | (self._keys if node.role is Role.BROKER else {})
             content = "".join(f"{k}={v}\n" for k, v in lines.items()).encode()
             configs, _ = parse_node(node.role.value, content, name)
             loop, host = self.world.process(machine)
@@ -137,6 +148,12 @@ class Arena:
         """The flow begins: from now on all that the victim does is a point."""
         self._acked_before = len(self.acked)
         self.points.arm(victim)
+
+    def age(self) -> None:
+        """Let all that was written be older than its retention, by every wall clock."""
+        self._acked_old = len(self.acked)
+        for machine in self.world.machines.values():
+            machine.set_clock(AGE_MS, 0)
 
     def fresh(self) -> bool:
         """Whether a message was acknowledged since the flow began."""
@@ -347,10 +364,13 @@ class Arena:
         return len(self.processes) == len(self.nodes)
 
     def missing(self) -> list[bytes]:
-        """Acknowledged messages that the master does not have."""
+        """Acknowledged messages that the master does not have, without those that are old and lie
+        before all that it has."""
         store = self.brokers()[self.master() or ""]._store
         there = {decode(store.record(u))[0].body for _, u in store.units(TOPIC, 0, QueueOffset(0))}
-        return [body for body in self.acked if body not in there]
+        found = [at for at, body in enumerate(self.acked) if body in there]
+        gone = min([self._acked_old, *found[:1]])
+        return [body for body in self.acked[gone:] if body not in there]
 
 
 def _inner(error: BaseException) -> BaseException:

@@ -1,5 +1,5 @@
 """The flows whose every point is a crash: registration, change of master, truncation, logs that
-are older than their epoch lists, Raft.
+are older than their epoch lists, retention, Raft.
 
 A flow prepares a cluster, names a victim, and does one thing; from that until it is done, all that
 the victim does is a point. After the crash the victim is restarted, whatever else the flow broke is
@@ -12,9 +12,9 @@ Times are seconds of virtual time.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -53,6 +53,7 @@ class Flow:
     mend: Callable[[Arena], None]
     controllers: int = 1
     brokers: int = 3
+    keys: dict[str, str] = field(default_factory=dict)  # more settings of the brokers
 
 
 def nothing(arena: Arena) -> None:
@@ -150,6 +151,24 @@ def all_unlabelled(arena: Arena) -> str:
     return arena.old_master
 
 
+def long_log(arena: Arena) -> str:
+    """A slave was down while the others wrote several files; returns the slave."""
+    all_brokers(arena)
+    behind = slaves(arena)[0]
+    arena.kill(behind)
+    arena.until(lambda: arena.in_sync(2) and arena.brokers()[arena.master() or ""]._store.end
+                > FILES * FILE, "some files")  # fmt: skip
+    return behind
+
+
+def left_behind(arena: Arena) -> str:
+    """And the others have lost what is old; so what that slave has is older than all they have."""
+    behind = long_log(arena)
+    arena.age()
+    arena.until(lambda: _trimmed(arena), "old files are gone")
+    return behind
+
+
 def lagging_follower(arena: Arena) -> str:
     """A controller was down while the others put into a snapshot what it lacks."""
     first_broker(arena)
@@ -206,6 +225,12 @@ def _snapshots(arena: Arena) -> None:
     arena.start("b0-1")
 
 
+def _trimmed(arena: Arena) -> bool:
+    """The brokers that run have lost all that is old, and take messages."""
+    starts = [broker._store.start for broker in arena.brokers().values()]
+    return min(starts) >= FILES * FILE and arena.fresh()
+
+
 def _level_controllers(arena: Arena) -> bool:
     applied = {c._raft._applied for c in arena.controllers().values() if c._raft is not None}
     return len(arena.controllers()) == 3 and len(applied) == 1 and min(applied) > 0
@@ -231,12 +256,25 @@ def _is_third(arena: Arena, victim: str) -> bool:
     return arena.identity(victim) == 3 and arena.logged(victim, "ha.slave.compares") == 0
 
 
+def _was_trimmed(arena: Arena, victim: str) -> bool:
+    return arena.logged(victim, "broker.trimmed") > 0
+
+
+def _began_anew(arena: Arena, victim: str) -> bool:
+    return arena.brokers()[victim]._store.start >= FILES * FILE
+
+
 def _has_snapshot(arena: Arena, victim: str) -> bool:
     return arena.has_snapshot(victim)
 
 
-TWO = {"brokers": 2}
-GROUP = {"controllers": 3, "brokers": 2}
+TWO: dict[str, Any] = {"brokers": 2}
+FILE, FILES = 4096, 4
+OLD_FILES_GO: dict[str, Any] = {"keys": {
+    "mappedFileSizeCommitLog": str(FILE), "mappedFileSizeConsumeQueue": "200",
+    "deleteWhen": ";".join(map(str, range(24))), "cleanResourceInterval": "200",
+}}  # fmt: skip
+GROUP: dict[str, Any] = {"controllers": 3, "brokers": 2}
 _joined = partial(Arena.in_sync, count=2)
 FLOWS: dict[str, Flow] = {
     flow.name: flow
@@ -260,6 +298,10 @@ FLOWS: dict[str, Flow] = {
              _is_third, nothing),
         Flow("unlabelled-election", all_unlabelled, lambda arena: arena.start(arena.old_master),
              lambda arena: arena.master() is not None, partial(_has_role, "master"), start_all),
+        Flow("retention", _victim(long_log, lambda arena: arena.master() or ""), Arena.age,
+             _trimmed, _was_trimmed, start_all, **OLD_FILES_GO),
+        Flow("retention-slave", left_behind, start_all, partial(Arena.in_sync, count=3),
+             _began_anew, nothing, **OLD_FILES_GO),
         Flow("raft-append-leader", _victim(first_broker, lambda arena: arena.leader() or ""),
              lambda arena: arena.start("b0-1"), _joined, _is_registered, nothing, **GROUP),
         Flow("raft-append-follower", _victim(first_broker, lambda arena: followers(arena)[0]),
@@ -281,7 +323,8 @@ def record(flow: Flow) -> list[Point]:
     Raises:
         NotWhole: it does not do what its name says, or breaks something without any crash.
     """
-    arena = Arena(None, controllers=flow.controllers, brokers=flow.brokers)
+    arena = Arena(None, controllers=flow.controllers, brokers=flow.brokers,
+                  keys=flow.keys)  # fmt: skip
     try:
         with watched_messages(arena.points):
             victim = _run(flow, arena)
@@ -297,7 +340,8 @@ def record(flow: Flow) -> list[Point]:
 
 def perform(flow: Flow, crash: Crash) -> Outcome:
     """Run a flow, crash its victim at a point, and see what comes of it."""
-    arena = Arena(crash, controllers=flow.controllers, brokers=flow.brokers)
+    arena = Arena(crash, controllers=flow.controllers, brokers=flow.brokers,
+                  keys=flow.keys)  # fmt: skip
     verdict: Verdict = "whole"
     why = ""
     try:

@@ -74,7 +74,8 @@ class BrokerView:
         """Judge what has changed since the last look."""
         log, replication = self._log, self._replication
         # One step may save a list and append what it labels: both are taken, then judged.
-        moved = log.end != self.digest.end or log._cuts != self._cuts
+        same_range = (log.start, log.end) == (self.digest.start, self.digest.end)
+        moved = not same_range or log._cuts != self._cuts
         if moved:
             self._moved(log)
         if replication is not None:

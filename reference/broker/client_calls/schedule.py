@@ -92,7 +92,8 @@ class Schedule:
         reached = self._tables.delay.offset_table
         for level in range(1, len(self._levels) + 1):
             end = self._store.written(SCHEDULE_TOPIC, level - 1)
-            self._next[level] = QueueOffset(max(0, min(reached.get(level, 0), end)))
+            first, _ = self._store.bounds(SCHEDULE_TOPIC, level - 1)
+            self._next[level] = QueueOffset(max(first, min(reached.get(level, 0), end)))
             self._flying[level] = deque()
             if reached.get(level, 0) > end:
                 self._tables.deliver_from(level, end)

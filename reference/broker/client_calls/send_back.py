@@ -16,7 +16,7 @@ from reference.broker.membership.membership import Membership
 from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
 from reference.broker.store import delay
-from reference.broker.store.store import Store, Unflushed
+from reference.broker.store.store import Store, TakesNothing
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
@@ -131,7 +131,7 @@ class SendBack:
             (stored,) = self._store.put([waiting])
         except ValueError as error:  # the properties have grown too long
             return _failed(request, f"MESSAGE_ILLEGAL: {error}")
-        except Unflushed:
+        except TakesNothing:
             return _failed(request, ResponseCode.SERVICE_NOT_AVAILABLE.name)
         config = self._settings.now
         code = await reached(

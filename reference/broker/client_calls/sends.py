@@ -10,7 +10,7 @@ from reference.broker.client_calls.made_topics import MadeTopics
 from reference.broker.membership.membership import Membership
 from reference.broker.messages import send
 from reference.broker.messages.refusal import Refusal
-from reference.broker.store.store import Store, Unflushed
+from reference.broker.store.store import Store, TakesNothing
 from reference.broker.store.topics import Tables
 from reference.config import BrokerConfig
 from reference.host import Host
@@ -159,7 +159,7 @@ class Sends:
         except ValueError as error:
             refusal = Refusal(code=ResponseCode.MESSAGE_ILLEGAL, remark=str(error))
             return self._refused(request, refusal)
-        except Unflushed as error:
+        except TakesNothing as error:
             why = f"service not available now: {error}"
             refusal = Refusal(code=ResponseCode.SERVICE_NOT_AVAILABLE, remark=why)
             return self._refused(request, refusal)

@@ -166,6 +166,7 @@ class Transactions:
         term = self._term
         if not await self._read_all() or not self._membership.knows_the_end:
             return
+        self._core.forget(self._store.bounds(HALF_TOPIC, QUEUE)[0])
         self._remember()
         now, timeout_ms = self._node.wall_ms(), self._config.transaction_time_out
         for number, due in enumerate(list(self._core.due(now, timeout_ms))):
@@ -173,6 +174,8 @@ class Transactions:
                 await asyncio.sleep(0)
             if self._term != term or not self._leads():
                 return
+            if due.offset < self._store.bounds(HALF_TOPIC, QUEUE)[0]:  # it went meanwhile
+                continue
             if due.times >= self._config.transaction_check_max:
                 await self._give_up(due)
             else:
@@ -231,7 +234,8 @@ class Transactions:
     async def _give_up(self, due: Half) -> None:
         """Put the half message where an operator may find it, and end it."""
         await self._topics.known(GIVEN_UP_TOPIC)
-        if not self._leads():
+        first, _ = self._store.bounds(HALF_TOPIC, QUEUE)
+        if not self._leads() or due.offset < first:
             return
         waiting = self._waiting(due)
         if self._put(transaction.given_up(waiting, self._membership.host)) is not None:
@@ -239,8 +243,8 @@ class Transactions:
             self._node.log("broker.transaction.given-up", at=waiting.physical_offset)
 
     def _waiting(self, due: Half) -> Message:
-        _, unit = next(self._store.units(HALF_TOPIC, QUEUE, due.offset))
-        return decode(self._store.record(unit))[0]
+        unit = self._store.unit_of(HALF_TOPIC, QUEUE, due.offset)
+        return decode(self._store.record(some(unit, "what is open is in the log")))[0]
 
     def _ask_about(self, due: Half) -> None:
         """Write the half message anew, then ask a producer of its group."""

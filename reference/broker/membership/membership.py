@@ -118,6 +118,16 @@ class Membership:
             return self.role == "master"
         return self.replication.master.confirm >= self.replication.master.began
 
+    def copied(self) -> PhyOffset:
+        """The first byte of the log that must not be deleted: what is not confirmed yet, or what a
+        member of the SyncStateSet still copies."""
+        stored = self._store.confirm_offset
+        return stored if self.replication is None else min(stored, self.replication.copied)
+
+    async def trim(self, start: PhyOffset) -> None:
+        """Let the log begin with the file that begins at `start`. Raises OSError."""
+        await (self._store if self.replication is None else self.replication).trim(start)
+
     def followed(self) -> str:
         """Address of the master that this broker follows; empty while it follows none."""
         return self.master_address if self.role == "slave" else ""

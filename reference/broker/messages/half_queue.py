@@ -70,6 +70,12 @@ class HalfQueue:
         if half is not None and self._newest.get(half.key) == half.offset:
             del self._newest[half.key]
 
+    def forget(self, first: QueueOffset) -> None:
+        """The half messages before `first` are gone from the log: what is open of them stays so
+        for ever, and is asked about no more."""
+        for offset in [offset for offset in self.open if offset < first]:
+            self._close(offset)
+
     def to_end(self, offset: QueueOffset, key: str) -> QueueOffset | None:
         """What has to be ended where a producer ends this one: its newest copy. None if it has
         ended before."""

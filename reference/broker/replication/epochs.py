@@ -96,6 +96,13 @@ def cut_from_epoch(epochs: Epochs, epoch: MasterEpoch) -> Epochs:
     return tuple(e for e in epochs if e.epoch < epoch)
 
 
+def cut_prefix(epochs: Epochs, start: PhyOffset) -> Epochs:
+    """Drop entries whose last byte lies before `start`, where the log begins; the last one stays,
+    since it labels what is written next."""
+    gone = sum(1 for following in epochs[1:] if following.start <= start)
+    return epochs[gone:]
+
+
 def index_at(epochs: Epochs, offset: PhyOffset) -> int | None:
     """Index of the entry that labels the byte at `offset`, existing or the next one written."""
     for index in reversed(range(len(epochs))):

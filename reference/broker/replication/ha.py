@@ -100,6 +100,10 @@ class HaServer:
         """End the term: every connection closes, every waiting send is given up."""
         await self._inbox.done(master.Resign())
 
+    async def trimmed(self, start: PhyOffset, epochs: Epochs) -> None:
+        """The log is about to begin at `start`: when this returns, nothing before it is read."""
+        await self._inbox.done(master.Trimmed(start=start, epochs=epochs))
+
     def written(self) -> None:
         """The log has grown, or what is synced of it has."""
         self._written = True
@@ -270,6 +274,10 @@ class HaClient:
         """Follow no master; when this returns, log and epoch file change no more."""
         await self._inbox.done(slave.Stop())
 
+    async def trim(self, start: PhyOffset) -> None:
+        """Let the log begin at `start`, if it is still confirmed up to there."""
+        await self._inbox.done(slave.Trimmed(start=start))
+
     async def _take(self, group: asyncio.TaskGroup, event: slave.Event) -> None:
         await self._step(group, event)
         if isinstance(event, slave.Received):
@@ -299,6 +307,8 @@ class HaClient:
                     group.create_task(self._compare(effect))
                 case slave.Truncate():
                     await self._truncate(group, effect)
+                case slave.Trim():
+                    await self._trim(effect)
                 case slave.Append():
                     if not await self._append(group, effect):
                         return
@@ -331,6 +341,13 @@ class HaClient:
             await self._access.truncate(effect.end)
         await self._save_if_new(effect.epochs)
         await self._step(group, effect.done)
+
+    async def _trim(self, effect: slave.Trim) -> None:
+        try:
+            await self._access.trim(effect.start)
+        except OSError as error:  # a full disk; files that are left go the next time
+            self._log("ha.trim.failed", why=str(error))
+        await self._save_if_new(effect.epochs)
 
     async def _append(self, group: asyncio.TaskGroup, effect: slave.Append) -> bool:
         try:

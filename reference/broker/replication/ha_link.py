@@ -57,6 +57,10 @@ class LogAccess(Protocol):
         """Cut to `offset`, durably: the bytes behind never come back. 0 empties the log."""
         ...
 
+    async def trim(self, start: PhyOffset) -> None:
+        """Let the log begin with the file that begins at `start`, durably. Raises OSError."""
+        ...
+
     async def vouch(self) -> None:
         """Make sure that a recovery takes what was appended back, also a record that looks torn;
         nothing to do for others. Raises OSError."""

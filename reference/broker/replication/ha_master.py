@@ -51,6 +51,7 @@ from reference.broker.replication.ha_master_events import (
     SendLog,
     Timeout,
     Trace,
+    Trimmed,
     Written,
 )
 from reference.broker.replication.ha_progress import SlaveProgress
@@ -112,6 +113,15 @@ class HaMaster:
         """What minInSyncReplicas is compared with before an append."""
         return len(self._set.in_question())
 
+    @property
+    def copied(self) -> PhyOffset:
+        """Up to here every member of the SyncStateSet, and of a proposal that may be applied, has
+        the log; its start where that is not known of one of them."""
+        everywhere = sets.confirmed(
+            self._set.waited_for(), self.broker_id, self.counted, self._acked()
+        )
+        return self.start if everywhere is None else PhyOffset(max(everywhere, self.start))
+
     def stands_on(self, refused: int) -> bool:
         """Whether a lost proposal stays open though `refused`, a later one, was turned down: sends
         wait for its members, and only a new term decides what became of it."""
@@ -154,6 +164,8 @@ class HaMaster:
                 return self._review(now_ns)
             case Await():
                 return self._on_await(now_ns, event)
+            case Trimmed():
+                return self._on_trimmed(now_ns, event)
             case Timeout():
                 return self._on_timeout(now_ns)
             case _:
@@ -202,6 +214,17 @@ class HaMaster:
                     link.mark = event.end
         self.end, self.counted = event.end, event.counted
         return self._pump_all(now_ns) + self._advance()
+
+    def _on_trimmed(self, now_ns: int, event: Trimmed) -> list[Effect]:
+        if not self.leading or event.start <= self.start:
+            return [Trace(name="ha.trimmed.ignored", why="not master, or not new")]
+        behind = [n for n, link in self.links.items() if link.lacks(event.start)]
+        effects = [e for n in behind for e in self._close(now_ns, self.links[n], "log trimmed")]
+        gone = len(self.epochs) - len(event.epochs)
+        self.start, self.epochs = event.start, event.epochs
+        for link in self.links.values():
+            link.label = max(link.label - gone, 0)
+        return effects
 
     def _pump_all(self, now_ns: int) -> list[Effect]:
         return [e for link in self.links.values() for e in self._pump(now_ns, link)]

@@ -78,11 +78,30 @@ class Await(Record):
     end: PhyOffset
 
 
+class Trimmed(Record):
+    """The log is about to begin at `start`; what is left of the epochs."""
+
+    start: PhyOffset
+    epochs: Epochs
+
+
 class Timeout(Record):
     """`next_deadline_ns` has passed."""
 
 
-Event = Lead | Resign | Written | Accepted | Received | Lost | Known | Answered | Await | Timeout
+Event = (
+    Lead
+    | Resign
+    | Written
+    | Accepted
+    | Received
+    | Lost
+    | Known
+    | Answered
+    | Await
+    | Trimmed
+    | Timeout
+)
 
 
 # Effects.

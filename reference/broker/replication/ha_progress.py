@@ -44,7 +44,8 @@ class SlaveProgress:
         """Choose where to start sending; returns why that is impossible, or an empty string.
 
         Args:
-            request: the slave's first acknowledgement; 0 asks for all that is kept.
+            request: the slave's first acknowledgement; 0 asks for all that is kept. One that lies
+                before it gets that, too, and sees from the first transfer what it lacks.
             start, end, epochs: of the master's log.
             last_file: where its last file begins.
         """
@@ -53,6 +54,8 @@ class SlaveProgress:
         at = request
         if request == 0:
             at = last_file if self.from_last_file else start
+        elif 0 < request < start:
+            at = start
         label = policy.label_at(epochs, at)
         if not start <= at <= end or label is None:
             return f"cannot start at {at}: the log is {start} to {end}"
@@ -62,6 +65,10 @@ class SlaveProgress:
         self.first = self.next = at
         self.label = label
         return ""
+
+    def lacks(self, start: PhyOffset) -> bool:
+        """Whether the slave still has to be sent bytes before `start`."""
+        return self.acked is not None and self.next < start
 
     def enter_epoch(self, epochs: Epochs) -> bool:
         """Go on to the next epoch of the master's log, if it begins at the next byte or before."""

@@ -50,6 +50,8 @@ from reference.broker.replication.ha_slave_events import (
     Synced,
     Timeout,
     Trace,
+    Trim,
+    Trimmed,
     Truncate,
     Truncated,
     Uncompared,
@@ -89,6 +91,7 @@ class HaSlave:
     reported: PhyOffset = PhyOffset(0)  # acknowledged last on this connection
     _in_sync_state_set: bool = True
     _theirs: MasterHandshake | None = None  # the master's log as of the handshake
+    _joined: bool = False  # a transfer has come on this connection
     _syncing: bool = False
     _retry_at_ns: int = 0
     heard_ns: int = 0
@@ -126,6 +129,8 @@ class HaSlave:
                 if event.connection != self.connection or self.phase != "comparing":
                     return [Trace(name="ha.compared.ignored", why="other connection")]
                 return self._leave(now_ns, f"not compared: {event.why}")
+            case Trimmed():
+                return self._on_trimmed(event)
             case Truncated():
                 return self._on_truncated(now_ns, event)
             case Synced():
@@ -175,7 +180,7 @@ class HaSlave:
             return []
         if self.phase == "waiting":
             self.phase, self.connection, self.heard_ns = "dialling", self.connection + 1, now_ns
-            self._theirs, self._syncing = None, False
+            self._theirs, self._syncing, self._joined = None, False, False
             return [Dial(connection=self.connection, address=self.address)]
         if self.phase in ("dialling", "handshake"):
             return self._leave(now_ns, f"no answer in {self.phase}")
@@ -319,9 +324,12 @@ class HaSlave:
     def _on_transfer(self, now_ns: int, frame: Transfer) -> list[Effect]:
         if frame.start == NO_OFFSET and not frame.data:
             return []  # a master that has not chosen where to start is alive, no more
+        if self._must_begin_anew(frame):
+            return self._begin_anew(now_ns, frame.start)
         fault = self._transfer_fault(frame)
         if fault:
             return self._leave(now_ns, fault)
+        self._joined = True
         epochs = self._epochs_with(frame)
         effects: list[Effect] = []
         if frame.data or epochs is not None:
@@ -333,6 +341,32 @@ class HaSlave:
         if frame.data and self.durable:
             effects += self._sync()
         return effects
+
+    def _must_begin_anew(self, frame: Transfer) -> bool:
+        """Whether the master no longer has what follows on this log. What a member of the
+        SyncStateSet still copies is never trimmed, so a member keeps what it has."""
+        first = not self._joined and not self._awaits_first_sync()
+        return first and frame.start > self.end > 0 and not self._in_sync_state_set
+
+    def _begin_anew(self, now_ns: int, start: PhyOffset) -> list[Effect]:
+        """Throw the log away and ask again, from nothing."""
+        why = f"{self.end} bytes dropped: the master's log begins at {start}"
+        effects = self._leave(now_ns, why)
+        self._retry_at_ns = now_ns
+        self.start = self.end = PhyOffset(0)
+        self.epochs = ()
+        if self.confirm:
+            self.confirm = PhyOffset(0)
+            effects.append(Confirm(offset=self.confirm))
+        done = Truncated(connection=self.connection, end=self.end)
+        return [*effects, Truncate(end=self.end, epochs=(), done=done)]
+
+    def _on_trimmed(self, event: Trimmed) -> list[Effect]:
+        """Of what is confirmed, and of files that are not the last."""
+        if not self.start < event.start <= self.confirm or event.start >= self.end:
+            return [Trace(name="ha.trimmed.ignored", why="not confirmed any more, or not new")]
+        self.start, self.epochs = event.start, policy.cut_prefix(self.epochs, event.start)
+        return [Trim(start=event.start, epochs=self.epochs)]
 
     def _transfer_fault(self, frame: Transfer) -> str:
         """Why a frame cannot follow what is here; empty if it does."""

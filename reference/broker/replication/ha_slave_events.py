@@ -56,6 +56,12 @@ class Lost(Record):
     why: str
 
 
+class Trimmed(Record):
+    """Of this log what lies before `start`, where a file begins, has been kept for long enough."""
+
+    start: PhyOffset
+
+
 class Truncated(Record):
     """`Truncate` is done."""
 
@@ -105,6 +111,7 @@ Event = (
     | Lost
     | Compared
     | Uncompared
+    | Trimmed
     | Truncated
     | Synced
     | AppendFailed
@@ -155,6 +162,13 @@ class Truncate(Record):
     done: Truncated
 
 
+class Trim(Record):
+    """Let the log begin at `start`, durably, then save `epochs`."""
+
+    start: PhyOffset
+    epochs: Epochs
+
+
 class Append(Record):
     """Save `epochs` if there are any, then append `data` at `start`, then send `then`.
 
@@ -186,4 +200,4 @@ class Trace(Record):
     why: str = ""
 
 
-Effect = Dial | Hangup | Send | Compare | Truncate | Append | Sync | Confirm | Trace
+Effect = Dial | Hangup | Send | Compare | Truncate | Trim | Append | Sync | Confirm | Trace

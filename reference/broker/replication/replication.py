@@ -100,9 +100,10 @@ class Replication:
             CorruptEpochs: no copy of the file can be read.
         """
         loaded = self._file.load()
-        self.epochs = policy.reconcile(loaded, self._access.end)
-        if self.epochs != loaded:
-            self._log("broker.epochs.cut", lost=str(loaded[len(self.epochs) :]))
+        left = policy.reconcile(loaded, self._access.end)
+        self.epochs = policy.cut_prefix(left, self._access.start)
+        if left != loaded:
+            self._log("broker.epochs.cut", lost=str(loaded[len(left) :]))
         if self._file.fault:
             self._log("broker.epochs.copy", why=self._file.fault)
         if self.epochs != loaded or self._file.fault:
@@ -169,6 +170,30 @@ class Replication:
                     log=log,
                 )
             )
+
+    @property
+    def copied(self) -> PhyOffset:
+        """What lies before this is confirmed, and no member of the SyncStateSet still copies it."""
+        return min(self.master.copied, self.confirm) if self.master.leading else self.confirm
+
+    async def trim(self, start: PhyOffset) -> None:
+        """Let the log begin with the file that begins at `start`, at `copied` or before.
+
+        Epochs whose last byte is gone leave the list once the bytes have. A crash between the two
+        leaves entries that label nothing, which `recover` drops.
+
+        Raises:
+            OSError: the disk failed; some of the files may be left.
+        """
+        async with self._turn:
+            if self.slave.phase != "stopped":
+                await self._client.trim(start)
+                return
+            epochs = policy.cut_prefix(self.epochs, start)
+            await self._server.trimmed(start, epochs)
+            await self._access.trim(start)
+            if epochs != self.epochs:
+                await self._save(epochs)
 
     def written(self) -> None:
         """The log has grown, or what is synced of it has."""

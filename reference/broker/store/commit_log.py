@@ -5,6 +5,8 @@ Layout is RocketMQ's: a folder of files named by the 20-digit offset of their fi
 does not fit, a BLANK record closes the file. Offsets are bytes from the start of the log, ends
 exclusive. The log knows nothing of queues; `reference.broker.store.store` does.
 
+A log begins with its first file, which is not that of offset 0 once others have gone (`trim`).
+
 Recovery reads every record. What follows the last whole record of the log must be nothing, or a
 torn tail: it is erased, so that bytes of a dead tail can never be taken for records later. A bad
 record *before* a sound one is damage, not a torn tail, and cutting there would lose acknowledged
@@ -212,6 +214,25 @@ class CommitLog:
             self._erase(base, offset - base)
             await self._files[base].sync()
 
+    def files(self) -> list[PhyOffset]:
+        """Where each file begins, in order."""
+        return [PhyOffset(base) for base in self._files]
+
+    async def trim(self, start: PhyOffset) -> None:
+        """Remove the files before the one that begins at `start`, durably, the first one first: a
+        crash on the way leaves a log without a gap. Whoever calls has the watermark know it.
+
+        Raises:
+            OSError: a file cannot be removed; the log begins with it.
+        """
+        invariant(start in self._files, "a file that is kept begins there", start=start)
+        for base in [b for b in self._files if b < start]:
+            self._disk.unlink(f"{self.folder}/{file_name(base)}")
+            self._files.pop(base).close()
+            self._short.discard(base)
+        self._sums.drop(self.start)
+        await self._disk.sync_dir(self.folder)
+
     async def sync(self) -> PhyOffset:
         """Make everything written so far durable, names of new files included; returns up to where.
 
@@ -275,6 +296,7 @@ class CommitLog:
         if self._synced is not None and written is not None:
             self._synced = max(self._synced, written.synced)
         self._open_files()
+        self._check_start(sealed, written)
         self.end = self.durable = self.start  # what is there was written, maybe not synced
         self._sums = Sums(self.file_size, self.start, sealed)
         for base, file in self._files.items():
@@ -286,6 +308,28 @@ class CommitLog:
                 self._cut_tail(base, stop)
                 return
         self._check_end(written)
+
+    def _check_start(self, sealed: Sealed | None, written: Written | None) -> None:
+        """Refuse a log that begins with a file of another place, and one whose first files went,
+        but not by `trim`: the watermark would say so."""
+        if not self._files:
+            return
+        name = f"{self.folder}/{file_name(self.start)}"
+        at = _claimed_offset(self._files[self.start].pread(RECORD_BYTES_MAX, 0))
+        if at not in (None, self.start):
+            raise CorruptLog(
+                f"{name}: begins with the record of offset {at}; was the file renamed? Give it its "
+                "name back"
+            )
+        known = sealed
+        if sealed is not None and written is not None and not (sealed.seals or sealed.start):
+            known = written.sums  # the watermark is of the time when the log was empty
+        if known is not None and known.seals and known.start < self.start:
+            missing = file_name(known.start - known.start % self.file_size)
+            raise CorruptLog(
+                f"{self.folder}/{missing}: missing, the first file is {file_name(self.start)}, and "
+                f"the log was not trimmed; {REMEDY}"
+            )
 
     @contextmanager
     def _damage_named(self) -> Iterator[None]:
@@ -398,6 +442,14 @@ class CommitLog:
                 length = min(max(size, 0), RECORD_BYTES_MAX)
                 if sound_record(file.pread(length + BLANK_BYTES, first), 0, base + first):
                     return PhyOffset(base + first)
+        return None
+
+
+def _claimed_offset(data: bytes) -> int | None:
+    """Where the record with which bytes begin says that it lies; None if none is there."""
+    try:
+        return decode(data, 0)[0].physical_offset
+    except RemoteProtocolError:
         return None
 
 

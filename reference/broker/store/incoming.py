@@ -51,14 +51,15 @@ class Incoming:
         data: the bytes.
         read: reads the log from an offset on: so many bytes, or up to its end.
         file_size: of the log's files, bytes.
-        next_offset: what the next message of a topic's queue gets, by what the log holds.
+        next_offset: what the next message of a topic's queue gets, by what the log holds; None
+            where that is not known, since the log does not begin at 0.
     """
 
     offset: PhyOffset
     data: bytes
     read: Callable[[PhyOffset, int], bytes]
     file_size: int
-    next_offset: Callable[[str, int], QueueOffset]
+    next_offset: Callable[[str, int], QueueOffset | None]
     _seen: dict[tuple[str, int], int] = field(default_factory=dict)  # next offsets, with `data`
 
     def checked(self, whole: PhyOffset) -> Piece:
@@ -106,6 +107,8 @@ class Incoming:
             raise RemoteProtocolError(f"at offset {at}: no sound record of {size} bytes")
         key = message.topic, message.queue_id
         following = self._seen.get(key) or self.next_offset(*key)
+        if following is None:
+            following = message.queue_offset
         if message.queue_offset != following:
             raise RemoteProtocolError(
                 f"at offset {at}: message {message.queue_offset} of {key}, expected {following}"

@@ -66,7 +66,9 @@ class Sums:
         self._file_size = file_size
         self._start = start
         left = Sealed(start=start) if known is None else known.since(start)
-        self._known = deque(left.seals if left.start == start else ())
+        # The known ranges begin behind `start` where files are left that were to go.
+        self._known_at = left.start
+        self._known = deque(left.seals if left.start in (start, _file_at(left, file_size)) else ())
         self._seals: list[Seal] = []  # of closed ranges
         self._begun = self._end = start  # of the open range
         self.whole = start  # the end of the last whole record
@@ -94,7 +96,7 @@ class Sums:
 
     def _settle(self) -> None:
         """Close the open range if it is long enough, or was closed here before."""
-        if self._known:
+        if self._known and self._begun >= self._known_at:
             closes = self._met_known()
         else:
             closes = (self.whole - self._begun) * RANGES_PER_FILE >= self._file_size
@@ -133,6 +135,11 @@ class Sums:
             start = self._seals[at - 1].end if at else self._start
         return Sealed(start=start, seals=tuple(seals))
 
+    def drop(self, offset: PhyOffset) -> None:
+        """Forget the ranges before `offset`, with which a file of the log begins."""
+        self._seals = [seal for seal in self._seals if seal.end > offset]
+        self._start = max(self._start, offset)
+
     def cut(self, offset: PhyOffset, read: Callable[[PhyOffset, int], bytes]) -> "Sums":
         """The sums of the log as it is once it is cut to `offset`, the end of a record or 0.
 
@@ -159,6 +166,11 @@ class Sums:
                 raise DamagedRange(left._begun, old.end)
         left._crc = left._whole_crc
         return left
+
+
+def _file_at(known: Sealed, file_size: int) -> PhyOffset:
+    """Where the file begins in which known ranges do."""
+    return PhyOffset(known.start - known.start % file_size)
 
 
 def summed(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 
-from reference.broker.store.commit_log import CommitLog, CorruptLog, looks_torn
+from reference.broker.store.commit_log import CommitLog, CorruptLog, file_name, looks_torn
 from reference.broker.store.consume_queue import ConsumeQueue
 from reference.broker.store.delay import Levels, unit_code
 from reference.broker.store.incoming import Incoming, Piece
@@ -20,13 +20,21 @@ from reference.broker.store.tail import Tail
 from reference.broker.store.watermark import Watermark
 from reference.host import Host
 from reference.names import folder_of
-from reference.records import PhyOffset, QueueOffset, Record
+from reference.records import PhyOffset, QueueOffset, Record, invariant
 from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 
 QueueKey = tuple[str, int]
 
 
-class Unflushed(OSError):
+class TakesNothing(OSError):
+    """The store takes no messages for now; nothing was stored."""
+
+
+class DiskFull(TakesNothing):
+    """The partition is at its warning level; nothing was stored."""
+
+
+class Unflushed(TakesNothing):
     """The consume queues' files cannot be written; nothing was stored."""
 
 
@@ -75,6 +83,8 @@ class Store:
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
+        self._recovering = False
+        self.full = False  # the partition is at its warning level
         self.flush_fault = ""  # why the last flush of queues failed; empty if it did not
         self._replicated = replicated
         self._levels = levels
@@ -101,7 +111,9 @@ class Store:
         sealed, written = self._watermark.load(), self._tail.load()
         # Without a watermark that counts, others may have written to the log.
         written = None if sealed is None else written
+        self._recovering = True
         self._log.recover(self._dispatch, sealed=sealed, written=written)
+        self._recovering = False
         if self._watermark.overtaken:
             self._host.log("broker.watermark.ignored", why="RocketMQ has run on this store")
         self._rewrite_queues()
@@ -128,9 +140,14 @@ class Store:
             queue = known.get((topic, number))
             if queue is not None:
                 queue.rewrite()
+                continue
+            gone = ConsumeQueue(disk, f"{base}/{topic}/{number}", self._queue_file_size)
+            if self._log.start:
+                gone.load_trimmed(self._log.start)
+            gone.rewrite()
+            if gone.max_offset and folder_of(topic) == topic:
+                self._queues[topic, number] = gone
             else:
-                gone = ConsumeQueue(disk, f"{base}/{topic}/{number}", self._queue_file_size)
-                gone.rewrite()
                 gone.close()
 
     def queue_counts(self) -> dict[str, int]:
@@ -149,9 +166,12 @@ class Store:
         Raises:
             ValueError: they do not fit a file together, or a field does not fit a record, or a
                 recovery would take one for torn.
+            DiskFull: the partition is nearly full.
             Unflushed: what was stored before waits for its queues' files, still in vain.
             OSError: the disk is full or failed; nothing was stored.
         """
+        if self.full:
+            raise DiskFull("the partition of the store is nearly full")
         if self.flush_fault:
             self.flush_queues()
         data, stored = self._assign(messages)
@@ -197,13 +217,16 @@ class Store:
         self.confirm_offset = offset
         while self._hidden and self._hidden[0][0] <= offset:
             _, key = self._hidden.popleft()
-            self._visible[key] = self._visible.get(key, 0) + 1
+            self._visible[key] = self._seen_until(key) + 1
             self._wake(key)
 
     def _dispatch(self, message: Message, size: int) -> None:
         end = PhyOffset(message.physical_offset + size)
-        next_offset = self._queue((message.topic, message.queue_id)).max_offset
-        if message.queue_offset != next_offset:
+        next_offset = self._next_offset(message.topic, message.queue_id)
+        if next_offset is None:
+            self._queue((message.topic, message.queue_id)).begin(message.queue_offset)
+            self._visible.pop((message.topic, message.queue_id), None)
+        elif message.queue_offset != next_offset:
             raise CorruptLog(
                 f"{self._log.folder}: the record at offset {message.physical_offset} is message "
                 f"{message.queue_offset} of {message.topic}:{message.queue_id}, expected "
@@ -216,6 +239,18 @@ class Store:
             at_ms=message.store_timestamp,
         )
         self._index(message, place)
+
+    def _next_offset(self, topic: str, queue_id: int) -> QueueOffset | None:
+        """What the log's next message of a queue must be; None if it may be any, since the log has
+        no message of the queue, and those before went with its first files.
+
+        The queue's files may say how many went. A master that began behind them does not know, and
+        counts from 0 again, as RocketMQ's does.
+        """
+        queue = self._queue((topic, queue_id))
+        if self._log.start and queue.min_offset == queue.max_offset:
+            return None
+        return queue.max_offset
 
     def _index(self, message: Message, place: Stored) -> None:
         key = (message.topic, message.queue_id)
@@ -232,6 +267,8 @@ class Store:
         if key not in self._queues:
             folder = f"{self._root}/consumequeue/{folder_of(key[0])}/{key[1]}"
             self._queues[key] = ConsumeQueue(self._host.disk, folder, self._queue_file_size)
+            if self._recovering and self._log.start:
+                self._queues[key].load_trimmed(self._log.start)
         return self._queues[key]
 
     def flush_queues(self) -> None:
@@ -277,6 +314,10 @@ class Store:
         """First byte of the log that is kept."""
         return self._log.start
 
+    def log_files(self) -> list[tuple[PhyOffset, str]]:
+        """Where each file of the log begins, in order, and its path."""
+        return [(start, f"{self._log.folder}/{file_name(start)}") for start in self._log.files()]
+
     @property
     def durable(self) -> PhyOffset:
         """Everything before this is on the disk."""
@@ -299,9 +340,16 @@ class Store:
         Raises:
             RemoteProtocolError: a recovery would not take them back.
         """
-        incoming = Incoming(offset, data, self._log.read_range, self._log.file_size, self.written)
-        whole = offset if self._log.end == self._log.start else self._log.whole
+        empty = self._log.end == self._log.start
+        following = partial(self._following, any_first=empty and offset > 0)
+        incoming = Incoming(offset, data, self._log.read_range, self._log.file_size, following)
+        whole = offset if empty else self._log.whole
         return partial(self._append, incoming.checked(whole))
+
+    def _following(self, topic: str, queue_id: int, *, any_first: bool) -> QueueOffset | None:
+        if (topic, queue_id) not in self._queues:  # which a look makes no queue
+            return None if any_first or self._log.start else QueueOffset(0)
+        return None if any_first else self._next_offset(topic, queue_id)
 
     def _append(self, piece: Piece) -> None:
         """Append a master's bytes; records that they complete are indexed, and stay hidden."""
@@ -338,20 +386,50 @@ class Store:
             self._log.use_sums(sums)
             await self._truncate(offset)
 
+    async def trim(self, start: PhyOffset) -> None:
+        """Let the log begin with the file that begins at `start`; durable when this returns.
+
+        The watermark says so first: a crash on the way leaves files that it does not know, and
+        never lacks one that it knows.
+
+        Raises:
+            OSError: the watermark, or a folder, cannot be written.
+        """
+        invariant(start <= self.confirm_offset, "what may still be cut is not trimmed", start=start)
+        async with self._marking:
+            sealed = self._log.sealed().since(start)
+            await self.sync()
+            await self._watermark.save(sealed)
+            self._log.marked(sealed.end)
+            await self._log.trim(start)
+            for queue in self._queues.values():
+                queue.trim(self._log.start)
+
     async def _truncate(self, offset: PhyOffset) -> None:
         self.confirm_offset = min(self.confirm_offset, offset)
         self._torn_looking_end = min(self._torn_looking_end, offset)
         for key, queue in self._queues.items():
             count = queue.max_offset
-            while count and _end(queue.unit(QueueOffset(count - 1))) > offset:
+            while count > queue.min_offset and _end(queue.unit(QueueOffset(count - 1))) > offset:
                 count = QueueOffset(count - 1)
             if count < queue.max_offset:
+                self._visible[key] = min(self._seen_until(key), count)
                 queue.truncate(count)
-                self._visible[key] = min(self._visible.get(key, 0), count)
                 self._dirty[key] = None
+        if 0 < self._log.start >= offset:  # nothing is left, and what comes may begin anywhere
+            self._forget_queues()
         while self._hidden and self._hidden[-1][0] > offset:
             self._hidden.pop()
         await self._log.truncate(offset)
+
+    def _forget_queues(self) -> None:
+        for queue in self._queues.values():
+            queue.begin(QueueOffset(0))
+            queue.rewrite()
+            queue.close()
+        self._queues.clear()
+        self._dirty.clear()
+        self._visible.clear()
 
     # Reading.
 
@@ -360,7 +438,11 @@ class Store:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return QueueOffset(0), QueueOffset(0)
-        return queue.min_offset, QueueOffset(self._visible.get((topic, queue_id), 0))
+        return queue.min_offset, self._seen_until((topic, queue_id))
+
+    def _seen_until(self, key: QueueKey) -> QueueOffset:
+        """The first offset of a queue that readers may not see yet."""
+        return QueueOffset(self._visible.get(key, self._queues[key].min_offset))
 
     def written(self, topic: str, queue_id: int) -> QueueOffset:
         """The offset that a queue's next message gets, confirmed or not."""
@@ -379,9 +461,10 @@ class Store:
 
     def unit_of(self, topic: str, queue_id: int, offset: int) -> QueueUnit | None:
         """The unit of a message, confirmed or not; None if there is no such message."""
-        if not 0 <= offset < self.written(topic, queue_id):
+        queue = self._queues.get((topic, queue_id))
+        if queue is None or not queue.min_offset <= offset < queue.max_offset:
             return None
-        return self._queues[topic, queue_id].unit(QueueOffset(offset))
+        return queue.unit(QueueOffset(offset))
 
     def record(self, unit: QueueUnit) -> bytes:
         """The bytes of a stored message."""

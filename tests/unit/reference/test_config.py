@@ -144,6 +144,16 @@ def test_an_unknown_key_is_refused_with_the_nearest_names() -> None:
         ("brokerIP2=host", "not an IPv4 address"),
         ("namesrvAddr=10.0.0.1", "not host:port;host:port: 10.0.0.1"),
         ("controllerAddr=a:1;b:99999", "not host:port;host:port: b:99999"),
+        ("fileReservedTime=0", "expected `int` >= 1"),
+        ("fileReservedTime=-72", "expected `int` >= 1"),
+        ("deleteWhen=24", "not hours of the day, 04;16: 24"),
+        ("deleteWhen=4;noon", "not hours of the day, 04;16: noon"),
+        ("deleteWhen=;", "not hours of the day"),
+        ("diskMaxUsedSpaceRatio=0", "expected `int` >= 10"),
+        ("diskSpaceWarningLevelRatio=101", "expected `int` <= 100"),
+        ("deleteFileBatchMax=0", "expected `int` >= 1"),
+        ("cleanResourceInterval=0", "expected `int` >= 1"),
+        ("cleanFileForciblyEnable=perhaps", "expected `bool`"),
         ("controllerAddr=:9878", "not host:port;host:port: :9878"),
     ],
 )
@@ -183,3 +193,9 @@ def test_what_is_answered_reads_back_as_the_same_settings() -> None:
     assert "enableControllerMode=true\n" in text
     assert re.search(r"^brokerIP1=10\.1\.0\.30$", text, re.MULTILINE)
     assert parse_config(BrokerConfig, text.encode(), "f") == (config, [])
+
+
+def test_the_hours_of_deletion() -> None:
+    parsed, _ = parse_config(BrokerConfig, b"", "f")
+    assert parsed.delete_hours() == {4}
+    assert msgspec.structs.replace(parsed, delete_when="04;16").delete_hours() == {4, 16}

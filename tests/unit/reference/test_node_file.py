@@ -83,3 +83,13 @@ def test_settings_of_a_controller_beside_none_are_refused() -> None:
     """They would be taken for settings in force."""
     found = refusal("namesrv", "controllerDLegerPeers=n0-h:1\n")
     assert found.startswith("node.conf:1: unknown key controllerDLegerPeers")
+
+
+def test_levels_of_the_disk_out_of_order_are_refused() -> None:
+    """Beyond the one young files go, beyond the other sends are refused as well."""
+    text = "diskSpaceCleanForciblyRatio=80\ndiskSpaceWarningLevelRatio=79"
+    assert refusal("broker", text) == (
+        "node.conf: diskSpaceCleanForciblyRatio=80 is above diskSpaceWarningLevelRatio=79"
+    )
+    (config,), _ = parse_node("broker", text.replace("79", "80").encode(), "f")
+    assert isinstance(config, BrokerConfig)

@@ -240,6 +240,15 @@ def test_a_producer_that_was_late_ends_the_copy() -> None:
     assert core.to_end(Q(0), "k0") is None
 
 
+def test_what_is_gone_from_the_log_is_open_no_more() -> None:
+    core = HalfQueue(Q(0), Q(0))
+    for offset in range(3):
+        core.on_half(half(offset))
+    core.forget(Q(2))
+    assert list(core.open) == [2]
+    assert core.left_behind() == (2, 0)
+
+
 def test_who_is_asked_about() -> None:
     core = HalfQueue(Q(0), Q(0))
     core.on_half(half(0, stored_ms=0))

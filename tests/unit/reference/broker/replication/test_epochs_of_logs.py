@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from reference.broker.replication import epochs as policy
 from reference.broker.replication.epochs import CorruptEpochs, EpochFile, Epochs
+from reference.host import Usage
 from reference.records import MasterEpoch, PhyOffset
 from reference.wire.files import encode_epochs
 from reference.wire.ha import EpochStart
@@ -101,6 +102,14 @@ def test_cuts() -> None:
     known = entries((1, 0), (2, 50), (3, 50), (4, 90))
     assert policy.reconcile(known, at(50)) == known[:3]
     assert policy.cut_from_epoch(known, MasterEpoch(3)) == known[:2]
+
+
+@pytest.mark.parametrize(("start", "left"), [(0, 4), (49, 4), (50, 2), (89, 2), (90, 1), (1000, 1)])
+def test_what_is_left_of_a_trimmed_log(start: int, left: int) -> None:
+    """Entries go with their last byte; the last one labels what comes next."""
+    known = entries((1, 0), (2, 50), (3, 50), (4, 90))
+    assert policy.cut_prefix(known, at(start)) == known[4 - left :]
+    assert policy.cut_prefix((), at(start)) == ()
 
 
 @pytest.mark.parametrize(
@@ -257,6 +266,12 @@ class CrashDisk:
 
     def list(self, folder: str) -> list[str]:
         return sorted(self.names)
+
+    def usage(self, path: str) -> Usage:
+        return Usage(used=0, total=1)
+
+    def modified_ms(self, path: str) -> int:
+        return 0
 
     async def sync_dir(self, folder: str) -> None:
         self.step()

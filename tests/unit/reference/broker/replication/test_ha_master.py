@@ -1,4 +1,5 @@
-"""The master's core: transfers, acknowledgements, confirmOffset, the SyncStateSet."""
+"""The master's core: transfers, acknowledgements, confirmOffset, the SyncStateSet. Long,
+since each state of the core has its tests here."""
 
 from typing import Any
 
@@ -579,3 +580,26 @@ def test_a_set_of_another_time_is_ignored(
     )
     assert [type(e) for e in master.step(0, event)] == [core.Trace]
     assert master.members == ids(1)
+
+
+def test_a_trimmed_log_is_served_from_its_first_byte() -> None:
+    """Also to a slave that ends before it, which sees that so; one that still copies from there
+    loses its connection. What a member has not acknowledged counts as not copied."""
+    epochs = entries((1, 0), (2, 1000), (3, 1500))
+    master = leader(2500, epochs, members=ids(1, 2), window_bytes=100)
+    assert master.copied == 0, "nothing is known of a member that is not connected"
+    hello(master, 1, 2)
+    ack(master, 1, 1600)
+    assert master.copied == 1600
+    hello(master, 2, 3)
+    assert pieces(ack(master, 2, 300)) == [(300, 100, 1, 0)]
+    trimmed = core.Trimmed(start=PhyOffset(1000), epochs=epochs[1:])
+    assert "3: log trimmed" in closed(master.step(0, trimmed))
+    assert list(master.links) == [1]
+    assert (master.start, master.epochs) == (1000, epochs[1:])
+    assert pieces(ack(master, 1, 1700))[0][2:] == (3, 1500), "labels moved with the list"
+    hello(master, 3, 3)
+    assert pieces(ack(master, 3, 300))[-1] == (1000, 100, 2, 1000)
+    assert master.step(0, trimmed) == [
+        core.Trace(name="ha.trimmed.ignored", why="not master, or not new")
+    ]

@@ -68,9 +68,9 @@ def settled(slave: HaSlave, now: int = 0) -> list[Effect]:
     return slave.step(now, core.Truncated(connection=slave.connection, end=slave.end))
 
 
-def copying(end: int = 0, epochs: Epochs = (), *, durable: bool = False) -> HaSlave:
+def copying(end: int = 0, epochs: Epochs = (), *, durable: bool = False, **more: object) -> HaSlave:
     """A slave in transfer, whose master has the same log."""
-    slave = shaking(end, epochs, durable=durable)
+    slave = shaking(end, epochs, durable=durable, **more)
     got(slave, reply(end, epochs or entries((1, 0))))
     settled(slave)
     return slave
@@ -379,3 +379,34 @@ def test_a_full_disk_closes_the_connection() -> None:
     assert left(slave.step(0, failed)) == "append failed: ENOSPC"
     assert (slave.end, slave.confirm) == (0, 0)
     assert [type(e) for e in slave.step(0, failed)] == [core.Trace]
+
+
+def test_a_trimmed_log_begins_higher() -> None:
+    """Of what is confirmed only; with the epochs of what is left."""
+    slave = copying(100, entries((1, 0), (2, 40)))
+    got(slave, frame(100, b"", epoch=2, since=40, confirm=60))
+    ignored = [core.Trace(name="ha.trimmed.ignored", why="not confirmed any more, or not new")]
+    assert slave.step(0, core.Trimmed(start=PhyOffset(61))) == ignored
+    assert slave.step(0, core.Trimmed(start=PhyOffset(50))) == [
+        core.Trim(start=PhyOffset(50), epochs=entries((2, 40)))
+    ]
+    assert slave.step(0, core.Trimmed(start=PhyOffset(50))) == ignored
+    assert (slave.start, slave.end) == (50, 100)
+
+
+def test_a_log_that_ends_before_the_masters_begins_anew_unless_it_is_a_members() -> None:
+    slave = copying(10, entries((1, 0)), in_sync_state_set=False)
+    effects = got(slave, frame(4096, b"abc"))
+    assert effects[0] == core.Hangup(connection=1)
+    assert effects[-1] == core.Truncate(
+        end=PhyOffset(0),
+        epochs=(),
+        done=core.Truncated(connection=1, end=PhyOffset(0)),
+    )
+    assert (slave.end, slave.epochs, slave.confirm) == (0, (), 0)
+    member = copying(10, entries((1, 0)))
+    assert "gap or overlap" in left(got(member, frame(4096, b"abc")))
+    late = copying(10, entries((1, 0)), in_sync_state_set=False)
+    got(late, frame(10, b"abc"))
+    assert "gap or overlap" in left(got(late, frame(4096, b"abc"))), "only the first transfer"
+    assert member.end == 10

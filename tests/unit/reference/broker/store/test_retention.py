@@ -1,0 +1,81 @@
+"""Which files of a log go, by age, hour and how full the partition is."""
+
+import msgspec
+import pytest
+
+from reference.broker.store.cleaner import rules_of
+from reference.broker.store.retention import HOUR_MS, LogFile, Rules, Seen, Verdict, judge
+from reference.config import BrokerConfig
+from reference.records import PhyOffset
+
+SIZE = 100
+RULES = Rules()
+NOW = 1000 * HOUR_MS
+
+
+def files(*ages_h: float) -> list[LogFile]:
+    """Files of a log, by their ages, from offset 500 on."""
+    return [
+        LogFile(start=PhyOffset(500 + at * SIZE), modified_ms=NOW - round(age * HOUR_MS))
+        for at, age in enumerate(ages_h)
+    ]
+
+
+def start(
+    log: list[LogFile], *, hour: int = 4, used: float = 50, held: int = 10_000, **rules: object
+) -> int | None:
+    seen = Seen(now_ms=NOW, hour=hour, used=used, held_from=PhyOffset(held))
+    return judge(msgspec.structs.replace(RULES, **rules), seen, log, full=False).start
+
+
+OLD = files(100, 80, 72, 71.9, 1)
+
+
+def test_the_defaults_are_rocketmqs() -> None:
+    assert rules_of(BrokerConfig()) == RULES
+
+
+def test_what_is_old_goes_at_its_hour() -> None:
+    assert start(OLD) == 800, "three files"
+    assert start(OLD, hour=3) is None
+    assert start(OLD, hour=16, hours=frozenset({4, 16})) == 800
+    assert start(OLD, reserved_ms=79 * HOUR_MS) == 700
+    assert start(files(1, 100, 100)) is None, "what is young keeps all behind it"
+    assert start([]) is None
+
+
+def test_what_is_old_goes_at_any_hour_when_the_partition_fills_up() -> None:
+    assert start(OLD, hour=3, used=75) is None
+    assert start(OLD, hour=3, used=75.1) == 800
+    assert start(OLD, hour=3, used=85.1, forcibly=False) == 800
+    assert start(OLD, hour=3, used=85.1, used_max=98, forcibly=False) == 800
+
+
+def test_what_is_young_goes_when_it_is_nearly_full() -> None:
+    """The last file never does."""
+    assert start(OLD, hour=3, used=85) == 800
+    assert start(OLD, hour=3, used=85.1) == 900
+    assert start(files(100), used=99) is None
+
+
+def test_no_more_than_a_batch_goes_at_once() -> None:
+    assert start(files(*[100] * 30)) == 500 + 10 * SIZE
+    assert start(OLD, batch_max=1) == 600
+
+
+@pytest.mark.parametrize(("held", "expected"), [(0, None), (599, None), (600, 600), (799, 700)])
+def test_what_is_not_confirmed_or_still_copied_stays(held: int, expected: int | None) -> None:
+    """S9: whatever its age, and however full the partition is."""
+    assert start(OLD, held=held) == expected
+    assert start(OLD, held=held, used=99) == expected
+
+
+def test_sends_are_refused_from_one_level_on_and_taken_again_from_a_lower_one() -> None:
+    def full(used: float, *, before: bool) -> bool:
+        seen = Seen(now_ms=NOW, hour=0, used=used, held_from=PhyOffset(0))
+        return judge(RULES, seen, OLD, full=before).full
+
+    assert [full(used, before=False) for used in (85, 86, 90, 90.1)] == [False, False, False, True]
+    assert [full(used, before=True) for used in (85, 86, 90, 90.1)] == [False, True, True, True]
+    quiet = Seen(now_ms=NOW, hour=0, used=10, held_from=PhyOffset(10_000))
+    assert judge(RULES, quiet, OLD, full=True) == Verdict(start=None, full=False)
