@@ -274,7 +274,8 @@ def test_sync_flush_waits_for_the_disk(cluster: Cluster, monkeypatch: pytest.Mon
 
 def test_a_full_disk_refuses_sends_and_the_broker_lives(cluster: Cluster) -> None:
     """S6: no ENOSPC ends the broker; what was acknowledged stays; room heals it."""
-    process = up(cluster)
+    never = {"diskSpaceCleanForciblyRatio": "100", "diskSpaceWarningLevelRatio": "100"}
+    process = up(cluster, **never)  # no file goes, and nothing is refused before it has to be
     cluster.send(BROKER, b"kept")
     disk = cluster.machines["b1"].disk
     room = disk._room

@@ -189,6 +189,8 @@ class Replication:
             if self.slave.phase != "stopped":
                 await self._client.trim(start)
                 return
+            if start > self.copied:  # a change of role came between
+                return
             epochs = policy.cut_prefix(self.epochs, start)
             await self._server.trimmed(start, epochs)
             await self._access.trim(start)
