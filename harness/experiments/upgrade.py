@@ -242,10 +242,10 @@ class Upgrades:
 
 def came_to(judged: Judged) -> str:
     """A run in a few words: what broke, what was not judged, how much was acknowledged, how much of
-    it after the last act, and which acts did not take."""
+    it after the last fault, and which faults did not take."""
     results, history = judged.results, judged.stored.history
     broken = sorted({a.claim for a in results.broken})
-    acts = [f for f in faults(history) if not history.kinds.harmless(f.f)]
+    acts = [f for f in faults(history) if history.kinds.kind(f.f) == "fault" and f.nodes]
     last = max((f.ended or f.begun for f in acts), default=0)
     acked = [op.index for op in history.clients if op.f == SEND and op.type == "ok"]
     late = sum(index > last for index in acked)
@@ -253,7 +253,7 @@ def came_to(judged: Judged) -> str:
     words = f"INVALID ({', '.join(broken)})" if broken else words
     unproven = [f"{f.f} of {', '.join(f.nodes)} did not take" for f in acts if not f.holds]
     slow = late_harness(history)
-    parts = (words, f"{len(acked)} acknowledged, {late} of them after the last act", *unproven)
+    parts = (words, f"{len(acked)} acknowledged, {late} of them after the last fault", *unproven)
     return "; ".join([*parts, *([slow] if slow else [])])
 
 
