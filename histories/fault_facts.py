@@ -32,6 +32,7 @@ from histories.aliases import renamed
 # Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
+REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
@@ -128,6 +129,13 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes=POWER_LOSS, effect="down", heals=("start",), loses_unsynced=True, color="#B7A6D9"
     ),
     FaultFacts(strikes=RESTART, effect="down", passes=True, color="#D9C79A"),
+    FaultFacts(
+        strikes=REPLACE_RELEASE,
+        effect="down",
+        passes=True,
+        strength=(RELEASE,),
+        color="#A8C9A0",
+    ),
     # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
     FaultFacts(strikes=WIPE, effect="down", heals=("start",)),
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),

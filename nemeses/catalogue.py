@@ -23,7 +23,7 @@ from nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
 from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
 from nemeses.kinds.power import POWER
-from nemeses.kinds.process import KILL, PAUSE, RESTART, STOP
+from nemeses.kinds.process import KILL, PAUSE, REPLACE, RESTART, STOP
 from nemeses.kinds.store import STORE
 
 NO_FAULT = "none"
@@ -31,7 +31,7 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
-    *(KILL, STOP, RESTART, POWER, CLOCK, DISK, DELAY, LOSS, STORE, ORDERS),
+    *(KILL, STOP, RESTART, REPLACE, POWER, CLOCK, DISK, DELAY, LOSS, STORE, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 

@@ -21,6 +21,7 @@ from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs
 from harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
+    RELEASE_OPTION,
     Alias,
     Commands,
     Duration,
@@ -91,6 +92,7 @@ CLUSTER = (
         show_default=True,
         help="what runs: our reference, or rocketmq:RELEASE such as rocketmq:5.5.0",
     ),
+    RELEASE_OPTION,
     click.option(
         "--profile",
         type=Alias(PROFILES),

@@ -74,7 +74,7 @@ class Nodes:
 
     def follows_address(self, node: str) -> bool:
         """Whether it goes with its machine to another address while it runs."""
-        return self._target.follows_address(self._by_name[node].role)
+        return self._target.follows_address(self._by_name[node])
 
     def running(self, node: str) -> bool:
         return self._wanted[node]
@@ -107,6 +107,10 @@ class Nodes:
 
     async def status(self, node: str) -> ProcessStatus:
         return await self.machine(node).status(self._pids[node])
+
+    async def command(self, node: str) -> Sequence[str]:
+        """The command line of its process, as its machine has it."""
+        return await self.machine(node).command(self._pids[node])
 
     async def signal(self, node: str, number: int) -> None:
         await self.machine(node).signal(self._pids[node], number)
@@ -147,7 +151,7 @@ class Nodes:
         async def gone() -> bool:
             return (await self.status(node)).code is not None
 
-        clean = self._target.ends_with
+        clean = self._target.ends_with(self._by_name[node])
         if await until(gone, STOP_TIMEOUT_S):
             return await self._ended(node, clean)
         await self.signal(node, signal.SIGKILL)

@@ -125,6 +125,26 @@ class Killable(Protocol):
         ...
 
 
+@runtime_checkable
+class Replaceable(Protocol):
+    """Nodes that can be started as another release."""
+
+    async def replace_release(self, node: str, release: str) -> Proof:
+        """Stop a node, if it runs, and start it on its store as another release, by the name of its
+        target: ``reference``, ``rocketmq:5.1.0``. Prove it: its answers have that version.
+        `seen` has ``from``, ``to`` and ``version``, and ``forced`` as for `Killable.stop`.
+
+        Raises:
+            MissingCapability: the run has one release only.
+            ValueError: the run has no such release.
+        """
+        ...
+
+    async def start_as(self, node: str, release: str) -> Proof:
+        """The same for a node that is down."""
+        ...
+
+
 class NothingThere(Exception):
     """A store has nothing where an accident should happen."""
 

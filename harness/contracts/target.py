@@ -74,8 +74,7 @@ class Target(Protocol):
     @property
     def name(self) -> str: ...
 
-    @property
-    def ends_with(self) -> int:
+    def ends_with(self, node: Node) -> int:
         """The exit code of a node that was asked to end."""
         ...
 
@@ -95,9 +94,14 @@ class Target(Protocol):
         """Folders of this machine that nodes read, at the same paths on theirs."""
         ...
 
-    def follows_address(self, role: Role) -> bool:
+    def follows_address(self, node: Node) -> bool:
         """Whether a running node goes with its machine to another address. If not, a change
         of its address restarts it."""
+        ...
+
+    def answers_as(self, node: Node) -> int:
+        """The number of the version that a node's answers have in their headers (RocketMQ's
+        MQVersion)."""
         ...
 
     def prepare(self) -> dict[str, str]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from harness.contracts.environment import Role
 from harness.contracts.target import plan
 from harness.schedule.options import COMMITTERS, Options
-from harness.targets.rocketmq.releases import lacks_ids
 from histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
@@ -56,6 +55,6 @@ def _grounds(options: Options) -> Iterator[Ground]:
         yield from ((LOCK, key, name) for key, name in keys)
     if "offsets" in options.workload:
         yield from ((CONSUMER_OFFSET, thread) for thread in range(COMMITTERS))
-    if not lacks_ids(options.target):  # of such logs nothing is judged
+    if not options.lacks_ids:  # of such logs nothing is judged
         yield from ((REPLICA_LOG_READ, n.name) for n in brokers)
     yield from ((OF_ROLE[n.role], n.name) for n in nodes)

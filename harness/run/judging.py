@@ -22,7 +22,7 @@ from checkers.replication.replicas import Replicas
 from checkers.routing.routes import Routes
 from harness.run.grounds import grounds_of, older
 from harness.schedule.options import Options
-from harness.targets.rocketmq.releases import REFERENCE, lacks_ids
+from harness.targets.rocketmq.releases import REFERENCE
 from histories.history import History
 from histories.store import StoredRun
 
@@ -57,16 +57,16 @@ def checkers_of(options: Options) -> list[Checker]:
     """The checkers of a run. A broker that is alone in its set has no replica to disagree with."""
     chosen = [c for name in options.workload if options.busy(name) for c in BY_WORKLOAD[name]]
     chosen += REPLICATED if options.replicas > 1 else ()
-    if lacks_ids(options.target):
+    if options.lacks_ids:
         chosen = [c for c in chosen if c.name not in BY_IDS]
     return list({c.name: c for c in [*chosen, *ALWAYS]}.values())
 
 
 def absent(options: Options) -> list[str]:
     """The claims that cannot be judged on a run's target: n/a, never kept."""
-    if lacks_ids(options.target):
+    if options.lacks_ids:
         return [c.id for c in CLAIMS if c.checker in BY_IDS]
-    return [] if options.target == REFERENCE else list(CONFIRMED)
+    return [] if options.targets == (REFERENCE,) else list(CONFIRMED)
 
 
 def context_of(options: Options, *, ended: bool | None = None) -> Context:

@@ -27,6 +27,7 @@ from checkers.availability.recovery import Recovery, recoveries
 from checkers.core.api import Context
 from checkers.judgement import runner, summary
 from checkers.judgement.runner import Results
+from harness.contracts.target import plan
 from harness.contracts.terminal import printable
 from harness.environments.choose import AUTO, LOCAL
 from harness.report.evidence import Evidence
@@ -41,7 +42,7 @@ from harness.schedule.format import SCHEDULE, encode
 from harness.schedule.from_history import as_performed
 from harness.schedule.options import Options
 from harness.targets.reference import PROFILES
-from harness.targets.rocketmq.releases import excluded
+from harness.targets.rocketmq.releases import excluded, misplaced
 from histories.aliases import renamed
 from histories.grounds import RUN
 from histories.op import HistoryError, Op
@@ -188,15 +189,27 @@ def asked_from(given: Mapping[str, Any]) -> Options:
             "every message"
         )
     known["mutant"] = known["mutant"] or ""
-    why = excluded(known["target"], known["environment"], known["mutant"])
-    if why:
-        raise ValueError(why)
+    known["releases"] = dict(known.get("releases") or ())
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
     known["keys"] = dict(known.get("keys") or ())
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
-    return Options(**known)
+    return _possible(Options(**known))
+
+
+def _possible(options: Options) -> Options:
+    """The options, whose nodes can run what they shall.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    nodes = [node.name for node in plan(options.topology)]
+    why = misplaced(options.releases, nodes)
+    why = why or excluded(options.targets, options.environment, options.mutant)
+    if why:
+        raise ValueError(why)
+    return options
 
 
 def every_fault(environment: str) -> list[str]:

@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from checkers.core.api import Context
-from harness.contracts.target import Profile, Settings, Timing, Topology, plan
+from harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from harness.targets.reference import effective
-from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
+from harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
 from histories.aliases import THEN
-from histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS
+from histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -58,6 +58,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `time_limit_ns` is how long clients and faults run; `rate` is operations a second of each
     workload; `concurrency` are the client threads of the workload queue. At the `ending` every
     queue is read from the master that there is, or from ``each-replica``, made master in turn.
+    `releases` are the targets of nodes that do not run `target`, by component (``broker``) or by
+    name of a node, which comes first; `later` those that acts of the schedule start nodes as.
     """
 
     environment: str
@@ -84,6 +86,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending = "current"
     stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
+    releases: dict[str, str] = {}
+    later: tuple[str, ...] = ()
 
     @property
     def topology(self) -> Topology:
@@ -94,6 +98,41 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             replicas=self.replicas,
             spares=SPARES if "registration" in self.workload else 0,
         )
+
+    def target_of(self, node: Node) -> str:
+        """What a node begins as."""
+        of_role = self.releases.get(node.role.value, self.target)
+        return self.releases.get(node.name, of_role)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """All targets that nodes run at some time, each once."""
+        return tuple(dict.fromkeys((*self.node_releases.values(), *self.later)))
+
+    @property
+    def node_releases(self) -> dict[str, str]:
+        """What each node begins as, by its name."""
+        return {node.name: self.target_of(node) for node in plan(self.topology)}
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a node may be started as another target, or as its own in the same way."""
+        return bool(self.later) or any(REPLACE_RELEASE in n.split(THEN) for n in self.nemesis)
+
+    @property
+    def running(self) -> str:
+        """What runs, in words: the target, and beside it the nodes that do not run it."""
+        if self.targets == (self.target,):
+            return self.target
+        words = [f"{name} {of.removeprefix(PREFIX)}" for name, of in sorted(self.releases.items())]
+        words += [f"later {of.removeprefix(PREFIX)}" for of in self.later]
+        return ", ".join([self.target, *words])
+
+    @property
+    def lacks_ids(self) -> bool:
+        """Whether some broker or controller has no ids of brokers at some time: then nothing can be
+        judged by them."""
+        return any(lacks_ids(target) for target in self.targets)
 
     def settings(self) -> Settings:
         return Settings(
@@ -120,14 +159,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             profile=self.profile,
             by_hand=tuple(sorted(self.keys)),
             timing=self.timing,
-            target=self.target,
+            target=self.running,
             ok_ops_min=self._ok_ops_min(),
             broker_sets={name: tuple(nodes) for name, nodes in sets.items()},
             lock_lease_ns=LOCK_LEASE_MS * 1_000_000,
             client_lease_ns=CLIENT_LEASE_MS * 1_000_000,
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
-            has_ids=not lacks_ids(self.target),
+            has_ids=not self.lacks_ids,
             purpose=tuple(
                 dict.fromkeys(
                     c for w in ("", *self.workload) if self.busy(w) for c in PURPOSE.get(w, ())
@@ -138,7 +177,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def elects(self) -> bool:
         """Whether another replica can be made master by order at the end."""
-        return self.replicas > 1 and not lacks_ids(self.target)
+        return self.replicas > 1 and not self.lacks_ids
 
     @property
     def loses_power(self) -> bool:
@@ -153,7 +192,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _shrink_s(self) -> float:
         """How long a silent member may stay in a SyncStateSet."""
-        return max(SHRINK_S[self.timing], catch_up_s(self.target) + CHECK_S)
+        slowest = max(map(catch_up_s, self.targets))
+        return max(SHRINK_S[self.timing], slowest + CHECK_S)
 
     def _slower_s(self) -> float:
         """How much later it is noticed that a broker is silent than with the timing's heartbeats:
@@ -180,6 +220,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             for f, share in shares.get(workload, {}).items()
         }
 
+    def _released(self) -> str:
+        """The nodes' own releases as the command line takes them."""
+        own = sorted(self.releases.items())
+        return ",".join(f"{name}={of.removeprefix(PREFIX)}" for name, of in own)
+
     def repeat(self, run: Path | str) -> str:
         """The command line that repeats a run; of one that a schedule drove only its folder knows
         what was done.
@@ -195,6 +240,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "maxq test",
             f"--env {self.environment}",
             *([f"--target {self.target}"] if self.target != REFERENCE else []),
+            *([f"--release {self._released()}"] if self.releases else []),
             f"--workload {','.join(self.workload)}",
             f"--nemesis {','.join(self.nemesis)}",
             f"--profile {self.profile.removeprefix('P-').lower()}",

@@ -20,6 +20,7 @@ from harness.contracts.target import (
     Settings,
     plan,
 )
+from reference.wire.frame import VERSION
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
 QUEUE_FILE_BYTES = 600_000
@@ -145,7 +146,6 @@ class ReferenceTarget:
     """
 
     name = "reference"
-    ends_with = 0
     patience = 1
     layer = ""
 
@@ -168,9 +168,17 @@ class ReferenceTarget:
         """None."""
         return ()
 
-    def follows_address(self, role: Role) -> bool:
+    def ends_with(self, node: Node) -> int:
+        """In good order."""
+        return 0
+
+    def follows_address(self, node: Node) -> bool:
         """All do."""
         return True
+
+    def answers_as(self, node: Node) -> int:
+        """All as the release whose protocol they speak."""
+        return VERSION
 
     def prepare(self) -> dict[str, str]:
         """Nothing: it is this program."""

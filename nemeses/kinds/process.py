@@ -1,10 +1,13 @@
-"""Kill, stop, restart, pause: what can happen to a node's process.
+"""Kill, stop, restart, replace the release, pause: what can happen to a node's process.
 
 `kill` ends it as SIGKILL does, `stop` as SIGTERM does; both complete when its process is gone and
 its port refuses, and `start` brings it back on its store. `restart` ends it cleanly and starts it
 again at once, as an operator does who rolls out a setting. A node that does not end when it is
 asked to is killed in the end; the completion says ``forced``. `pause` holds it as SIGSTOP does: it
 keeps its connections and its beliefs, and does not know when it goes on that time has passed.
+
+`replace-release` restarts a node as another release, which its answers must show. `start` takes a
+`release` as well: between the stop and such a start other acts can change the store.
 
 A disk that is full or frozen may have ended its node: `start` starts that one again too, and no
 other that has ended by itself. Names follow Jepsen's packages: kill, start; pause, resume.
@@ -14,12 +17,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle
 
-from harness.contracts.cluster import Killable, Part, Pausable, Proof
+from harness.contracts.cluster import Killable, Part, Pausable, Proof, Replaceable
 from harness.contracts.environment import Capability
 from harness.schedule.format import Who
+from harness.targets.rocketmq.releases import REFERENCE, spelled
+from histories.fault_facts import RELEASE, REPLACE_RELEASE
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each, running
-from nemeses.stage import Stage
+from nemeses.stage import Stage, Told
 
 # Masters most of all, since it is their death that can lose messages; one named twice is drawn
 # twice as often.
@@ -28,9 +33,32 @@ KILLED: tuple[Part, ...] = (
     *("controller-leader", "namesrv"),
 )
 PAUSED: tuple[Part, ...] = ("master", "master", "sync-state-set-slave", "controller-leader")
+REPLACED: tuple[Part, ...] = ("slave", "slave", "master", "namesrv")  # controllers share one log
 SEVERAL: tuple[Part, ...] = ("broker", "controller")
 DOWN_S = 1.5
 PAUSED_S = 5.0  # beyond the 3 s after which a silent broker counts as dead
+
+
+async def _start(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    if RELEASE not in args:
+        return await stage.each(stage.cluster.offers(Killable).start, nodes)
+    release, releases = spelled(str(args[RELEASE])), stage.cluster.offers(Replaceable)
+    return await stage.each(lambda node: releases.start_as(node, release), nodes)
+
+
+async def _replace(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    release, releases = spelled(str(args[RELEASE])), stage.cluster.offers(Replaceable)
+    return await stage.each(lambda node: releases.replace_release(node, release), nodes)
+
+
+def _no_release(args: Args, nodes: Sequence[str]) -> str:
+    try:
+        spelled(str(args[RELEASE]))
+    except KeyError:
+        return f"it needs a release, such as {RELEASE}: 5.1.1"
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 async def restart(cluster: Killable, node: str) -> Proof:
@@ -64,7 +92,7 @@ KILL_ACT = ActKind(
 )  # fmt: skip
 START = ActKind(
     f="start", needs=frozenset({Capability.RESTART}), fit=_down, back=True,
-    do=on_each(Killable, lambda cluster, args: cluster.start),
+    do=_start, complaint=lambda args, nodes: _no_release(args, nodes) if RELEASE in args else "",
 )  # fmt: skip
 
 
@@ -100,6 +128,15 @@ def _restarts(drawing: Drawing) -> Iterator[Sequence[Step]]:
     parts = Bag(drawing.rng, KILLED)
     while True:
         yield held(Step("restart", who=one_of(parts)), "start", DOWN_S)
+
+
+def _replacements(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    """A node after the other becomes one of the run's releases, each in turn."""
+    parts = Bag(drawing.rng, REPLACED)
+    for release in cycle(drawing.releases or (REFERENCE,)):
+        args = {RELEASE: release}
+        strike = Step(REPLACE_RELEASE, who=one_of(parts), args=args)
+        yield held(strike, "start", DOWN_S)
 
 
 def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
@@ -142,6 +179,18 @@ RESTART = Kind(
         START,
     ),
     rounds=_restarts,
+)  # fmt: skip
+REPLACE = Kind(
+    name=REPLACE_RELEASE,
+    acts=(
+        ActKind(
+            f=REPLACE_RELEASE, needs=frozenset({Capability.KILL, Capability.RESTART}),
+            fit=_restartable, do=_replace, complaint=_no_release,
+        ),
+        START,
+    ),
+    rounds=_replacements,
+    asked_only=True,
 )  # fmt: skip
 PAUSE = Kind(
     name="pause",

@@ -1,7 +1,5 @@
 """Clusters of which some nodes are Apache RocketMQ's and the others ours, in network namespaces.
 
-`MixedTarget` starts each node by one of two targets, so that all the rest of the harness (machines,
-faults with their proofs, questions to the cluster, whole runs) works on mixed clusters as on any.
 `World` sends messages and compares replicas. Times are seconds.
 """
 
@@ -9,7 +7,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from pathlib import Path
 
 import pytest
@@ -17,11 +15,12 @@ from local_cluster import missing
 
 from harness.cluster.deployment import Deployment, until
 from harness.cluster.processes import NODE_LOG
-from harness.contracts.environment import EnvironmentUnavailable, Machine, Role
-from harness.contracts.target import Node, Settings
+from harness.contracts.environment import EnvironmentUnavailable, Role
+from harness.contracts.target import Settings, Target
 from harness.environments.local import LocalEnvironment
+from harness.targets.mixed import MixedTarget
 from harness.targets.reference import ReferenceTarget
-from harness.targets.rocketmq.releases import Version
+from harness.targets.rocketmq.releases import REFERENCE, Version
 from harness.targets.rocketmq.target import RocketMQTarget
 from reference import rpc
 from reference.records import RemoteProtocolError
@@ -53,58 +52,17 @@ LEAD_S = 120  # Java joins the thread of its HA client for up to 90 s before it 
 FETCH_S = 300  # what the jars may take, where nothing is cached
 
 
-class MixedTarget:
-    """Starts some nodes as a release of Apache RocketMQ, and the others as ours.
-
-    Args:
-        release: such as ``5.5.0``.
-        java: names of the nodes that are Java's.
-    """
-
-    layer = ""
-    ends_with = 0  # of our nodes; nothing here asks a single node to end
-    patience = 2
-
-    def __init__(self, release: str, java: Collection[str]) -> None:
-        self._java, self._names = RocketMQTarget(Version(release)), frozenset(java)
-        self._ours = ReferenceTarget()
-        self.name = f"ours, and {', '.join(sorted(java))} of {release}"
-
-    def _of(self, name: str) -> RocketMQTarget | ReferenceTarget:
-        return self._java if name in self._names else self._ours
-
-    def prepare(self) -> dict[str, str]:
-        """Have the jars."""
-        return self._java.prepare()
-
-    def folders(self) -> Sequence[Path]:
-        """The jars of each component."""
-        return self._java.folders()
-
-    def follows_address(self, role: Role) -> bool:
-        """No: Java's brokers do not."""
-        return False
-
-    def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
-        return self._of(node.name).config(node, settings, addresses, data)
-
-    def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
-        return self._of(node.name).argv(node, settings, config_path)
-
-    def java(self, node: str) -> bool:
-        """Whether a node is Java's."""
-        return node in self._names
-
-    async def install(self, machine: Machine) -> None:
-        await self._of(machine.name).install(machine)
-
-
 def mixed_target(release: str, java: Collection[str]) -> MixedTarget:
     """The target, its jars on this machine; skips where they or namespaces cannot be had."""
     why = missing()
     if why:
         pytest.skip(why)
-    target = MixedTarget(release, java)
+    name = str(Version(release))
+    targets: dict[str, Target] = {
+        REFERENCE: ReferenceTarget(),
+        name: RocketMQTarget(Version(release)),
+    }
+    target = MixedTarget(targets, dict.fromkeys(java, name))
     try:
         target.prepare()
     except EnvironmentUnavailable as error:
@@ -123,7 +81,7 @@ class World(Deployment):
         group: asyncio.TaskGroup,
     ) -> None:
         super().__init__(environment, target, settings)
-        self._java = frozenset(n.name for n in self.nodes if target.java(n.name))
+        self._java = frozenset(n.name for n in self.nodes if target.assigned(n.name) != REFERENCE)
         self.pool = rpc.Pool(group, dial=environment.dial)
         self.acked: list[bytes] = []
         self.tail: list[bytes] = []  # sent to who could not acknowledge them

@@ -154,7 +154,14 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
             assert named or far in (PARTS | set(GROUPS) | {"rest"})
         kinds |= {act.f for act in script.acts}
     # Written by hand, or drawn by `maxq test` alone.
-    others = {"elect-master", "apply-ids", "start-packet-loss", "stop-packet-loss", *TAMPERS}
+    others = {
+        "elect-master",
+        "apply-ids",
+        "replace-release",
+        "start-packet-loss",
+        "stop-packet-loss",
+        *TAMPERS,
+    }
     drawn = set(acts()) - others
     assert kinds == drawn, "every fault is drawn by somebody"
     assert set(EVENTS) == set(KNOWN_EVENTS)
