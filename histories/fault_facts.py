@@ -33,6 +33,7 @@ from histories.aliases import renamed
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
+REMOVE_EPOCHS = "remove-epochs"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
@@ -63,7 +64,8 @@ _COLOR = re.compile(r"#[0-9A-Fa-f]{6}")
 _HEALS = re.compile(r"(start|stop|resume|heal|reset|restore)(-.*)?")
 _BEGINS = re.compile(r"start-.*")
 
-# Afterwards a store is not what its node has left there.
+# Afterwards a store is not what its node has left there. Not so without its epoch files: a broker
+# must make that good, so nothing is excused by it, and it ends with its own completion.
 TAMPERS = frozenset((WIPE, COPY_STORE, CUT_FILE, FLIP_BIT))
 
 
@@ -141,6 +143,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),
     FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to")),
     FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit")),
+    FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",

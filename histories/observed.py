@@ -140,7 +140,7 @@ class RouteView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The bytes of one epoch in one replica's store, at rest.
+    """The bytes of one epoch in one replica's store, at rest; epoch 0 is what its list labels not.
 
     `digests` are SHA-256 in hex of each 64 KiB of ``[start, end)``, the last one of what is left.
     `records` are the messages of the run's own topics in it, each ``[key, queue offset, value]``.

@@ -19,6 +19,7 @@ from histories.fault_facts import FaultFacts
 from histories.fault_facts import complaint as complaint_of
 from nemeses.kind import ActKind, Kind
 from nemeses.kinds.address import CHANGE_ADDRESS
+from nemeses.kinds.epochs import REMOVED_EPOCHS
 from nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
 from nemeses.kinds.orders import ORDERS
 from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
@@ -31,7 +32,8 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
-    *(KILL, STOP, RESTART, REPLACE, POWER, CLOCK, DISK, DELAY, LOSS, STORE, ORDERS),
+    *(KILL, STOP, RESTART, REPLACE, POWER, CLOCK, DISK, DELAY, LOSS, STORE),
+    *(REMOVED_EPOCHS, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 

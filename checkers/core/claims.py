@@ -358,6 +358,7 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=(
             "address_only_on_leader",
             "ha_address_of_first_master",
+            "log_before_first_epoch",
             "set_from_stale_base",
         ),
     ),

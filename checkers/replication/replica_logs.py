@@ -1,7 +1,8 @@
 """The stores of one broker set: where two replicas' logs part, and what one of them lacks.
 
 Pure functions of one set's `ReplicaLog` values. Two replicas with an epoch of equal (number, start)
-took its bytes from one master, so one log is the beginning of the other. Digests stand for 64 KiB
+took its bytes from one master, so one log is the beginning of the other. Of bytes without a label
+(epoch 0) that is known only if the next epochs are the same as well. Digests stand for 64 KiB
 from the start of the epoch; the last one covers what is left, so it compares only if both end at
 one place. What is left of the shorter one else is compared by its records: each is in the longer
 one, and the longer one has no other before them (queue offsets of a key rise along the log).
@@ -88,16 +89,27 @@ def stores_of(pieces: Iterable[Piece]) -> list[Store]:
     return stores
 
 
+def label_of(store: Store, piece: Piece) -> tuple[int, ...] | None:
+    """What pieces of equal logs have in common; None: nothing is known of it."""
+    label = (piece.view.epoch, piece.view.start)
+    if piece.view.epoch:
+        return label
+    following = next((p for p in store.pieces if p.view.epoch), None)
+    return None if following is None else (*label, following.view.epoch, following.view.start)
+
+
 def partings(stores: Sequence[Store]) -> tuple[list[Parting], int]:
     """Where logs of one epoch differ; and how many bytes were compared.
 
     Each is compared with the longest. Those that end at one place also with one another: only they
     have comparable last digests.
     """
-    epochs: dict[tuple[int, int], list[Piece]] = defaultdict(list)
+    epochs: dict[tuple[int, ...], list[Piece]] = defaultdict(list)
     for store in stores:
         for p in store.pieces:
-            epochs[p.view.epoch, p.view.start].append(p)
+            label = label_of(store, p)
+            if label is not None:
+                epochs[label].append(p)
     found: list[Parting] = []
     compared = 0
     for _, pieces in sorted(epochs.items()):

@@ -27,6 +27,7 @@ from checkers.replication.replica_logs import (
     Records,
     Store,
     first_other_span,
+    label_of,
     partings,
     stores_of,
 )
@@ -202,10 +203,12 @@ def _newest(s: SetSighting) -> tuple[int, int, int]:
 
 def _pairs(stores: Sequence[Store]) -> int:
     """How many epochs of a replica had another replica's to be compared with."""
-    shared: dict[tuple[int, int], int] = defaultdict(int)
+    shared: dict[tuple[int, ...], int] = defaultdict(int)
     for store in stores:
         for p in store.pieces:
-            shared[p.view.epoch, p.view.start] += p.view.end > p.view.start
+            label = label_of(store, p)
+            if label is not None:
+                shared[label] += p.view.end > p.view.start
     return sum(max(n - 1, 0) for n in shared.values())
 
 

@@ -17,7 +17,7 @@ import click
 import msgspec
 
 from checkers.core.claims import CLAIMS
-from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs
+from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgrade
 from harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
@@ -64,6 +64,7 @@ LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
     "scenarios": scenario.names,
+    "upgrades": upgrade.names,
     "environments": lambda: ENVIRONMENTS,
     "profiles": lambda: tuple(PROFILES),
 }
@@ -311,7 +312,7 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
 @cli.command("list")
 @click.argument("kind", type=Name(LISTED))
 def list_command(kind: str) -> int:
-    """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
+    """List what there is of a kind, a line each: workloads, nemeses, checkers and so on."""
     for line in LISTED[kind]():
         echo(line)
     return 0
@@ -347,6 +348,7 @@ cli.add_command(scenarios.scenario_command)
 cli.add_command(scenarios.bisect_command)
 cli.add_command(scorecard.scorecard)
 cli.add_command(hunt.hunt)
+cli.add_command(upgrade.upgrade_command)
 
 
 @cli.command("doctor")

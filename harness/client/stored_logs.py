@@ -83,7 +83,7 @@ def replica_logs(
     broker_id: int | None,
     value_of: "ValueOf",
 ) -> Iterator[ReplicaLog]:
-    """Each epoch of a log that has bytes, in order.
+    """Each epoch of a log that has bytes, in order; what is older than the epoch file is epoch 0.
 
     Args:
         log: the whole log.
@@ -92,7 +92,9 @@ def replica_logs(
         broker_id: what its identity file says.
         value_of: the key and value of a message of the run's own, None for others.
     """
-    entries = [e for e in log.epochs if e[1] < log.end] or [(0, log.start)]
+    entries = [e for e in log.epochs if e[1] < log.end]
+    if not entries or entries[0][1] > log.start:
+        entries = [(0, log.start), *entries]
     ends = [*(start for _, start in entries[1:]), log.end]
     for (epoch, start), end in zip(entries, ends, strict=True):
         start = max(start, log.start)

@@ -304,6 +304,19 @@ class Nodes:
 
         return await self._changed(node, path, flip, bit, f"{path} has no bit {bit}", of=8)
 
+    async def remove_files(self, node: str, paths: Sequence[str]) -> Proof:
+        if await self._runs(node):
+            return Proof(False, {"reason": "it runs"})
+        machine = self.machine(node)
+        store = f"{machine.data_dir}/store"
+        there = sorted({*paths} & {*await machine.files(store)})
+        if not there:
+            raise NothingThere(", ".join(paths))
+        for path in there:
+            await machine.remove(f"{store}/{path}")
+        left = sorted({*paths} & {*await machine.files(store)})
+        return Proof(not left, {"removed": there, "left": left})
+
     async def _changed(
         self,
         node: str,

@@ -176,6 +176,15 @@ class Tamperable(Protocol):
         """
         ...
 
+    async def remove_files(self, node: str, paths: Sequence[str]) -> Proof:
+        """Remove files of a node that is down, which must be able to make that good. `paths` are
+        below the store.
+
+        Raises:
+            NothingThere: it has none of them.
+        """
+        ...
+
 
 @runtime_checkable
 class PowerLosing(Protocol):

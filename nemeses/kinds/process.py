@@ -90,6 +90,10 @@ KILL_ACT = ActKind(
     f="kill", needs=frozenset({Capability.KILL}), fit=running,
     do=on_each(Killable, lambda cluster, args: cluster.kill),
 )  # fmt: skip
+STOP_ACT = ActKind(
+    f="stop", needs=frozenset({Capability.KILL}), fit=_stoppable,
+    do=on_each(Killable, lambda cluster, args: cluster.stop),
+)  # fmt: skip
 START = ActKind(
     f="start", needs=frozenset({Capability.RESTART}), fit=_down, back=True,
     do=_start, complaint=lambda args, nodes: _no_release(args, nodes) if RELEASE in args else "",
@@ -161,10 +165,7 @@ KILL = Kind(
 STOP = Kind(
     name="stop",
     acts=(
-        ActKind(
-            f="stop", needs=frozenset({Capability.KILL}), fit=_stoppable,
-            do=on_each(Killable, lambda cluster, args: cluster.stop),
-        ),
+        STOP_ACT,
         START,
     ),
     rounds=_stops,

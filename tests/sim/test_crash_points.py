@@ -21,7 +21,8 @@ SAMPLE = 30  # crashes of a flow, in CI; `python -m benchmarks.crash_points` has
 POINTS_MIN = {  # a flow of fewer points was not watched
     "registration": 50, "registration-controller": 40, "election": 80, "epoch-file": 45,
     "demotion": 45, "truncation": 50, "raft-append-leader": 40, "raft-append-follower": 18,
-    "raft-snapshot": 70, "raft-install": 18,
+    "raft-snapshot": 70, "raft-install": 18, "unlabelled-cut": 50, "unlabelled-copy": 50,
+    "unlabelled-election": 40,
 }  # fmt: skip
 
 

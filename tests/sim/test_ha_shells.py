@@ -119,6 +119,7 @@ class Node:
         self.confirm = 0
         self.said: list[str] = []
         self.replication: Replication | None = None
+        self.peers: dict[int, Node] = {}
 
     def confirmed(self, offset: PhyOffset) -> None:
         assert offset <= self.log.end
@@ -126,6 +127,18 @@ class Node:
 
     def say(self, trace: str, /, **fields: object) -> None:
         self.said.append(f"{trace}: {fields.get('why', '')}")
+
+    async def compare(self, address: str, their_end: PhyOffset) -> tuple[PhyOffset, PhyOffset]:
+        """What a broker asks its master for, record by record."""
+        number = int(address.partition(":")[0].rpartition(".")[2])
+        log, theirs = self.log, self.peers[number].log
+        await asyncio.sleep(0.01)
+        at, whole = log.start, log.whole_end()
+        while at < whole and theirs.start <= at < theirs.end:
+            if log.read_range(at, RECORD) != theirs.read_range(at, RECORD):
+                break
+            at = PhyOffset(at + RECORD)
+        return at, whole
 
     async def run(self, disk: "SimDisk", host: str, port: int) -> None:
         self.replication = replication = Replication(
@@ -136,6 +149,7 @@ class Node:
             timing=SlaveTiming(),
             durable=self.durable,
             propose=self.controller.take,
+            compare=self.compare,
             confirmed=self.confirmed,
             log=self.say,
         )
@@ -165,6 +179,8 @@ class Brokers:
         self.world = World(seed)
         self.controller = Controller()
         self.nodes = {i: Node(i, self.controller, durable=durable) for i in range(1, count + 1)}
+        for node in self.nodes.values():
+            node.peers = self.nodes
         self.machines: dict[int, SimMachine] = {
             i: self.world.add_machine(f"b{i}", f"198.18.0.{i}") for i in self.nodes
         }

@@ -406,8 +406,19 @@ def ha_client(log: PieceLog) -> HaClient:
     async def save(epochs: object) -> None:
         """Nothing is saved here."""
 
-    return HaClient(core, log, save=save, saved=lambda: (), confirmed=lambda offset: None,  # type: ignore[arg-type]
-                    log=lambda *a, **k: None)  # fmt: skip
+    async def compare(address: str, end: PhyOffset) -> tuple[PhyOffset, PhyOffset]:
+        """No master is followed."""
+        raise OSError(address)
+
+    return HaClient(
+        core,
+        log,  # type: ignore[arg-type]
+        compare=compare,
+        save=save,
+        saved=lambda: (),
+        confirmed=lambda offset: None,
+        log=lambda *a, **k: None,
+    )
 
 
 def test_what_a_slave_cannot_vouch_for_is_cut_off_and_not_acknowledged() -> None:

@@ -244,6 +244,11 @@ class FakeCluster:
         self.damaged.add(node)
         return self._proof("flip_bit", node, path=path)
 
+    async def remove_files(self, node: str, paths: Sequence[str]) -> Proof:
+        if self.absent.intersection(paths):
+            raise NothingThere(node)
+        return self._proof("remove_files", node, paths=list(paths))
+
 
 def invoke(nemesis: Client, *ops: tuple[str, object] | str) -> list[Outcome]:
     """Perform operations, each a name or a name and a value."""

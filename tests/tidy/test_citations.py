@@ -214,7 +214,7 @@ def test_names_in_backticks_exist() -> None:
         ("remoting", " 2.4 and 99.1", " has no section 99.1"),
         ("controller-ha", " 6.4 (H99)", " 6.4 has no H99"),
         ("controller-ha", " 6.5 (rule 3)", ""),
-        ("controller-ha", " 6.5 (rule 9)", " 6.5 has no rule 9"),
+        ("controller-ha", " 6.5 (rule 10)", " 6.5 has no rule 10"),
     ],
 )
 def test_a_citation_of_nothing_is_found(page: str, numbers: str, lacks: str) -> None:

@@ -1,4 +1,5 @@
-"""The flows whose every point is a crash: registration, change of master, truncation, Raft.
+"""The flows whose every point is a crash: registration, change of master, truncation, logs that
+are older than their epoch lists, Raft.
 
 A flow prepares a cluster, names a victim, and does one thing; from that until it is done, all that
 the victim does is a point. After the crash the victim is restarted, whatever else the flow broke is
@@ -22,6 +23,7 @@ from harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
 from harness.simulation.crash_points import Crash, Point, loss_draws, watched_messages
 
 DOWN_S = 0.3  # how long a victim is down
+EPOCH_FILES = ("epochFileCheckpoint", "epochFileCheckpoint.bak")
 Verdict = Literal["whole", "refused", "broken"]
 
 
@@ -107,6 +109,47 @@ def tail_of_its_own(arena: Arena) -> str:
     return old
 
 
+def remove_epochs(arena: Arena) -> None:
+    """Kill all brokers, and remove their epoch files."""
+    arena.kill(*arena.brokers())
+    for name in arena.of(Role.BROKER):
+        for file in EPOCH_FILES:
+            arena.world.machines[name].disk.remove(f"/{name}/store/{file}")
+
+
+def unlabelled_tail(arena: Arena) -> str:
+    """As `tail_of_its_own`, and no broker has an epoch list of before."""
+    old = tail_of_its_own(arena)
+    others = [*arena.brokers()]
+    remove_epochs(arena)
+    arena.start(*others)
+    acked = len(arena.acked)
+    arena.until(lambda: arena.in_sync(2) and len(arena.acked) > acked, "a master of the others")
+    return old
+
+
+def unlabelled_master(arena: Arena) -> str:
+    """A master and a slave have messages that no epoch list labels; a third broker is new."""
+    first_broker(arena)
+    arena.start("b0-1")
+    arena.until(lambda: arena.in_sync(2) and len(arena.acked) >= 3, "two are in sync")
+    both = [*arena.brokers()]
+    remove_epochs(arena)
+    arena.start(*both)
+    acked = len(arena.acked)
+    arena.until(lambda: arena.in_sync(2) and len(arena.acked) > acked, "they are in sync again")
+    return "b0-2"
+
+
+def all_unlabelled(arena: Arena) -> str:
+    """All brokers are down, slaves first, and without epoch files; returns the last master."""
+    arena.old_master = all_brokers(arena)
+    arena.kill(*slaves(arena))
+    arena.until(lambda: arena.in_sync(1), "the master is alone")
+    remove_epochs(arena)
+    return arena.old_master
+
+
 def lagging_follower(arena: Arena) -> str:
     """A controller was down while the others put into a snapshot what it lacks."""
     first_broker(arena)
@@ -180,6 +223,14 @@ def _was_cut(arena: Arena, victim: str) -> bool:
     return arena.logged(victim, "ha.slave.cut") > 0
 
 
+def _was_compared_and_cut(arena: Arena, victim: str) -> bool:
+    return _was_cut(arena, victim) and arena.logged(victim, "ha.slave.compares") > 0
+
+
+def _is_third(arena: Arena, victim: str) -> bool:
+    return arena.identity(victim) == 3 and arena.logged(victim, "ha.slave.compares") == 0
+
+
 def _has_snapshot(arena: Arena, victim: str) -> bool:
     return arena.has_snapshot(victim)
 
@@ -203,6 +254,12 @@ FLOWS: dict[str, Flow] = {
              partial(_has_role, "slave"), nothing),
         Flow("truncation", tail_of_its_own, start_all, partial(Arena.in_sync, count=3),
              _was_cut, nothing),
+        Flow("unlabelled-cut", unlabelled_tail, start_all, partial(Arena.in_sync, count=3),
+             _was_compared_and_cut, nothing),
+        Flow("unlabelled-copy", unlabelled_master, start_all, partial(Arena.in_sync, count=3),
+             _is_third, nothing),
+        Flow("unlabelled-election", all_unlabelled, lambda arena: arena.start(arena.old_master),
+             lambda arena: arena.master() is not None, partial(_has_role, "master"), start_all),
         Flow("raft-append-leader", _victim(first_broker, lambda arena: arena.leader() or ""),
              lambda arena: arena.start("b0-1"), _joined, _is_registered, nothing, **GROUP),
         Flow("raft-append-follower", _victim(first_broker, lambda arena: followers(arena)[0]),

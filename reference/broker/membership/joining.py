@@ -148,7 +148,9 @@ class Joining:
         if answer.code == ResponseCode.SUCCESS:
             self._refused_since = None
             known = from_ext(headers.RegisterToControllerResponse, answer.ext)
-            self.epoch_before = known.epoch_before
+            # RocketMQ's controllers say it in the header's own field, while the master lives.
+            before = known.epoch_before
+            self.epoch_before = known.master_epoch if before is None else before
             return True
         self._bear(answer.remark or "")
         return False

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from reference.broker.membership import ha_address
+from reference.broker.membership import comparison, ha_address
 from reference.broker.membership.controllers import Controllers, Refused
 from reference.broker.membership.joining import RETRY_S, Joining
 from reference.broker.membership.namesrvs import Namesrvs
@@ -196,6 +196,7 @@ class Membership:
             durable=c.flush_disk_type == "SYNC_FLUSH",
             async_learner=c.async_learner,
             propose=self._propose,
+            compare=self._compare,
             confirmed=self._store.confirm,
             log=self._host.log,
         )
@@ -203,6 +204,20 @@ class Membership:
         _, port = split_address(self.ha_address)
         group.create_task(replication.run(group, c.bind_address, port))
         return replication
+
+    async def _compare(self, ha_address: str, their_end: PhyOffset) -> tuple[PhyOffset, PhyOffset]:
+        """Compare the log with that of the master at an HA address, while it is followed there."""
+        address = self.master_address
+
+        async def read(offset: PhyOffset) -> bytes | None:
+            if (self.role, self.master_address, self.master_ha_address) != (
+                "slave", address, ha_address,
+            ):  # fmt: skip
+                raise OSError(f"{address} is not followed any more")
+            return await comparison.record_of(self._pool, address, offset)
+
+        whole = self._store.whole_end()
+        return await comparison.equal_end(self._store, read, their_end), whole
 
     async def _propose(self, proposal: ProposeSyncStateSet) -> HaKnown | HaAnswered:
         """Ask the controller for another SyncStateSet."""

@@ -17,6 +17,21 @@ or an epoch without bytes, which is true of the log that is left. So epochs with
 RocketMQ refuses them, and two masters then write under one entry (docs/spec/controller-ha.md 6.4
 (H2)).
 
+What lies before the first entry (all of a log without entries) is *unlabelled*: written before the
+broker had controllers, or before its epoch files were removed, as the upgrade to RocketMQ 5.1.1
+demands. Nothing follows from it about other logs. Two logs that share no entry are therefore
+compared record by record (`reference.broker.membership.comparison`), and a slave
+
+* keeps what is equal, and takes over its master's entries of that part; its own older ones go,
+  since bytes that it copies next may be unlabelled ones of the master;
+* that has other records, or more than its master, is cut at the first of them while it is known
+  not to be in the SyncStateSet; a member follows nobody: it may have the only copy of a message;
+* with an empty log gets everything.
+
+A master sends unlabelled bytes under its first entry, whose start then lies behind them; so does
+RocketMQ, and a RocketMQ slave records that entry as it records others. Nothing but the list is
+stored, so a restart, an election or an entry that is cut leaves more unlabelled, and never less.
+
 Offsets are bytes of the commit log, ends exclusive. Everything but `EpochFile` is pure. Source:
 docs/spec/controller-ha.md 4.6 to 4.8 and 6.5; RocketMQ ``EpochFileCache``, ``CheckpointFile``.
 """
@@ -89,6 +104,27 @@ def index_at(epochs: Epochs, offset: PhyOffset) -> int | None:
     return None
 
 
+def label_at(epochs: Epochs, offset: PhyOffset) -> int | None:
+    """Index of the entry under which a master sends the byte at `offset`: of an unlabelled one the
+    first; None without entries."""
+    found = index_at(epochs, offset)
+    return 0 if found is None and epochs else found
+
+
+def kept_after_comparison(equal: PhyOffset, whole: PhyOffset, *, member: bool) -> PhyOffset | None:
+    """Where a slave that shares no entry with its master cuts its log.
+
+    Args:
+        equal: end of the last record before the first that the master has not, or has otherwise.
+        whole: end of the slave's last whole record; what follows was never acknowledged.
+        member: whether the slave may be in the SyncStateSet.
+
+    Returns:
+        None if it must not be cut where it has to be.
+    """
+    return None if member and equal < whole else equal
+
+
 def end_of(epochs: Epochs, index: int, log_end: PhyOffset) -> PhyOffset:
     """Where the entry ends in a log that ends at `log_end`."""
     following = epochs[index + 1].start if index + 1 < len(epochs) else log_end
@@ -106,8 +142,8 @@ def truncation_point(
 
     Returns:
         The end of the part that both certainly share, never behind `my_end`. None if no entry is
-        shared: nothing is known of the bytes then, whatever there are. (RocketMQ cuts nothing
-        where `mine` is empty and the log is not, and follows on behind unknown bytes.)
+        shared: nothing is known of the bytes then, and they have to be compared. (RocketMQ cuts
+        nothing where `mine` is empty and the log is not, and follows on behind unknown bytes.)
     """
     if my_end == 0:
         return PhyOffset(0)

@@ -31,6 +31,9 @@ from reference.wire import ha as wire
 BUFFER_BYTES_MAX = 8 << 20
 PACKETS_MAX = 1024
 
+# (HA address, the master's end): up to where this log has the same records, and its last one's end.
+# Raises OSError, TimeoutError or RemoteProtocolError if the master does not say.
+Compare = Callable[[str, PhyOffset], Awaitable[tuple[PhyOffset, PhyOffset]]]
 Propose = Callable[[ProposeSyncStateSet], Awaitable[master.Known | master.Answered]]
 Log = Callable[..., None]  # (trace, **fields), as `Host.log`
 
@@ -228,6 +231,7 @@ class HaClient:
         core: HaSlave,
         access: LogAccess,
         *,
+        compare: Compare,
         save: Callable[[Epochs], Awaitable[None]],
         saved: Callable[[], Epochs],
         confirmed: Callable[[PhyOffset], None],
@@ -235,6 +239,7 @@ class HaClient:
     ) -> None:
         self._core = core
         self._access = access
+        self._compare_with = compare
         self._save, self._saved = save, saved
         self._confirmed = confirmed
         self._log = log
@@ -290,6 +295,8 @@ class HaClient:
                         link.close()
                 case slave.Send():
                     self._send(effect)
+                case slave.Compare():
+                    group.create_task(self._compare(effect))
                 case slave.Truncate():
                     await self._truncate(group, effect)
                 case slave.Append():
@@ -308,6 +315,16 @@ class HaClient:
         link = self._links.get(effect.connection)
         if link is not None:
             link.send(effect.packet)
+
+    async def _compare(self, effect: slave.Compare) -> None:
+        number = effect.connection
+        try:
+            equal, whole = await self._compare_with(effect.address, effect.their_end)
+        except (OSError, TimeoutError, RemoteProtocolError) as error:
+            why = f"{type(error).__name__}: {error}"
+            self._inbox.post(slave.Uncompared(connection=number, why=why))
+        else:
+            self._inbox.post(slave.Compared(connection=number, equal=equal, whole=whole))
 
     async def _truncate(self, group: asyncio.TaskGroup, effect: slave.Truncate) -> None:
         if effect.end < self._access.end:

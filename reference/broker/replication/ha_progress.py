@@ -53,7 +53,7 @@ class SlaveProgress:
         at = request
         if request == 0:
             at = last_file if self.from_last_file else start
-        label = policy.index_at(epochs, at)
+        label = policy.label_at(epochs, at)
         if not start <= at <= end or label is None:
             return f"cannot start at {at}: the log is {start} to {end}"
         # A term that began since the reply: the slave hears of each epoch from then on.
@@ -94,8 +94,9 @@ class SlaveProgress:
         if self.acked is None:
             return 0
         at = self.next
+        begins = epochs[self.label].start  # behind `at` only where nothing is labelled
         stop = min(
-            policy.end_of(epochs, self.label, end),
+            policy.end_of(epochs, self.label, end) if begins <= at else begins,
             at - at % settings.file_size + settings.file_size,
             at + settings.batch_bytes,
             max(self.acked, self.first) + settings.window_bytes,

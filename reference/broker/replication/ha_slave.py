@@ -3,8 +3,9 @@
 One connection at a time, numbered; what comes late from an older one is ignored. The shell carries
 out the effects of a step in order and completely before the next step, so that an order here is an
 order on disk, and `end` and `epochs` are the log's and the file's own between steps. Only `Sync`
-runs beside. A connection's way: dialling, handshake, truncating (the log is cut and the epoch list
-saved), transfer; then, after a pause, again.
+runs beside. A connection's way: dialling, handshake, comparing (only if no epoch is shared; the
+handshake is repeated meanwhile, so that neither side takes the other for dead), truncating (the
+log is cut and the epoch list saved), transfer; then, after a pause, again.
 
 What is promised, and to whom:
 
@@ -14,9 +15,9 @@ What is promised, and to whom:
   docs/spec/controller-ha.md 6.4 (H9).)
 * Nothing is cut for a master older than the one the controller named, or than the last one that
   this log heard of: the newer one may have had bytes acknowledged that only this log holds.
-* A log that shares no epoch with the master's is thrown away only while this broker is known not
-  to be in the SyncStateSet. (RocketMQ keeps it and never joins again, or, where the epoch list is
-  empty, copies on behind unknown bytes.)
+* A log that shares no epoch with the master's is compared with it, and cut where they differ only
+  while this broker is known not to be in the SyncStateSet. (RocketMQ keeps it and never joins
+  again, or, where the epoch list is empty, copies on behind unknown bytes.)
 
 Offsets are bytes of the commit log, ends exclusive; times are ns of this node's monotonic clock.
 Claims: S6, S8, S9, S14. Source: docs/spec/controller-ha.md 4.3, 4.6, 6.5; RocketMQ
@@ -32,6 +33,8 @@ from reference.broker.replication.ha_settings import SlaveTiming
 from reference.broker.replication.ha_slave_events import (
     Append,
     AppendFailed,
+    Compare,
+    Compared,
     Confirm,
     Connected,
     Dial,
@@ -49,8 +52,9 @@ from reference.broker.replication.ha_slave_events import (
     Trace,
     Truncate,
     Truncated,
+    Uncompared,
 )
-from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
+from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant, some
 from reference.wire.ha import (
     NO_OFFSET,
     MasterHandshake,
@@ -59,7 +63,9 @@ from reference.wire.ha import (
     Transfer,
 )
 
-Phase = Literal["stopped", "waiting", "dialling", "handshake", "truncating", "transfer"]
+Phase = Literal[
+    "stopped", "waiting", "dialling", "handshake", "comparing", "truncating", "transfer"
+]
 
 
 @dataclass(slots=True)
@@ -97,7 +103,7 @@ class HaSlave:
                 return self._retry_at_ns if self.address else None
             case "dialling" | "handshake":
                 return self.heard_ns + self.timing.handshake_ns
-            case "transfer":
+            case "comparing" | "transfer":
                 beat = self.wrote_ns + self.timing.heartbeat_ns
                 return min(beat, self.heard_ns + self.timing.housekeeping_ns)
 
@@ -114,6 +120,12 @@ class HaSlave:
                 return self._on_received(now_ns, event)
             case Lost():
                 return self._on_lost(now_ns, event)
+            case Compared():
+                return self._on_compared(now_ns, event)
+            case Uncompared():
+                if event.connection != self.connection or self.phase != "comparing":
+                    return [Trace(name="ha.compared.ignored", why="other connection")]
+                return self._leave(now_ns, f"not compared: {event.why}")
             case Truncated():
                 return self._on_truncated(now_ns, event)
             case Synced():
@@ -165,10 +177,12 @@ class HaSlave:
             self.phase, self.connection, self.heard_ns = "dialling", self.connection + 1, now_ns
             self._theirs, self._syncing = None, False
             return [Dial(connection=self.connection, address=self.address)]
-        if self.phase != "transfer":
+        if self.phase in ("dialling", "handshake"):
             return self._leave(now_ns, f"no answer in {self.phase}")
         if now_ns >= self.heard_ns + self.timing.housekeeping_ns:
             return self._leave(now_ns, "silent master")
+        if self.phase == "comparing":
+            return [self._hello(now_ns)]
         if self._awaits_first_sync():
             self.wrote_ns = now_ns  # nothing may be said yet; look again later
             return []
@@ -178,12 +192,16 @@ class HaSlave:
         if event.connection != self.connection or self.phase != "dialling":
             return [Hangup(connection=event.connection)]
         self.phase, self.heard_ns = "handshake", now_ns
+        return [self._hello(now_ns)]
+
+    def _hello(self, now_ns: int) -> Send:
+        self.wrote_ns = now_ns
         packet = SlaveHandshake(
             broker_id=self.broker_id,
             sync_from_last_file=self.sync_from_last_file,
             async_learner=self.async_learner,
         )
-        return [Send(connection=self.connection, packet=packet)]
+        return Send(connection=self.connection, packet=packet)
 
     def _on_received(self, now_ns: int, event: Received) -> list[Effect]:
         if event.connection != self.connection:
@@ -192,6 +210,10 @@ class HaSlave:
         self.heard_ns = now_ns
         if self.phase == "handshake" and isinstance(packet, MasterHandshake):
             return self._on_handshake(now_ns, packet)
+        if self.phase == "comparing" and isinstance(packet, MasterHandshake):
+            fault = self._fault(packet)
+            self._theirs = packet
+            return self._leave(now_ns, fault) if fault else []
         if self.phase == "transfer" and isinstance(packet, Transfer):
             return self._on_transfer(now_ns, packet)
         if self.phase in ("stopped", "waiting"):
@@ -221,16 +243,41 @@ class HaSlave:
         if fault:
             return self._leave(now_ns, fault)
         point = policy.truncation_point(self.epochs, self.end, theirs.epochs, theirs.max_offset)
-        if point is not None and point < self.start:
-            point = None  # the shared part is not kept here
-        if point is None and self._in_sync_state_set:
-            return self._leave(now_ns, "no shared epoch, and a member of the SyncStateSet")
-        effects: list[Effect] = []
+        if point is None or point < self.start:  # the shared part is not kept here
+            return self._compare(now_ns, theirs)
+        return self._cut(theirs, point)
+
+    def _compare(self, now_ns: int, theirs: MasterHandshake) -> list[Effect]:
+        """No entry says what both logs share."""
+        self.phase, self._theirs, self.wrote_ns = "comparing", theirs, now_ns
+        ends = f"no shared epoch: {self.start} to {self.end}, the master's to {theirs.max_offset}"
+        return [
+            Trace(name="ha.slave.compares", why=ends),
+            Compare(connection=self.connection, address=self.address, their_end=theirs.max_offset),
+        ]
+
+    def _on_compared(self, now_ns: int, event: Compared) -> list[Effect]:
+        if event.connection != self.connection or self.phase != "comparing":
+            return [Trace(name="ha.compared.ignored", why="other connection")]
+        invariant(event.equal <= event.whole <= self.end, "compared what is here", event=event)
+        theirs = some(self._theirs, "what is compared with said hello")
+        point = policy.kept_after_comparison(
+            event.equal, event.whole, member=self._in_sync_state_set
+        )
         if point is None:
-            effects.append(Trace(name="ha.slave.resync", why=f"{self.end} bytes dropped"))
-        elif point < self.end:
+            why = f"other records than the master's from {event.equal} to {event.whole}"
+            return self._leave(now_ns, f"{why}, and a member of the SyncStateSet")
+        self.epochs = ()
+        if point > self.start:
+            return self._cut(theirs, point)
+        dropped = Trace(name="ha.slave.resync", why=f"{self.end - self.start} bytes dropped")
+        return [dropped, *self._truncate(theirs, PhyOffset(0))]
+
+    def _cut(self, theirs: MasterHandshake, point: PhyOffset) -> list[Effect]:
+        effects: list[Effect] = []
+        if point < self.end:
             effects.append(Trace(name="ha.slave.cut", why=f"{self.end} to {point}"))
-        return effects + self._truncate(theirs, point or PhyOffset(0))
+        return effects + self._truncate(theirs, point)
 
     def _fault(self, theirs: MasterHandshake) -> str:
         """Why a master must not be followed; empty if it may."""
@@ -304,7 +351,9 @@ class HaSlave:
         if frame.epoch == known and not begins and frame.epoch_start != self.epochs[-1].start:
             return f"epoch {known} starts at {frame.epoch_start}, was {self.epochs[-1].start}"
         # RocketMQ labels the last piece of an epoch with the next one: up to its start, that is.
-        if frame.start < frame.epoch_start < frame.start + len(frame.data):
+        # Its first entry may lie anywhere: before it nothing is labelled.
+        within = frame.start < frame.epoch_start < frame.start + len(frame.data)
+        if within and any(e.epoch < frame.epoch for e in self.epochs):
             return f"epoch {frame.epoch} starts within a transfer"
         return ""
 

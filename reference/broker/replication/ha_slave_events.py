@@ -70,6 +70,21 @@ class Synced(Record):
     end: PhyOffset
 
 
+class Compared(Record):
+    """`Compare` is done: `equal` and `whole` as `epochs.kept_after_comparison` takes them."""
+
+    connection: int
+    equal: PhyOffset
+    whole: PhyOffset
+
+
+class Uncompared(Record):
+    """`Compare` came to nothing, as the master did not answer."""
+
+    connection: int
+    why: str
+
+
 class AppendFailed(Record):
     """The log took nothing of an `Append`, and none of the effects behind it was carried out."""
 
@@ -83,8 +98,18 @@ class Timeout(Record):
 
 
 Event = (
-    Follow | Stop | Connected | Received | Lost | Truncated | Synced | AppendFailed | Timeout
-)  # fmt: skip
+    Follow
+    | Stop
+    | Connected
+    | Received
+    | Lost
+    | Compared
+    | Uncompared
+    | Truncated
+    | Synced
+    | AppendFailed
+    | Timeout
+)
 
 
 # Effects.
@@ -108,6 +133,15 @@ class Send(Record):
 
     connection: int
     packet: SlaveHandshake | SlaveAck
+
+
+class Compare(Record):
+    """Compare this log with that of the master at `address`, which ends at `their_end` or behind;
+    deliver `Compared` or `Uncompared`. Neither log is changed by that."""
+
+    connection: int
+    address: str
+    their_end: PhyOffset
 
 
 class Truncate(Record):
@@ -152,4 +186,4 @@ class Trace(Record):
     why: str = ""
 
 
-Effect = Dial | Hangup | Send | Truncate | Append | Sync | Confirm | Trace
+Effect = Dial | Hangup | Send | Compare | Truncate | Append | Sync | Confirm | Trace

@@ -12,7 +12,7 @@ from reference.broker.replication import epochs as policy
 from reference.broker.replication import ha_master_events as master
 from reference.broker.replication import ha_slave_events as slave
 from reference.broker.replication.epochs import EpochFile, Epochs
-from reference.broker.replication.ha import HaClient, HaServer, Log, Propose
+from reference.broker.replication.ha import Compare, HaClient, HaServer, Log, Propose
 from reference.broker.replication.ha_link import LogAccess
 from reference.broker.replication.ha_master import HaMaster
 from reference.broker.replication.ha_progress import SlaveProgress
@@ -36,6 +36,7 @@ class Replication:
         durable: acknowledge and count only what is synced (SYNC_FLUSH).
         async_learner, sync_from_last_file: of the slave side, RocketMQ's keys.
         propose: sends request 1001.
+        compare: compares the log with a master's, when no epoch is shared.
         confirmed: called with the confirmOffset when it changes, on either side.
         log: `Host.log`.
     """
@@ -52,6 +53,7 @@ class Replication:
         async_learner: bool = False,
         sync_from_last_file: bool = False,
         propose: Propose,
+        compare: Compare,
         confirmed: Callable[[PhyOffset], None],
         log: Log,
     ) -> None:
@@ -81,6 +83,7 @@ class Replication:
         self._client = HaClient(
             self.slave,
             access,
+            compare=compare,
             save=self._save,
             saved=lambda: self.epochs,
             confirmed=self._confirmed,

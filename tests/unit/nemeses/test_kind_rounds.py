@@ -102,6 +102,14 @@ def test_each_accident_befalls_a_broker_that_was_killed_for_it() -> None:
     assert min(places) < 0.2 < 0.8 < max(places)
 
 
+def test_epoch_files_are_removed_of_a_broker_that_is_down_and_each_third_time_of_all() -> None:
+    [kind] = [kind for kind in DRAWN if kind.name == "remove-epochs"]
+    made = rounds(kind)
+    assert {tuple(step.f for step in round_[1:]) for round_ in made} == {("remove-epochs", "start")}
+    assert [round_[0].f for round_ in made] == ["kill", "kill", "stop"] * 4
+    assert [round_[0].who.count for round_ in made] == [1, 1, -1] * 4
+
+
 def test_a_rack_loses_its_power_each_third_time() -> None:
     [kind] = [kind for kind in DRAWN if kind.name == "power"]
     counts = [made[0].who.count for made in rounds(kind)]

@@ -81,6 +81,19 @@ def test_equal_stores_that_hold_everything_are_valid() -> None:
     }
 
 
+@pytest.mark.parametrize("labelled", [True, False])
+def test_what_is_older_than_the_list_is_equal_below_an_equal_epoch_only(labelled: bool) -> None:
+    """S8 says nothing of two logs that share no label; S9 looks messages up there, too."""
+    r = run()
+    for n, first in enumerate((FIRST, FIRST, b"?" + FIRST[1:])):
+        r.store(log(n, 0, 0, first, SENT[0], last=False))
+        epoch = 2 if labelled or n < 2 else 3
+        r.store(log(n, epoch, len(first), SECOND, *SENT[1:]))
+    verdict = judge(r)
+    assert verdict.counts["messages-looked-up"] == 2
+    assert [a.name for a in verdict.anomalies if a.claim == "S8"] == ["log-diverged"] * labelled
+
+
 def test_a_shorter_log_is_the_beginning_of_the_longer() -> None:
     r = run()
     stored(r, 0)

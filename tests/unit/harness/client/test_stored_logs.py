@@ -55,6 +55,23 @@ def test_epochs_are_cut_where_they_begin() -> None:
     assert one.digests == (hashlib.sha256(first).hexdigest(),)
 
 
+@pytest.mark.parametrize("listed", [((3, 200),), ((3, 9999),), ()])
+def test_what_is_older_than_the_list_is_epoch_0(listed: tuple[tuple[int, int], ...]) -> None:
+    """Or all of the log, where the list begins behind it."""
+    first = record(0, value=5)
+    second = record(len(first), value=6)
+    starts = tuple((epoch, len(first) if start == 200 else start) for epoch, start in listed)
+    files = {file(0): first + second + bytes(100)}
+    read = logs(files | ({EPOCH_FILE: epochs(*starts)} if starts else {}))
+    found = [(log.epoch, log.start, log.end, log.last) for log in read]
+    whole = len(first + second)
+    if listed == ((3, 200),):
+        assert found == [(0, 0, len(first), False), (3, len(first), whole, True)]
+    else:
+        assert found == [(0, 0, whole, True)]
+    assert sorted(r[2] for log in read for r in log.records) == [5, 6]
+
+
 def test_a_log_goes_on_in_the_next_file_behind_a_blank() -> None:
     first = record(0, value=1)
     blank = encode_blank(FILE_BYTES - len(first))

@@ -10,6 +10,7 @@ from run_in_world import Watched, with_cluster
 
 from harness.cluster.deployment import Deployment, until
 from harness.cluster.processes import Nodes
+from harness.contracts.cluster import NothingThere
 from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
 
 Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
@@ -338,6 +339,16 @@ def test_a_store_is_copied_and_a_bit_of_it_flipped_while_its_node_is_down() -> N
         ours = await processes.stored("b0-1", "store")
         assert ours.keys() < theirs.keys()
         assert ours["store/brokerIdentity"] == theirs["store/brokerIdentity"]
+        epochs = ("epochFileCheckpoint", "epochFileCheckpoint.bak")
+        removed = await processes.remove_files("b0-1", epochs)
+        assert removed.holds
+        assert removed.seen == {"removed": [*epochs], "left": []}
+        left = await processes.stored("b0-1", "store")
+        assert ours.keys() - left.keys() == {f"store/{path}" for path in epochs}
+        with pytest.raises(NothingThere, match="epochFileCheckpoint"):
+            await processes.remove_files("b0-1", epochs)
+        running = await processes.remove_files("b0-0", epochs)
+        assert running.seen == {"reason": "it runs"}
         assert not (await processes.flip_bit("b0-1", "brokerIdentity", 10**6)).holds
         assert not (await processes.flip_bit("b0-1", "no such", 0)).holds
         for _ in range(2):  # there and back

@@ -160,6 +160,7 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
         "replace-release",
         "start-packet-loss",
         "stop-packet-loss",
+        "remove-epochs",
         *TAMPERS,
     }
     drawn = set(acts()) - others

@@ -61,6 +61,33 @@ def test_truncation_point(
     assert policy.truncation_point(mine, at(my_end), theirs, at(their_end)) == point
 
 
+@pytest.mark.parametrize(
+    ("offset", "index"), [(0, 0), (49, 0), (50, 0), (70, 1), (99, 1), (100, 2)]
+)
+def test_unlabelled_bytes_are_sent_under_the_first_entry(offset: int, index: int) -> None:
+    """As RocketMQ does; docs/spec/controller-ha.md 4.4"""
+    assert policy.label_at(entries((1, 50), (2, 70), (3, 100)), at(offset)) == index
+    assert policy.label_at((), at(offset)) is None
+
+
+@pytest.mark.parametrize(
+    ("equal", "whole", "member", "kept"),
+    [
+        (0, 0, True, 0),
+        (60, 60, True, 60),
+        (40, 60, True, None),
+        (0, 60, True, None),
+        (40, 60, False, 40),
+        (0, 60, False, 0),
+    ],
+)
+def test_who_is_cut_where_logs_differ(
+    equal: int, whole: int, member: bool, kept: int | None
+) -> None:
+    """S6: never what may be the only copy of an acknowledged message."""
+    assert policy.kept_after_comparison(at(equal), at(whole), member=member) == kept
+
+
 def test_append() -> None:
     assert policy.append((), MasterEpoch(1), at(0)) == entries((1, 0))
     assert policy.append(entries((1, 0)), MasterEpoch(2), at(0)) == entries((1, 0), (2, 0))

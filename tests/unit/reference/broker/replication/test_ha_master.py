@@ -150,6 +150,24 @@ def test_a_transfer_ends_at_epochs_files_and_batches() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("request_at", "sent"),
+    [
+        (0, [(0, 100, 3, 120), (100, 20, 3, 120), (120, 30, 3, 120), (150, 10, 4, 150)]),
+        (70, [(70, 50, 3, 120), (120, 30, 3, 120), (150, 10, 4, 150)]),
+        (120, [(120, 30, 3, 120), (150, 10, 4, 150)]),
+        (155, [(155, 5, 4, 150)]),
+    ],
+)
+def test_what_is_older_than_the_list_goes_under_its_first_entry(
+    request_at: int, sent: list[tuple[int, int, int, int]]
+) -> None:
+    """To a slave that is empty or behind; docs/spec/controller-ha.md 4.4, 6.4 (H8d)"""
+    master = leader(160, entries((3, 120), (4, 150)))
+    hello(master, 1, 2)
+    assert pieces(ack(master, 1, request_at)) == sent
+
+
 def test_the_window_bounds_what_is_on_the_way() -> None:
     master = leader(950, window_bytes=250)
     hello(master, 1, 2)

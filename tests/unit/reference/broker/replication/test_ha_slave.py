@@ -1,6 +1,8 @@
 """The slave's core: each rule of docs/spec/controller-ha.md 4.3 and 4.6, and where the reference
 differs."""
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -113,20 +115,86 @@ def test_handshake_settles_then_acknowledges(
     assert slave.step(0, done) == [ack(point)]
 
 
-@pytest.mark.parametrize("mine", [(), entries((3, 0))])
-def test_a_log_that_shares_nothing_is_dropped_by_a_non_member_only(mine: Epochs) -> None:
-    """S6: the SyncStateSet may elect a member, so a member keeps what it has.
+def comparing(end: int, mine: Epochs, theirs: MasterHandshake, **more: Any) -> HaSlave:
+    """A slave that shares no epoch with its master."""
+    slave = shaking(end, mine, **more)
+    trace, compare = got(slave, theirs)
+    assert isinstance(trace, core.Trace)
+    assert (trace.name, slave.phase) == ("ha.slave.compares", "comparing")
+    assert compare == core.Compare(connection=1, address=MASTER, their_end=theirs.max_offset)
+    return slave
 
-    docs/spec/controller-ha.md 6.5 (rule 4)
+
+def compared(slave: HaSlave, equal: int, whole: int, *, connection: int = 1) -> list[Effect]:
+    event = core.Compared(connection=connection, equal=PhyOffset(equal), whole=PhyOffset(whole))
+    return slave.step(0, event)
+
+
+@pytest.mark.parametrize("mine", [(), entries((3, 0)), entries((3, 20), (4, 30))])
+@pytest.mark.parametrize(
+    ("equal", "whole", "point", "member_too", "trace"),
+    [
+        (70, 70, 70, True, ""),
+        (60, 60, 60, True, "ha.slave.cut"),  # what follows a whole record was never acknowledged
+        (40, 60, 40, False, "ha.slave.cut"),
+        (0, 60, 0, False, "ha.slave.resync"),
+    ],
+)
+@pytest.mark.parametrize("member", [False, True])
+def test_a_log_that_shares_no_entry_keeps_what_is_equal(
+    mine: Epochs, equal: int, whole: int, point: int, member_too: bool, trace: str, member: bool
+) -> None:
+    """S6, S8: and a member of the SyncStateSet, which may be elected, keeps all that it has.
+
+    docs/spec/controller-ha.md 6.5 (rules 4 and 8)
     """
-    member = shaking(70, mine)
-    theirs = reply(300, entries((1, 0), (4, 100)))
-    assert "no shared epoch" in left(got(member, theirs))
-    other = shaking(70, mine, in_sync_state_set=False)
-    effects = got(other, theirs)
-    assert effects[0] == core.Trace(name="ha.slave.resync", why="70 bytes dropped")
-    done = core.Truncated(connection=1, end=PhyOffset(0))
-    assert effects[-1] == core.Truncate(end=PhyOffset(0), epochs=entries((1, 0)), done=done)
+    theirs = entries((4, 50), (5, 100))
+    slave = comparing(70, mine, reply(300, theirs), in_sync_state_set=member)
+    effects = compared(slave, equal, whole)
+    if member and not member_too:
+        assert left(effects) == (
+            f"other records than the master's from {equal} to {whole}, and a member of the "
+            "SyncStateSet"
+        )
+        assert (slave.end, slave.epochs) == (70, mine)
+        return
+    assert [e.name for e in effects if isinstance(e, core.Trace)] == [trace] * bool(trace)
+    kept = entries((4, 50)) if point >= 50 else ()
+    done = core.Truncated(connection=1, end=PhyOffset(point))
+    assert effects[-1] == core.Truncate(end=PhyOffset(point), epochs=kept, done=done)
+    assert slave.step(0, done) == [ack(point)]
+
+
+def test_a_comparison_keeps_the_connection_and_ends_with_it() -> None:
+    """Each side would take the other for dead after 20 s."""
+    slave = comparing(70, (), reply(300, entries((1, 50))))
+    hello = core.Send(connection=1, packet=SlaveHandshake(broker_id=BrokerId(2)))
+    for at in (5, 10, 15):
+        assert slave.step(at * SECOND, core.Timeout()) == [hello]
+        assert got(slave, reply(300 + at, entries((1, 50))), now=at * SECOND) == []
+    assert [type(e) for e in compared(slave, 0, 70, connection=9)] == [core.Trace]
+    failed = core.Uncompared(connection=1, why="TimeoutError")
+    assert left(slave.step(0, failed)) == "not compared: TimeoutError"
+    assert [type(e) for e in slave.step(0, failed)] == [core.Trace]
+    assert [type(e) for e in compared(slave, 70, 70)] == [core.Trace]
+    silent = comparing(70, (), reply(300, entries((1, 50))))
+    assert left(silent.step(20 * SECOND, core.Timeout())) == "silent master"
+    older = comparing(70, (), reply(300, entries((2, 50))), master_epoch=MasterEpoch(2))
+    assert "older" in left(got(older, reply(300, entries((1, 50)))))
+    mixed = comparing(70, (), reply(300, entries((1, 50))))
+    assert left(got(mixed, frame(70))) == "Transfer in comparing"
+
+
+def test_an_empty_log_takes_what_has_no_label() -> None:
+    """Under the master's first entry; RocketMQ's last frame of it may cross its start."""
+    slave = shaking()
+    got(slave, reply(5000, entries((1, 4), (2, 9))))
+    settled(slave)
+    first = core.Append(start=PhyOffset(0), data=b"ab", epochs=entries((1, 4)), then=(ack(2),))
+    assert got(slave, frame(0, b"ab", since=4)) == [first]
+    across = core.Append(start=PhyOffset(2), data=b"cdefg", epochs=None, then=(ack(7),))
+    assert got(slave, frame(2, b"cdefg", since=4)) == [across]
+    assert "within a transfer" in left(got(slave, frame(7, b"hijk", epoch=2, since=9)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""The command ``maxq upgrade``."""
+
+from pathlib import Path
+
+import click
+from msgspec import convert
+
+from harness.cli.param_types import Alias, Name
+from harness.cli.scenarios import BUDGET, ENVIRONMENT, RESUME
+from harness.cli.schedules import STORE
+from harness.contracts.target import Profile
+from harness.contracts.terminal import echo
+from harness.experiments.engine import JOURNAL
+from harness.experiments.upgrade.page import cell, page
+from harness.experiments.upgrade.plans import upgrades
+from harness.experiments.upgrade.trials import Trials
+from harness.schedule.options import PROFILES
+from histories.store import write_whole
+
+ALL = "all"
+
+
+def names() -> list[str]:
+    """The upgrades that can be tried."""
+    return [upgrade.name for upgrade in upgrades()]
+
+
+@click.command("upgrade")
+@click.argument("wanted", metavar="NAME...", nargs=-1, required=True, type=Name([ALL, *names()]))
+@click.option("--profiles", default="safe,default", show_default=True, help="joined by commas")
+@ENVIRONMENT
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=1, show_default=True, help="of each upgrade"
+)
+@click.option(
+    "--write",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=None,
+    help="the page of all upgrades, those of earlier commands and empty cells included",
+)
+@BUDGET
+@RESUME
+@STORE
+def upgrade_command(
+    wanted: tuple[str, ...],
+    profiles: str,
+    environment: str,
+    rounds: int,
+    write: Path | None,
+    budget: int | None,
+    resume: bool,
+    store: Path,
+) -> int:
+    """Try what clusters of two releases do, and clusters that go from one to the other.
+
+    `maxq list upgrades` names them; all are tried where the name is all. The same command again
+    goes on where the last one was cut off. Exit code 0: every one was run, and is as documented, if
+    it is; 1: one is not; 2: one was not run.
+    """
+    folder = store.resolve() / "upgrade"
+    if not resume:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    profile = Alias(PROFILES)
+    asked = convert([profile.convert(p, None, None) for p in profiles.split(",")], list[Profile])
+    chosen = names() if ALL in wanted else list(dict.fromkeys(wanted))
+    trials = Trials(folder, names=chosen, profiles=asked, environment=environment, rounds=rounds)
+    try:
+        whole = trials.run(budget_ns=budget, say=lambda text: echo(text, err=True))
+    finally:
+        if write is not None:
+            write_whole(write.resolve(), page(trials).encode())
+    wrong = False
+    for upgrade in upgrades():
+        for of in asked if upgrade.name in chosen else ():
+            entries = trials.entries(upgrade.name, of)
+            echo(f"{upgrade.name} {of}: {cell(upgrade, entries)}")
+            said = [e for e in entries if e.came != "failed"]
+            wrong |= any(upgrade.expected and not e.shows(upgrade.expected) for e in said)
+    return 1 if wrong else 0 if whole else 2

@@ -1,0 +1,66 @@
+"""Epoch files that are removed, as the upgrade to RocketMQ 5.1.1 prescribes.
+
+remove-epochs  of a broker that is down: its epoch file and the copy of it are removed, and nothing
+               else; of one without any nothing is done
+
+Which master wrote which part of its log the broker cannot know afterwards. Nothing is lost by that,
+and every promise holds: logs have to be compared, not to be thrown away. Each third time it befalls
+all brokers at once, which are stopped for it, and started in any order.
+Source: docs/spec/controller-ha.md 4.7, 6.5.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from itertools import cycle
+
+from harness.contracts.cluster import NothingThere, Part, Tamperable
+from harness.contracts.environment import Capability
+from harness.schedule.format import EVERYBODY, Who
+from histories.fault_facts import REMOVE_EPOCHS
+from nemeses.bag import Bag
+from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step
+from nemeses.kinds.process import KILL_ACT, START, STOP_ACT, one_of
+from nemeses.stage import Stage, Told, told
+
+STRUCK: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
+FILES = ("epochFileCheckpoint", "epochFileCheckpoint.bak")
+APART_S = 0.5  # between the acts of an operator
+
+
+def _stopped(stage: Stage, args: Args) -> Fit:
+    return lambda node: not stage.up(node)
+
+
+async def _remove(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    stores, done = stage.cluster.offers(Tamperable), {}
+    for node in nodes:
+        with contextlib.suppress(NothingThere):
+            done[node] = told(await stores.remove_files(node, FILES))
+    return done
+
+
+def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
+    parts = Bag(drawing.rng, STRUCK)
+    for upgrade in cycle((False, False, True)):
+        who = Who(part="broker", count=EVERYBODY) if upgrade else one_of(parts)
+        yield (
+            Step("stop" if upgrade else "kill", who=who),
+            Step(REMOVE_EPOCHS, APART_S, of=0),
+            Step("start", APART_S, of=0),
+        )
+
+
+REMOVED_EPOCHS = Kind(
+    name=REMOVE_EPOCHS,
+    acts=(
+        KILL_ACT,
+        STOP_ACT,
+        START,
+        ActKind(
+            f=REMOVE_EPOCHS, needs=frozenset({Capability.KILL}), fit=_stopped, do=_remove,
+        ),
+    ),
+    rounds=_rounds,
+    asked_only=True,
+    whole=True,
+)  # fmt: skip
