@@ -115,6 +115,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         run = Run(self.stored.path)
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
+        results["target"] = self.options.running
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
         if whole:
