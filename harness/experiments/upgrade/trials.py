@@ -83,7 +83,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             case "never up":
                 return self.came == "never up"
             case "switches":
-                return up and self.struck and switched and not self.lost
+                return up and self.struck and switched
             case "no switch":
                 return up and self.struck and not switched
             case "stays away":

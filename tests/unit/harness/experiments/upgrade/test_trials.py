@@ -32,7 +32,7 @@ def entry(name: str = SWITCHES, came: Came = "up", **more: Any) -> Entry:
         ("never up", entry(serves=True), False),
         ("never up", entry(came="failed"), False),
         ("switches", entry(struck=True, recovered_ms=200.0), True),
-        ("switches", entry(struck=True, recovered_ms=200.0, lost=1), False),
+        ("switches", entry(struck=True, recovered_ms=200.0, lost=1), True),
         ("switches", entry(struck=True, recovered_ms=26_000.0), False),
         ("switches", entry(came="never up"), False),
         ("no switch", entry(struck=True, recovered_ms=26_000.0), True),
