@@ -31,8 +31,8 @@ from histories.aliases import renamed
 
 # Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
-REPLACE_RELEASE = "replace-release"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
+REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
 REMOVE_EPOCHS = "remove-epochs"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
@@ -135,8 +135,8 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         strikes=REPLACE_RELEASE,
         effect="down",
         passes=True,
-        strength=("to", "wipe"),
-        color="#B8D9A0",
+        strength=(RELEASE,),
+        color="#A8C9A0",
     ),
     # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
     FaultFacts(strikes=WIPE, effect="down", heals=("start",)),

@@ -32,8 +32,8 @@ LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"
 PARTS: tuple[str, ...] = (*get_args(Part), LAST_VICTIM, LAST_REJOINED)
 BUILT_IN = (
     *(PARTITION, PARTITION_CLIENTS, PARTITION_ANY, PAUSE, CHANGE_ADDRESS),
-    *(KILL, STOP, RESTART, REPLACE, POWER, CLOCK, DISK, DELAY, LOSS, STORE, REMOVED_EPOCHS),
-    ORDERS,
+    *(KILL, STOP, RESTART, REPLACE, POWER, CLOCK, DISK, DELAY, LOSS, STORE),
+    *(REMOVED_EPOCHS, ORDERS),
 )
 _kinds: dict[str, Kind] = {kind.name: kind for kind in BUILT_IN}
 

@@ -87,16 +87,20 @@ class Step(NamedTuple):
 
 class Drawing(NamedTuple):
     """What a kind draws from: a stream of its own, and the cluster that it will strike. `by_name`:
-    nodes know each other by the names of their machines, so that the address of any can change."""
+    nodes know each other by the names of their machines, so that the address of any can change.
+    `releases` are those that nodes run, by the names of their targets."""
 
     rng: Random
     nodes: Sequence[Node]
     by_name: bool
+    releases: Sequence[str] = ()
 
     @classmethod
-    def of(cls, key: str, nodes: Sequence[Node], *, by_name: bool) -> "Drawing":
+    def of(
+        cls, key: str, nodes: Sequence[Node], *, by_name: bool, releases: Sequence[str] = ()
+    ) -> "Drawing":
         """A drawing whose stream is keyed."""
-        return cls(Random(key), nodes, by_name)
+        return cls(Random(key), nodes, by_name, releases)
 
     def some(self, part: str, *, majority: bool) -> int:
         """A majority, or a minority of at least one, of the brokers or controllers."""

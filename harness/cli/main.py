@@ -20,6 +20,7 @@ from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgr
 from harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
+    RELEASE_OPTION,
     Alias,
     Commands,
     Duration,
@@ -27,8 +28,6 @@ from harness.cli.param_types import (
     Name,
     Names,
     Rate,
-    Release,
-    Releases,
     Setting,
     Target,
     usage,
@@ -41,7 +40,6 @@ from harness.contracts.terminal import echo
 from harness.environments import leaks
 from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
 from harness.experiments import campaign, scenario
-from harness.experiments import upgrade as upgrades
 from harness.experiments.engine import JOURNAL
 from harness.experiments.shrink import NotRepeated
 from harness.run import doctor, stored_run
@@ -65,7 +63,7 @@ LISTED: dict[str, Callable[[], Sequence[str]]] = {
     "claims": lambda: [f"{c.id}: {c.promise}" for c in CLAIMS],
     "mutants": mutants.names,
     "scenarios": scenario.names,
-    "upgrades": lambda: [case.name for case in upgrades.cases()],
+    "upgrades": upgrade.names,
     "environments": lambda: ENVIRONMENTS,
     "profiles": lambda: tuple(PROFILES),
 }
@@ -94,19 +92,7 @@ CLUSTER = (
         show_default=True,
         help="what runs: our reference, or rocketmq:RELEASE such as rocketmq:5.5.0",
     ),
-    click.option(
-        "--release",
-        "releases",
-        type=Releases(),
-        default=None,
-        help="of roles or nodes that differ from the target: controller=5.1.0,b0-1=reference",
-    ),
-    click.option(
-        "--next-release",
-        type=Release(),
-        default=None,
-        help="which the fault replace-release brings",
-    ),
+    RELEASE_OPTION,
     click.option(
         "--profile",
         type=Alias(PROFILES),
@@ -339,7 +325,7 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
 @cli.command("list")
 @click.argument("kind", type=Name(LISTED))
 def list_command(kind: str) -> int:
-    """List workloads, nemeses, checkers, claims, mutants, scenarios, environments or profiles."""
+    """List what there is of a kind, a line each: workloads, nemeses, checkers and so on."""
     for line in LISTED[kind]():
         echo(line)
     return 0

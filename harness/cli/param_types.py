@@ -15,8 +15,7 @@ from checkers.judgement.summary import FAIL_ON
 from harness.contracts.nearest import nearest
 from harness.schedule.format import SECONDS_MAX
 from harness.targets import known_keys
-from harness.targets.mixed import parse_release
-from harness.targets.rocketmq.releases import REFERENCE, parse
+from harness.targets.rocketmq.releases import NODE_COMPONENTS, REFERENCE, parse, spelled
 from histories.aliases import THEN, current
 
 DURATION_NS_MAX = SECONDS_MAX * 10**9
@@ -116,35 +115,31 @@ class Target(click.ParamType[str]):
         return REFERENCE
 
 
-class Release(click.ParamType[str]):
-    """A release: ``5.1.0``, ``latest``, or ``reference``."""
-
-    name = "release"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        try:
-            return parse_release(str(value))
-        except ValueError as error:
-            self.fail(str(error), param)
-
-
-class Releases(click.ParamType[dict[str, str]]):
-    """Releases of roles or nodes, joined by commas: ``controller=5.1.0,b0-1=reference``."""
+class Releases(click.ParamType[tuple[tuple[str, str], ...]]):
+    """Releases of components or nodes, joined by commas: ``controller=5.1.0,b0-1=reference``.
+    Whether there is such a node depends on the other options."""
 
     name = "releases"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> dict[str, str]:
-        if isinstance(value, dict):
+    ) -> tuple[tuple[str, str], ...]:
+        if isinstance(value, tuple):
             return value
-        found = {}
-        for part in str(value).split(","):
-            who, equals, release = part.partition("=")
-            if not equals or not who:
-                self.fail(f"{part!r}: write ROLE=RELEASE or NODE=RELEASE", param)
-            found[who] = Release().convert(release, param, ctx)
-        return found
+        found: dict[str, str] = {}
+        for one in str(value).split(","):
+            name, equals, release = one.partition("=")
+            if not equals or not name:
+                known = ", ".join(NODE_COMPONENTS)
+                self.fail(f"{one!r} gives no release; write NODE=RELEASE, the node a name such as "
+                          f"b0-1 or one of {known}", param)  # fmt: skip
+            if name in found:
+                self.fail(f"{name} has two releases", param)
+            try:
+                found[name] = spelled(release)
+            except ValueError as error:
+                self.fail(f"{name}: {error}", param)
+        return tuple(found.items())
 
 
 class Names(click.ParamType[tuple[str, ...]]):
@@ -229,6 +224,16 @@ def usage() -> Iterator[None]:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
+
+RELEASE_OPTION = click.option(
+    "--release",
+    "releases",
+    type=Releases(),
+    default=(),
+    metavar="NODE=RELEASE,...",
+    help="of components or nodes that are not of the target's release, such as "
+    "controller=5.1.0,b0-1=reference",
+)
 
 FAIL_ON_OPTION = click.option(
     "--fail-on",

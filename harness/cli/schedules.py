@@ -11,7 +11,16 @@ from typing import Any
 import click
 
 from checkers.judgement import runner
-from harness.cli.param_types import EXPLAIN_OPTION, Alias, Duration, Name, Names, Percent, Target
+from harness.cli.param_types import (
+    EXPLAIN_OPTION,
+    RELEASE_OPTION,
+    Alias,
+    Duration,
+    Name,
+    Names,
+    Percent,
+    Target,
+)
 from harness.cli.show import show, word
 from harness.cli.stored_runs import explained
 from harness.contracts.terminal import echo
@@ -59,6 +68,7 @@ STORE = click.option(
     help="each act at its recorded time and on its recorded nodes, not as it was written",
 )
 @click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
+@RELEASE_OPTION
 @click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
 @click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
 @click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
@@ -78,6 +88,8 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
     for name in ("mutant", "target", "profile"):
         if given[name] is not None:
             more[name] = given[name]
+    if given["releases"]:
+        more["releases"] = dict(given["releases"])
     where = environment or (before.environment if before is not None else "")
     options = options_for(script, where, **more)
     context = RunContext(base_image=given["base_image"])
@@ -178,9 +190,19 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 @click.option(
     "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
 )
+@click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
+@RELEASE_OPTION
 @click.option("--base-image", default="", help="of the docker engine, to build on")
 @STORE
-def explore(seeds: str, environment: str, length: int | None, base_image: str, store: Path) -> int:
+def explore(
+    seeds: str,
+    environment: str,
+    length: int | None,
+    target: str | None,
+    releases: tuple[tuple[str, str], ...],
+    base_image: str,
+    store: Path,
+) -> int:
     """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
 
     Each seed takes a row of the covering array in turn. Every run is stored with its report; at
@@ -188,10 +210,12 @@ def explore(seeds: str, environment: str, length: int | None, base_image: str, s
     """
     wanted = wanted_seeds(seeds)
     context, rows, verdicts = RunContext(base_image=base_image), [], []
+    more: dict[str, Any] = {"releases": dict(releases)} if releases else {}
+    more |= {"target": target} if target is not None else {}
     for seed in wanted:
         row = possible(array_row(seed), capabilities_of(environment))
         script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
-        options = options_for(script, environment)
+        options = options_for(script, environment, **more)
         (judged,) = repeat(script, options, store, times=1, quiet=True, context=context)
         rows.append(row)
         verdicts.append(judged.results.valid)

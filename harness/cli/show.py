@@ -82,7 +82,9 @@ def show(judged: Shown, *, as_json: bool) -> None:
     if judged.absent:
         echo(f"  n/a on this target: {', '.join(judged.absent)}")
     show_recoveries(judged)
-    echo(f"\nrun:     {judged.stored.path}")
+    target = judged.context.target
+    echo(f"\ntarget:  {target}" if "," in target else "")
+    echo(f"run:     {judged.stored.path}")
     echo(f"repeat:  {judged.repeat}")
     echo(f"commit:  {judged.commit}")
     if judged.report is not None:

@@ -3,54 +3,77 @@
 from pathlib import Path
 
 import click
+from msgspec import convert
 
-from harness.cli.param_types import usage
-from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT
+from harness.cli.param_types import Alias, Name
+from harness.cli.scenarios import BUDGET, ENVIRONMENT, RESUME
 from harness.cli.schedules import STORE
+from harness.contracts.target import Profile
 from harness.contracts.terminal import echo
-from harness.experiments.engine import SPENT
-from harness.experiments.upgrade import Upgrades, cases, chosen
-from harness.experiments.upgrade_page import page
+from harness.experiments.engine import JOURNAL
+from harness.experiments.upgrade.page import cell, page
+from harness.experiments.upgrade.plans import upgrades
+from harness.experiments.upgrade.trials import Trials
+from harness.schedule.options import PROFILES
+from histories.store import write_whole
+
+ALL = "all"
+
+
+def names() -> list[str]:
+    """The upgrades that can be tried."""
+    return [upgrade.name for upgrade in upgrades()]
 
 
 @click.command("upgrade")
-@click.argument("names", metavar="CASES...", nargs=-1, required=True)
-@click.option("--times", type=click.IntRange(1, 20), default=1, show_default=True,
-              help="runs of each case")  # fmt: skip
+@click.argument("wanted", metavar="NAME...", nargs=-1, required=True, type=Name([ALL, *names()]))
+@click.option("--profiles", default="safe,default", show_default=True, help="joined by commas")
+@ENVIRONMENT
+@click.option(
+    "--rounds", type=click.IntRange(1, 100), default=1, show_default=True, help="of each upgrade"
+)
 @click.option(
     "--write",
     type=click.Path(dir_okay=False, path_type=Path),
     default=None,
-    help="write all that is known of all cases as Markdown",
+    help="the page of all upgrades, those of earlier commands and empty cells included",
 )
-@ENVIRONMENT
 @BUDGET
-@BASE_IMAGE
+@RESUME
 @STORE
 def upgrade_command(
-    names: tuple[str, ...],
-    times: int,
-    write: Path | None,
+    wanted: tuple[str, ...],
+    profiles: str,
     environment: str,
+    rounds: int,
+    write: Path | None,
     budget: int | None,
-    base_image: str,
+    resume: bool,
     store: Path,
 ) -> int:
-    """Try which releases work with one another, and upgrades between them.
+    """Try what clusters of two releases do, and clusters that go from one to the other.
 
-    CASES are names, beginnings of names (`rolling/5.4.0`), or `all`; `maxq list upgrades` has them.
-    The same command again goes on where the last one was cut off. Exit code 2: runs are missing.
+    `maxq list upgrades` names them; all are tried where the name is all. The same command again
+    goes on where the last one was cut off. Exit code 0: every one was run, and is as documented, if
+    it is; 1: one is not; 2: one was not run.
     """
-    with usage():
-        wanted = chosen(names)
-    folder = store.resolve() / "upgrades" / environment
-    upgrades = Upgrades(folder, environment=environment, base_image=base_image, say=echo)
+    folder = store.resolve() / "upgrade"
+    if not resume:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    profile = Alias(PROFILES)
+    asked = convert([profile.convert(p, None, None) for p in profiles.split(",")], list[Profile])
+    chosen = names() if ALL in wanted else list(dict.fromkeys(wanted))
+    trials = Trials(folder, names=chosen, profiles=asked, environment=environment, rounds=rounds)
     try:
-        whole = upgrades.run(wanted, times=times, budget_ns=budget)
+        whole = trials.run(budget_ns=budget, say=lambda text: echo(text, err=True))
     finally:
         if write is not None:
-            write.write_text(page(cases(), upgrades.of))
-            echo(f"written: {write}")
-    if not whole:
-        echo(SPENT)
-    return 0 if whole else 2
+            write_whole(write.resolve(), page(trials).encode())
+    wrong = False
+    for upgrade in upgrades():
+        for of in asked if upgrade.name in chosen else ():
+            entries = trials.entries(upgrade.name, of)
+            echo(f"{upgrade.name} {of}: {cell(upgrade, entries)}")
+            said = [e for e in entries if e.came != "failed"]
+            wrong |= any(upgrade.expected and not e.shows(upgrade.expected) for e in said)
+    return 1 if wrong else 0 if whole else 2

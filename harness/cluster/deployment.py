@@ -3,7 +3,8 @@
 A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
 `harness.cluster.processes` (processes and the proofs of what was done to them),
 `harness.cluster.network` (cuts and addresses), `harness.cluster.packet_loss` (lossy ways),
-`harness.cluster.machines` (clocks, disks, slow ways), `harness.cluster.queries` (what it says of
+`harness.cluster.machines` (clocks, disks, slow ways), `harness.cluster.releases` (what nodes are
+started as), `harness.cluster.queries` (what it says of
 itself, and orders to its controllers). Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
@@ -17,6 +18,7 @@ from harness.cluster.network import Links
 from harness.cluster.packet_loss import Losses
 from harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
 from harness.cluster.queries import Inquiry, SetupFailed
+from harness.cluster.releases import Releases
 from harness.cluster.ways import Ways
 from harness.contracts.cluster import Part
 from harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
@@ -40,12 +42,12 @@ class Deployment:
     def __init__(self, environment: Environment, target: Target, settings: Settings) -> None:
         self.settings = settings
         self._environment = environment
-        self._target = target
         self.processes = Nodes(environment, target, settings)
         ways = Ways(environment, self.processes)
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)
         self.machines = Hardware(self.processes, ways)
+        self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
 
     # Life.
@@ -59,12 +61,8 @@ class Deployment:
         """
         await self._environment.up([MachineSpec(name=n.name) for n in self.nodes])
         await self.links.name_machines()
-        addresses = {n.name: self.processes.machine(n.name).address for n in self.nodes}
         for node in self.nodes:
-            machine = self.processes.machine(node.name)
-            await self._target.install(machine)
-            config = self._target.config(node, self.settings, addresses, machine.data_dir)
-            await machine.put(self.processes.config_path(node.name), config.encode())
+            await self.releases.equip(node.name)
         for role in (Role.NAMESRV, Role.CONTROLLER, Role.BROKER):
             own = [n for n in self.nodes if n.role is role and not n.spare]
             await self._start_all(own)
@@ -163,7 +161,8 @@ class Deployment:
         Raises:
             MissingCapability: none does.
         """
-        for part in (self.processes, self.links, self.losses, self.machines, self.queries):
+        parts = (self.processes, self.releases, self.links, self.losses, self.machines)
+        for part in (*parts, self.queries):
             if isinstance(part, contract):
                 return part
         raise MissingCapability(f"{self._environment.name} offers nothing {contract.__name__}")

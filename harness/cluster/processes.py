@@ -16,7 +16,6 @@ from harness.client.probes import PROBE_TIMEOUT_S, met, until
 from harness.contracts.cluster import NothingThere, Proof
 from harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
 from harness.contracts.target import Node, Settings, Target, plan
-from harness.targets.mixed import Mixed
 from reference.records import RemoteProtocolError
 from reference.rpc import split_address
 from reference.wire.files import decode_identity
@@ -110,6 +109,10 @@ class Nodes:
     async def status(self, node: str) -> ProcessStatus:
         return await self.machine(node).status(self._pids[node])
 
+    async def command(self, node: str) -> Sequence[str]:
+        """The command line of its process, as its machine has it."""
+        return await self.machine(node).command(self._pids[node])
+
     async def signal(self, node: str, number: int) -> None:
         await self.machine(node).signal(self._pids[node], number)
 
@@ -149,7 +152,7 @@ class Nodes:
         async def gone() -> bool:
             return (await self.status(node)).code is not None
 
-        clean = self._target.ends_with(node)
+        clean = self._target.ends_with(self._by_name[node])
         if await until(gone, STOP_TIMEOUT_S):
             return await self._ended(node, clean)
         await self.signal(node, signal.SIGKILL)
@@ -219,31 +222,6 @@ class Nodes:
         status, port = await self.status(node), await self.port(node)
         holds = status.code is None and port == "open"
         return Proof(holds, {"pid": status.pid, "code": status.code, "port": port, **ended})
-
-    # Another release.
-
-    async def replace_release(self, node: str, target: str, *, wipe: bool) -> Proof:
-        mixed = self._target
-        if not isinstance(mixed, Mixed):
-            return Proof(False, {"reason": "the run has one release; --next-release names another"})
-        before, after = mixed.of(node), target or mixed.other(node)
-        if not after:
-            return Proof(False, {"reason": "the run has several releases; `to` names one"})
-        running = self._wanted[node]
-        ended = await self.stop(node) if running else Proof(True, {})
-        if not ended.holds:
-            return Proof(False, {"from": before, **ended.seen})
-        wiped = await self.wipe(node) if wipe else Proof(True, {})
-        mixed.replace(node, after)
-        machine, known = self.machine(node), self._by_name[node]
-        await mixed.install(machine)
-        addresses = {n.name: self.machine(n.name).address for n in self.all}
-        config = mixed.config(known, self._settings, addresses, machine.data_dir)
-        await machine.put(self.config_path(node), config.encode())
-        started = await self.start(node) if running else Proof(True, {})
-        holds = wiped.holds and started.holds
-        seen = {"from": before, "to": after, **ended.forced, **started.seen}
-        return Proof(holds, seen | ({"wiped": wiped.seen} if wipe else {}))
 
     # Held and let go.
 

@@ -126,14 +126,22 @@ class Killable(Protocol):
 
 
 @runtime_checkable
-class Upgradable(Protocol):
-    """Nodes that can become another release, on their store."""
+class Replaceable(Protocol):
+    """Nodes that can be started as another release."""
 
-    async def replace_release(self, node: str, target: str, *, wipe: bool) -> Proof:
-        """Stop a node, and start it on its store as another release; one that is down is another
-        release from its next start on. `target` is empty where the run has two releases: it is the
-        other one then. With `wipe` its store is removed in between. Prove it: as `stop` and
-        `start`; `seen` has `from` and `to`."""
+    async def replace_release(self, node: str, release: str) -> Proof:
+        """Stop a node, if it runs, and start it on its store as another release, by the name of its
+        target: ``reference``, ``rocketmq:5.1.0``. Prove it: its answers have that version.
+        `seen` has ``from``, ``to`` and ``version``, and ``forced`` as for `Killable.stop`.
+
+        Raises:
+            MissingCapability: the run has one release only.
+            ValueError: the run has no such release.
+        """
+        ...
+
+    async def start_as(self, node: str, release: str) -> Proof:
+        """The same for a node that is down."""
         ...
 
 

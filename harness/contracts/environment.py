@@ -188,6 +188,11 @@ class Machine(Protocol):
         """How a process that `spawn` started is doing."""
         ...
 
+    async def command(self, pid: int) -> Sequence[str]:
+        """The command line of a process that `spawn` started, as the machine has it; empty of one
+        that has ended."""
+        ...
+
     async def power_loss(self) -> dict[str, int]:
         """End every process at once and lose what is not synced, at least of what is in the folder
         `DISK` of the data. Peers are told nothing: the machine is silent, and when it is back it

@@ -88,7 +88,7 @@ class Target(Protocol):
     @property
     def name(self) -> str: ...
 
-    def ends_with(self, node: str) -> int:
+    def ends_with(self, node: Node) -> int:
         """The exit code of a node that was asked to end."""
         ...
 
@@ -111,6 +111,11 @@ class Target(Protocol):
     def follows_address(self, node: Node) -> bool:
         """Whether a running node goes with its machine to another address. If not, a change
         of its address restarts it."""
+        ...
+
+    def answers_as(self, node: Node) -> int:
+        """The number of the version that a node's answers have in their headers (RocketMQ's
+        MQVersion)."""
         ...
 
     def prepare(self) -> dict[str, str]:

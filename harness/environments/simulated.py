@@ -47,10 +47,11 @@ PREFIX = 32 - (BLOCK - 1).bit_length()  # length of the prefix of a machine's bl
 
 
 class _Process:
-    """A simulated process: its loop, and how it ended."""
+    """A simulated process: its loop, its command, and how it ended."""
 
-    def __init__(self, loop: SimLoop) -> None:
+    def __init__(self, loop: SimLoop, argv: Sequence[str]) -> None:
         self.loop = loop
+        self.argv = argv
         self.code: int | None = None
         self.task: asyncio.Task[int] | None = None
 
@@ -81,7 +82,7 @@ class SimulatedMachine:
     async def spawn(self, argv: Sequence[str], *, log: str) -> ProcessStatus:
         self._log_path = f"{self.data_dir}/{log}"
         loop, host = self._world.process(self._machine)
-        process = _Process(loop)
+        process = _Process(loop, tuple(argv))
         self._processes.append(process)
         loop.on_failure = lambda failure: self._failed(process, failure)
         arguments = list(argv[argv.index("reference") + 1 :])
@@ -197,6 +198,10 @@ class SimulatedMachine:
         process = self._processes[pid - 1]
         stopped = process.loop.held is not None
         return ProcessStatus(pid=pid, code=process.code, stopped=stopped)
+
+    async def command(self, pid: int) -> Sequence[str]:
+        process = self._processes[pid - 1]
+        return process.argv if process.code is None else ()
 
     async def set_address(self, address: str) -> None:
         if IPv4Address(address) not in IPv4Network(self.block):

@@ -36,8 +36,7 @@ def head(evidence: Evidence) -> Html:
     facts = (
         f"{', '.join(o.workload)} with {', '.join(o.nemesis)}",
         *(f"{done} in place of {asked}" for asked, done in o.stand_ins.items()),
-        f"{o.environment}, {o.subject}, {o.profile}, {o.timing} timing",
-        *(f"{name}: {of}" for name, of in sorted(o.releases.items())),
+        f"{o.environment}, {o.running}, {o.profile}, {o.timing} timing",
         f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}"
         + (f" ({_count(o.learners, 'learner')} each), " if o.learners else ", ")
         + f"{_count(o.controllers, 'controller')}, "

@@ -135,7 +135,7 @@ def asked_of(options: Options, *, lasting: bool = False) -> Asked:
     return Asked(
         needs=needs_of(options.nemesis),
         machines=len(plan(options.topology)),
-        target=options.subject,
+        target=options.running,
         lasting=lasting,
     )
 

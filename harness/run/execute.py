@@ -15,7 +15,7 @@ import msgspec
 from harness.cluster.deployment import Deployment
 from harness.contracts.cluster import Killable
 from harness.contracts.environment import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
-from harness.contracts.target import Target, plan
+from harness.contracts.target import Target
 from harness.environments.disks import node_disk
 from harness.environments.docker import PYTHON, DockerEnvironment
 from harness.environments.local import LocalEnvironment
@@ -28,7 +28,7 @@ from harness.schedule.format import Schedule
 from harness.schedule.options import Options
 from harness.simulation.oracle.oracle import Oracle
 from harness.simulation.world import SimHost, World
-from harness.targets.mixed import Mixed, assigned
+from harness.targets.mixed import MixedTarget
 from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE, parse
 from harness.targets.rocketmq.target import RocketMQTarget
@@ -72,7 +72,7 @@ def _real(options: Options, run: Run, context: RunContext, is_valid: Judge) -> N
     target = make_target(options)
     components = target.prepare()
     if components:
-        run.add_config({"components": components})
+        run.add_config({"components": components, "nodes": options.node_releases})
     environment = make_environment(
         options, run.path / NODES, context.base_image, context.progress.say, target
     )
@@ -155,18 +155,19 @@ def capabilities_of(environment: str) -> frozenset[Capability]:
 
 
 def make_target(options: Options) -> Target:
-    """What runs there; inside a container another interpreter does."""
-    made = {name: _target(name, options.environment) for name in options.targets}
-    if len(made) == 1:
-        return next(iter(made.values()))
-    nodes = plan(options.topology)
-    return Mixed(made, {n.name: assigned(n, options.target, options.releases) for n in nodes})
+    """What runs there."""
+    targets = {name: _target(name, options.environment) for name in options.targets}
+    if len(targets) == 1 and not options.replaces:
+        return next(iter(targets.values()))
+    return MixedTarget(targets, options.node_releases)
 
 
 def _target(name: str, environment: str) -> Target:
+    """A target by its name; inside a container another interpreter runs."""
+    inside = environment == "docker"
     if name != REFERENCE:
-        return RocketMQTarget(parse(name), here=environment != "docker")
-    return ReferenceTarget(PYTHON) if environment == "docker" else ReferenceTarget()
+        return RocketMQTarget(parse(name), here=not inside)
+    return ReferenceTarget(PYTHON) if inside else ReferenceTarget()
 
 
 def _simulated(options: Options, run: Run, context: RunContext) -> None:
@@ -194,7 +195,7 @@ def _in_world(world: World, options: Options, run: Run, context: RunContext) -> 
             await perform(
                 options,
                 SimulatedEnvironment(world, mutant=options.mutant, oracle=oracle),
-                ReferenceTarget(),
+                make_target(options),
                 run,
                 msgspec.structs.replace(
                     context,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.contracts.nearest import nearest
+from harness.contracts.target import plan
 from harness.run.run_context import RunContext
 from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.run.stored_run import Judged, options_of, run_test
@@ -20,9 +21,8 @@ from harness.schedule.format import SCHEDULE, Act, Call, Load, Schedule, Schedul
 from harness.schedule.from_history import as_performed, as_recorded
 from harness.schedule.options import Options
 from harness.schedule.reductions import with_options
-from harness.targets.mixed import complaint
-from harness.targets.rocketmq.releases import excluded
-from histories.fault_facts import REPLACE_RELEASE
+from harness.targets.rocketmq.releases import excluded, misplaced, spelled
+from histories.fault_facts import RELEASE
 from histories.store import CONFIG, open_run
 from reference import mutants
 
@@ -100,6 +100,7 @@ def options_for(script: Schedule, environment: str = "", **more: Any) -> Options
         "scheduled": script.counts(),
     }
     # What was asked for also says how the cluster is set up; written schedules ask for their acts.
+    given["later"] = _later(script)
     given.setdefault("nemesis", tuple(dict.fromkeys(act.f for act in script.acts)) or ("none",))
     if environment:
         given["environment"] = environment
@@ -114,6 +115,22 @@ def options_for(script: Schedule, environment: str = "", **more: Any) -> Options
         raise ScheduleError(f"header: {error}") from None
     _possible(script, options)
     return options
+
+
+def _later(script: Schedule) -> tuple[str, ...]:
+    """The targets that acts of a schedule start nodes as.
+
+    Raises:
+        ScheduleError: there is no such release.
+    """
+    found = []
+    for act in script.acts:
+        if RELEASE in act.args:
+            try:
+                found.append(spelled(str(act.args[RELEASE])))
+            except ValueError as error:
+                raise ScheduleError(f"{act.id}: {error}") from None
+    return tuple(dict.fromkeys(found))
 
 
 def _possible(script: Schedule, options: Options) -> None:
@@ -137,18 +154,13 @@ def _possible(script: Schedule, options: Options) -> None:
             f"header: no mutant {options.mutant!r}{nearest(options.mutant, mutants.names())}"
         )
     try:
-        checks = (excluded(t, options.environment, options.mutant) for t in options.targets)
-        why = next(filter(None, checks), "")
+        nodes = [node.name for node in plan(options.topology)]
+        why = misplaced(options.releases, nodes)
+        why = why or excluded(options.targets, options.environment, options.mutant)
     except ValueError as error:
         why = str(error)
     if why:
         raise ScheduleError(f"header: {why}")
-    if why := complaint(options.releases, options.topology):
-        raise ScheduleError(f"header: {why}")
-    for act in script.acts:
-        to = str(act.args.get("to", ""))
-        if act.f == REPLACE_RELEASE and to and to not in options.targets:
-            raise ScheduleError(f"{act.id}: the run has no {to}, it has: {options.subject}")
     if options.pinned > options.concurrency:
         raise ScheduleError("header: more threads are pinned than there are")
 

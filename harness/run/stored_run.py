@@ -27,6 +27,7 @@ from checkers.availability.recovery import Recovery, recoveries
 from checkers.core.api import Context
 from checkers.judgement import runner, summary
 from checkers.judgement.runner import Results
+from harness.contracts.target import plan
 from harness.contracts.terminal import printable
 from harness.environments.choose import AUTO, LOCAL
 from harness.report.evidence import Evidence
@@ -40,11 +41,9 @@ from harness.run.run_plan import MAKERS as WORKLOADS
 from harness.schedule.format import SCHEDULE, encode
 from harness.schedule.from_history import as_performed
 from harness.schedule.options import Options
-from harness.targets.mixed import complaint
 from harness.targets.reference import PROFILES
-from harness.targets.rocketmq.releases import excluded
-from histories.aliases import THEN, renamed
-from histories.fault_facts import REPLACE_RELEASE
+from harness.targets.rocketmq.releases import excluded, misplaced
+from histories.aliases import renamed
 from histories.grounds import RUN
 from histories.op import HistoryError, Op
 from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
@@ -116,6 +115,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         run = Run(self.stored.path)
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
+        results["target"] = self.options.running
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
         if whole:
@@ -194,29 +194,27 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     if known["replicas"] <= learners:
         raise ValueError(f"--learners {learners}: all of --replicas {known['replicas']}")
     known["mutant"] = known["mutant"] or ""
+    known["releases"] = dict(known.get("releases") or ())
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
     known["keys"] = dict(known.get("keys") or ())
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
-    known["releases"] = dict(known.get("releases") or {})
-    known["next_release"] = known.get("next_release") or ""
-    options = Options(**known)
-    _check_targets(options)
+    return _possible(Options(**known))
+
+
+def _possible(options: Options) -> Options:
+    """The options, whose nodes can run what they shall.
+
+    Raises:
+        ValueError: they cannot.
+    """
+    nodes = [node.name for node in plan(options.topology)]
+    why = misplaced(options.releases, nodes)
+    why = why or excluded(options.targets, options.environment, options.mutant)
+    if why:
+        raise ValueError(why)
     return options
-
-
-def _check_targets(options: Options) -> None:
-    """Raises ValueError: a release is of no node, or cannot be run as asked."""
-    if why := complaint(options.releases, options.topology):
-        raise ValueError(f"--release: {why}")
-    for target in options.targets:
-        if why := excluded(target, options.environment, options.mutant):
-            raise ValueError(why)
-    replaces = any(REPLACE_RELEASE in name.split(THEN) for name in options.nemesis)
-    if replaces and len(options.targets) < 2:
-        raise ValueError(f"--nemesis {REPLACE_RELEASE} needs --next-release, another than the "
-                         "nodes have")  # fmt: skip
 
 
 def every_fault(environment: str) -> list[str]:

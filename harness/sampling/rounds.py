@@ -64,7 +64,9 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     nodes, by_name = plan(options.topology), options.settings().by_name
     acts: list[Act] = []
     for name in names:
-        drawing = Drawing.of(f"{options.seed}/nemesis/{name}", nodes, by_name=by_name)
+        drawing = Drawing.of(
+            f"{options.seed}/nemesis/{name}", nodes, by_name=by_name, releases=options.targets
+        )
         acts += rounds_of(name, drawing, length, quiet, seconds(options.lull_ns))
     header = Header(
         name=f"maxq test, seed {options.seed}", length=length, seed=options.seed,

@@ -28,7 +28,7 @@ from harness.schedule.format import (
     seconds,
 )
 from harness.schedule.options import APPLICANTS, COMMITTERS, FLUSH, LOCKERS, SPARES, Options
-from histories.fault_facts import ELECT_MASTER, INSPECT
+from histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
 from histories.history import History
 from histories.observed import APPLY_ID, COMMIT_OFFSET, FETCH_OFFSET, PROBED
 from histories.op import Op
@@ -198,7 +198,9 @@ def _ordered(fault: Fault, name: str, begun: int) -> Act:
 def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
     result = fault.result if isinstance(fault.result, dict) else {}
     strength = fault.facts.strength if fault.facts is not None else ()
-    args: dict[str, Any] = {k: v for k, v in fault.args.items() if k in strength}
+    # Of a heal the table has no strength; a start may be one as another release.
+    kept = (*strength, *((RELEASE,) if fault.may_start else ()))
+    args: dict[str, Any] = {k: v for k, v in fault.args.items() if k in kept}
     cut = fault.effect == "cut"
     if cut:
         args["grudge"] = {

@@ -8,14 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from checkers.core.api import Context
-from harness.contracts.target import Profile, Settings, Timing, Topology, plan
+from harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
 from harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from harness.targets import known_keys
-from harness.targets.mixed import assigned
 from harness.targets.reference import effective
-from harness.targets.rocketmq.releases import REFERENCE, catch_up_s, lacks_ids
+from harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
 from histories.aliases import THEN
-from histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS
+from histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -61,6 +60,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `time_limit_ns` is how long clients and faults run; `rate` is operations a second of each
     workload; `concurrency` are the client threads of the workload queue. At the `ending` every
     queue is read from the master that there is, or from ``each-replica``, made master in turn.
+    `releases` are the targets of nodes that do not run `target`, by component (``broker``) or by
+    name of a node, which comes first; `later` those that acts of the schedule start nodes as.
     """
 
     environment: str
@@ -89,8 +90,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ending: Ending = "current"
     stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
-    releases: dict[str, str] = {}  # targets of roles or nodes that differ from `target`
-    next_release: str = ""  # the target that `replace-release` brings
+    releases: dict[str, str] = {}
+    later: tuple[str, ...] = ()
 
     @property
     def topology(self) -> Topology:
@@ -104,21 +105,40 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             learners=self.learners,
         )
 
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """All targets that nodes are of, or may come to be, each once."""
-        now = [assigned(node, self.target, self.releases) for node in plan(self.topology)]
-        return tuple(sorted({*now, self.next_release} - {""}))
+    def target_of(self, node: Node) -> str:
+        """What a node begins as."""
+        keys = (node.name, *(role.value for role in node.roles))
+        return next((self.releases[key] for key in keys if key in self.releases), self.target)
 
     @property
-    def subject(self) -> str:
-        """What is tested: one target, or several."""
-        return " and ".join(self.targets)
+    def targets(self) -> tuple[str, ...]:
+        """All targets that nodes run at some time, each once."""
+        return tuple(dict.fromkeys((*self.node_releases.values(), *self.later)))
+
+    @property
+    def node_releases(self) -> dict[str, str]:
+        """What each node begins as, by its name."""
+        return {node.name: self.target_of(node) for node in plan(self.topology)}
+
+    @property
+    def replaces(self) -> bool:
+        """Whether a node may be started as another target, or as its own in the same way."""
+        return bool(self.later) or any(REPLACE_RELEASE in n.split(THEN) for n in self.nemesis)
+
+    @property
+    def running(self) -> str:
+        """What runs, in words: the target, and beside it the nodes that do not run it."""
+        if self.targets == (self.target,):
+            return self.target
+        words = [f"{name} {of.removeprefix(PREFIX)}" for name, of in sorted(self.releases.items())]
+        words += [f"later {of.removeprefix(PREFIX)}" for of in self.later]
+        return ", ".join([self.target, *words])
 
     @property
     def lacks_ids(self) -> bool:
-        """Whether any broker has no id of its own."""
-        return any(map(lacks_ids, self.targets))
+        """Whether some broker or controller has no ids of brokers at some time: then nothing can be
+        judged by them."""
+        return any(lacks_ids(target) for target in self.targets)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -154,7 +174,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             by_hand=tuple(sorted(self.keys)),
             ignored=self.ignored,
             timing=self.timing,
-            target=self.subject,
+            target=self.running,
             ok_ops_min=self._ok_ops_min(),
             broker_sets={name: tuple(replicas) for name, replicas in sets.items()},
             learners=tuple(node.name for node in nodes if node.learner),
@@ -188,8 +208,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     def _shrink_s(self) -> float:
         """How long a silent member may stay in a SyncStateSet."""
-        behind = max(map(catch_up_s, self.targets))
-        return max(SHRINK_S[self.timing], behind + CHECK_S)
+        slowest = max(map(catch_up_s, self.targets))
+        return max(SHRINK_S[self.timing], slowest + CHECK_S)
 
     def _slower_s(self) -> float:
         """How much later it is noticed that a broker is silent than with the timing's heartbeats:
@@ -216,6 +236,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             for f, share in shares.get(workload, {}).items()
         }
 
+    def _released(self) -> str:
+        """The nodes' own releases as the command line takes them."""
+        own = sorted(self.releases.items())
+        return ",".join(f"{name}={of.removeprefix(PREFIX)}" for name, of in own)
+
     def repeat(self, run: Path | str) -> str:
         """The command line that repeats a run; of one that a schedule drove only its folder knows
         what was done.
@@ -231,6 +256,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "maxq test",
             f"--env {self.environment}",
             *([f"--target {self.target}"] if self.target != REFERENCE else []),
+            *([f"--release {self._released()}"] if self.releases else []),
             f"--workload {','.join(self.workload)}",
             f"--nemesis {','.join(self.nemesis)}",
             f"--profile {self.profile.removeprefix('P-').lower()}",
@@ -246,10 +272,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--seed {self.seed}",
         ]
         words += [f"--pinned {self.pinned}"] if self.pinned else []
-        if self.releases:
-            named = (f"{name}={_short(of)}" for name, of in sorted(self.releases.items()))
-            words.append(f"--release {','.join(named)}")
-        words += [f"--next-release {_short(self.next_release)}"] if self.next_release else []
         words += ["--embedded-controllers"] if self.embedded else []
         words += [f"--learners {self.learners}"] if self.learners else []
         words += ["--constant-latency"] if self.constant_latency else []
@@ -261,10 +283,6 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         if self.mutant:
             words.append(f"--mutant {self.mutant}")
         return " ".join(words)
-
-
-def _short(target: str) -> str:
-    return target.removeprefix("rocketmq:")
 
 
 def decimal(time_ns: int) -> str:

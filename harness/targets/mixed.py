@@ -1,82 +1,32 @@
-"""A cluster whose nodes are of several releases, ours among them, and change them.
+"""Several targets in one cluster: each node is configured and started by its own.
 
-Each node has a target of its own by name; all else (machines, faults, questions) works on such a
-cluster as on any. What a node is can change between two of its starts, on the store that is there:
-that is an upgrade, or the way back.
+Which target a node has can be changed while the node is down; it is started as that from then on.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.contracts.environment import Machine
-from harness.contracts.nearest import nearest
-from harness.contracts.target import Node, Settings, Target, Topology, plan
-from harness.targets.rocketmq.releases import MISSING, REFERENCE, parse
+from harness.contracts.target import Node, Settings, Target
 
 
-def parse_release(text: str) -> str:
-    """The target that ``5.1.0``, ``5.4.0:jraft``, ``latest`` or ``reference`` stands for.
-
-    Raises:
-        ValueError: there is no such release; names the nearest.
-    """
-    if text == REFERENCE:
-        return REFERENCE
-    try:
-        return str(parse(f"rocketmq:{text.removeprefix('rocketmq:')}"))
-    except ValueError:
-        hint = nearest(text, [*MISSING, "latest", REFERENCE])
-        raise ValueError(f"no release {text!r}{hint}; there are: {', '.join(MISSING)}, latest, "
-                         f"{REFERENCE}") from None  # fmt: skip
-
-
-def assigned(node: Node, default: str, releases: Mapping[str, str]) -> str:
-    """The target of a node: what its name says, else its role, else the run's."""
-    keys = (node.name, *(role.value for role in node.roles))
-    return next((releases[key] for key in keys if key in releases), default)
-
-
-def complaint(releases: Iterable[str], topology: Topology) -> str:
-    """Why releases cannot be given to these: one is neither a node of a topology nor a role; empty
-    if all are."""
-    nodes = plan(topology)
-    known = {n.name for n in nodes} | {role.value for n in nodes for role in n.roles}
-    unknown = next((name for name in releases if name not in known), None)
-    return "" if unknown is None else f"no node or role {unknown!r}{nearest(unknown, known)}"
-
-
-class Mixed:
-    """Starts each node by its own target.
+class MixedTarget:
+    """Runs each node as one of several targets.
 
     Args:
-        targets: by name, such as ``rocketmq:5.1.0``.
-        of: the name of each node's target, as it begins.
+        targets: by name, such as ``reference`` and ``rocketmq:5.1.0``.
+        assigned: the name of each node's target, by name of the node; others have the first.
     """
 
-    def __init__(self, targets: Mapping[str, Target], of: Mapping[str, str]) -> None:
+    def __init__(self, targets: Mapping[str, Target], assigned: Mapping[str, str]) -> None:
         self._targets = dict(targets)
-        self._of = dict(of)
-        self.name = " and ".join(sorted({*of.values()}))
+        self._assigned = dict(assigned)
+        self._usual = next(iter(self._targets))
 
-    def of(self, node: str) -> str:
-        """The name of a node's target now."""
-        return self._of[node]
-
-    def other(self, node: str) -> str:
-        """Of two targets the one that a node has not; else none: it has to be named."""
-        others = [name for name in self._targets if name != self._of[node]]
-        return others[0] if len(others) == 1 else ""
-
-    def replace(self, node: str, target: str) -> None:
-        """From its next start on a node is another release.
-
-        Raises:
-            KeyError: none that this run has.
-        """
-        self._of[node] = self._targets[target].name
-
-    def _target(self, node: str) -> Target:
-        return self._targets[self._of[node]]
+    @property
+    def name(self) -> str:
+        own = (f"{node} {of}" for node, of in sorted(self._assigned.items()) if of != self._usual)
+        return ", ".join([self._usual, *own])
 
     @property
     def patience(self) -> int:
@@ -84,31 +34,62 @@ class Mixed:
 
     @property
     def layer(self) -> str:
-        return next(filter(None, (t.layer for t in self._targets.values())), "")
+        return next((t.layer for t in self._targets.values() if t.layer), "")
 
-    def ends_with(self, node: str) -> int:
-        return self._target(node).ends_with(node)
+    def assigned(self, node: str) -> str:
+        """The name of the target that a node has now."""
+        return self._assigned.get(node, self._usual)
+
+    def assign(self, node: str, name: str) -> None:
+        """Let a node be another target from its next start on.
+
+        Raises:
+            ValueError: the run has no such target.
+        """
+        if name not in self._targets:
+            raise ValueError(f"the run has no {name}; it has: {', '.join(self._targets)}")
+        self._assigned[node] = name
+
+    def _of(self, node: str) -> Target:
+        return self._targets[self.assigned(node)]
 
     def folders(self) -> Sequence[Path]:
-        """What any of the releases needs: a node may become each."""
-        found = (folder for t in self._targets.values() for folder in t.folders())
-        return tuple(dict.fromkeys(found))
-
-    def follows_address(self, node: Node) -> bool:
-        return self._target(node.name).follows_address(node)
+        """Those of all targets: a node may be any of them later."""
+        return tuple(dict.fromkeys(f for t in self._targets.values() for f in t.folders()))
 
     def prepare(self) -> dict[str, str]:
-        """Have all releases; of what release each node is, and each component of each."""
-        found = dict(self._of)
-        for name, target in sorted(self._targets.items()):
-            found |= {f"{name} {what}": of for what, of in target.prepare().items()}
-        return found
+        """Have everything of every target. Returns of what release each component of each is, as
+        ``rocketmq:5.1.0 broker``.
+
+        Raises:
+            EnvironmentUnavailable: something cannot be had; says what helps.
+        """
+        return {
+            f"{name} {component}": release
+            for name, target in self._targets.items()
+            for component, release in target.prepare().items()
+        }
+
+    def ends_with(self, node: Node) -> int:
+        """As its target does."""
+        return self._of(node.name).ends_with(node)
+
+    def follows_address(self, node: Node) -> bool:
+        """As its target does."""
+        return self._of(node.name).follows_address(node)
+
+    def answers_as(self, node: Node) -> int:
+        """As its target does."""
+        return self._of(node.name).answers_as(node)
 
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
-        return self._target(node.name).config(node, settings, addresses, data)
+        """As its target has it."""
+        return self._of(node.name).config(node, settings, addresses, data)
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
-        return self._target(node.name).argv(node, settings, config_path)
+        """The command of its target."""
+        return self._of(node.name).argv(node, settings, config_path)
 
     async def install(self, machine: Machine) -> None:
-        await self._target(machine.name).install(machine)
+        """What its target needs on its machine, which has the node's name."""
+        await self._of(machine.name).install(machine)

@@ -20,6 +20,7 @@ from harness.contracts.target import (
     Settings,
     plan,
 )
+from reference.wire.frame import VERSION
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
 QUEUE_FILE_BYTES = 60_000
@@ -188,13 +189,17 @@ class ReferenceTarget:
         """None."""
         return ()
 
-    def ends_with(self, node: str) -> int:
-        """None of them says anything else."""
+    def ends_with(self, node: Node) -> int:
+        """In good order."""
         return 0
 
     def follows_address(self, node: Node) -> bool:
         """All do."""
         return True
+
+    def answers_as(self, node: Node) -> int:
+        """All as the release whose protocol they speak."""
+        return VERSION
 
     def prepare(self) -> dict[str, str]:
         """Nothing: it is this program."""

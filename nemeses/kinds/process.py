@@ -1,12 +1,13 @@
-"""Kill, stop, restart, pause: what can happen to a node's process.
+"""Kill, stop, restart, replace the release, pause: what can happen to a node's process.
 
 `kill` ends it as SIGKILL does, `stop` as SIGTERM does; both complete when its process is gone and
 its port refuses, and `start` brings it back on its store. `restart` ends it cleanly and starts it
 again at once, as an operator does who rolls out a setting. A node that does not end when it is
 asked to is killed in the end; the completion says ``forced``. `pause` holds it as SIGSTOP does: it
 keeps its connections and its beliefs, and does not know when it goes on that time has passed.
-`replace-release` stops a node and starts it on its store as another release: that which `to` names,
-or of two that a run has the other one; with `wipe` on no store.
+
+`replace-release` restarts a node as another release, which its answers must show. `start` takes a
+`release` as well: between the stop and such a start other acts can change the store.
 
 A disk that is full or frozen may have ended its node: `start` starts that one again too, and no
 other that has ended by itself. Names follow Jepsen's packages: kill, start; pause, resume.
@@ -16,13 +17,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle
 
-from harness.contracts.cluster import Killable, Part, Pausable, Proof, Upgradable
+from harness.contracts.cluster import Killable, Part, Pausable, Proof, Replaceable
 from harness.contracts.environment import Capability
 from harness.schedule.format import Who
-from histories.fault_facts import REPLACE_RELEASE
+from harness.targets.rocketmq.releases import REFERENCE, spelled
+from histories.fault_facts import RELEASE, REPLACE_RELEASE
 from nemeses.bag import Bag
 from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each, running
-from nemeses.stage import Stage, Verb
+from nemeses.stage import Stage, Told
 
 # Masters most of all, since it is their death that can lose messages; one named twice is drawn
 # twice as often.
@@ -31,9 +33,32 @@ KILLED: tuple[Part, ...] = (
     *("controller-leader", "namesrv"),
 )
 PAUSED: tuple[Part, ...] = ("master", "master", "sync-state-set-slave", "controller-leader")
+REPLACED: tuple[Part, ...] = ("slave", "slave", "master", "namesrv")  # controllers share one log
 SEVERAL: tuple[Part, ...] = ("broker", "controller")
 DOWN_S = 1.5
 PAUSED_S = 5.0  # beyond the 3 s after which a silent broker counts as dead
+
+
+async def _start(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    if RELEASE not in args:
+        return await stage.each(stage.cluster.offers(Killable).start, nodes)
+    release, releases = spelled(str(args[RELEASE])), stage.cluster.offers(Replaceable)
+    return await stage.each(lambda node: releases.start_as(node, release), nodes)
+
+
+async def _replace(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    release, releases = spelled(str(args[RELEASE])), stage.cluster.offers(Replaceable)
+    return await stage.each(lambda node: releases.replace_release(node, release), nodes)
+
+
+def _no_release(args: Args, nodes: Sequence[str]) -> str:
+    try:
+        spelled(str(args[RELEASE]))
+    except KeyError:
+        return f"it needs a release, such as {RELEASE}: 5.1.1"
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 async def restart(cluster: Killable, node: str) -> Proof:
@@ -57,11 +82,6 @@ def _restartable(stage: Stage, args: Args) -> Fit:
     return lambda node: all(be(node) for be in awake) and not stage.paused(node)
 
 
-def _replaceable(stage: Stage, args: Args) -> Fit:
-    """One that is down as well: it is another release when it starts."""
-    return lambda node: stage.writable(node) and not stage.paused(node)
-
-
 def _awake(stage: Stage, args: Args) -> Fit:
     return lambda node: stage.up(node) and not stage.paused(node)
 
@@ -76,7 +96,7 @@ STOP_ACT = ActKind(
 )  # fmt: skip
 START = ActKind(
     f="start", needs=frozenset({Capability.RESTART}), fit=_down, back=True,
-    do=on_each(Killable, lambda cluster, args: cluster.start),
+    do=_start, complaint=lambda args, nodes: _no_release(args, nodes) if RELEASE in args else "",
 )  # fmt: skip
 
 
@@ -114,17 +134,13 @@ def _restarts(drawing: Drawing) -> Iterator[Sequence[Step]]:
         yield held(Step("restart", who=one_of(parts)), "start", DOWN_S)
 
 
-def _replaced(cluster: Upgradable, args: Args) -> Verb:
-    to, wipe = str(args.get("to", "")), bool(args.get("wipe"))
-    return partial(cluster.replace_release, target=to, wipe=wipe)
-
-
 def _replacements(drawing: Drawing) -> Iterator[Sequence[Step]]:
-    """One node after the other, in a drawn order, as in a rolling upgrade; then the way back."""
-    names = [node.name for node in drawing.nodes if not node.spare]
-    drawing.rng.shuffle(names)
-    for name in cycle(names):
-        yield held(Step(REPLACE_RELEASE, who=Who(nodes=(name,))), "start", DOWN_S)
+    """A node after the other becomes one of the run's releases, each in turn."""
+    parts = Bag(drawing.rng, REPLACED)
+    for release in cycle(drawing.releases or (REFERENCE,)):
+        args = {RELEASE: release}
+        strike = Step(REPLACE_RELEASE, who=one_of(parts), args=args)
+        yield held(strike, "start", DOWN_S)
 
 
 def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
@@ -170,7 +186,7 @@ REPLACE = Kind(
     acts=(
         ActKind(
             f=REPLACE_RELEASE, needs=frozenset({Capability.KILL, Capability.RESTART}),
-            fit=_replaceable, do=on_each(Upgradable, _replaced),
+            fit=_restartable, do=_replace, complaint=_no_release,
         ),
         START,
     ),

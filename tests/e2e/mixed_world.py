@@ -1,6 +1,5 @@
 """Clusters of which some nodes are Apache RocketMQ's and the others ours, in network namespaces.
 
-`MixedTarget` starts each node by one of two targets.
 `World` sends messages and compares replicas. Times are seconds.
 """
 
@@ -17,9 +16,9 @@ from local_cluster import missing
 from harness.cluster.deployment import Deployment, until
 from harness.cluster.processes import NODE_LOG
 from harness.contracts.environment import EnvironmentUnavailable, Role
-from harness.contracts.target import Settings, Topology, plan
+from harness.contracts.target import Settings, Target
 from harness.environments.local import LocalEnvironment
-from harness.targets.mixed import Mixed
+from harness.targets.mixed import MixedTarget
 from harness.targets.reference import ReferenceTarget
 from harness.targets.rocketmq.releases import REFERENCE, Version
 from harness.targets.rocketmq.target import RocketMQTarget
@@ -53,31 +52,17 @@ LEAD_S = 120  # Java joins the thread of its HA client for up to 90 s before it 
 FETCH_S = 300  # what the jars may take, where nothing is cached
 
 
-class MixedTarget(Mixed):
-    """Starts some nodes as a release of Apache RocketMQ, and the others as ours.
-
-    Args:
-        release: such as ``5.5.0``.
-        java: names of the nodes that are Java's.
-        topology: of all nodes.
-    """
-
-    def __init__(self, release: str, java: Collection[str], topology: Topology) -> None:
-        theirs = RocketMQTarget(Version(release))
-        of = {n.name: theirs.name if n.name in java else REFERENCE for n in plan(topology)}
-        super().__init__({theirs.name: theirs, REFERENCE: ReferenceTarget()}, of)
-
-    def java(self, node: str) -> bool:
-        """Whether a node is Java's."""
-        return self.of(node) != REFERENCE
-
-
-def mixed_target(release: str, java: Collection[str], topology: Topology) -> MixedTarget:
+def mixed_target(release: str, java: Collection[str]) -> MixedTarget:
     """The target, its jars on this machine; skips where they or namespaces cannot be had."""
     why = missing()
     if why:
         pytest.skip(why)
-    target = MixedTarget(release, java, topology)
+    name = str(Version(release))
+    targets: dict[str, Target] = {
+        REFERENCE: ReferenceTarget(),
+        name: RocketMQTarget(Version(release)),
+    }
+    target = MixedTarget(targets, dict.fromkeys(java, name))
     try:
         target.prepare()
     except EnvironmentUnavailable as error:
@@ -96,7 +81,7 @@ class World(Deployment):
         group: asyncio.TaskGroup,
     ) -> None:
         super().__init__(environment, target, settings)
-        self._java = frozenset(n.name for n in self.nodes if target.java(n.name))
+        self._java = frozenset(n.name for n in self.nodes if target.assigned(n.name) != REFERENCE)
         self.pool = rpc.Pool(group, dial=environment.dial)
         self.acked: list[bytes] = []
         self.tail: list[bytes] = []  # sent to who could not acknowledge them

@@ -12,17 +12,21 @@ Our own masters begin each epoch with a record.
 """
 
 import asyncio
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from mixed_world import FETCH_S, World, mixed, mixed_target
 
 from harness.contracts.target import Settings, Topology
+from harness.environments.local import LocalEnvironment
+from harness.run.lifecycle import perform
 from harness.run.run_context import RunContext
-from harness.run.stored_run import run_test
-from harness.schedule.format import Act, Header, Load, Schedule, When, Who
+from harness.run.stored_run import Progress, config_of, judge_stored
+from harness.sampling.rounds import schedule_of
 from harness.schedule.options import Options
-from histories.fault_facts import REPLACE_RELEASE
+from histories.store import RunStore
 
 BIG, TAIL = 300_000, 40  # bytes, messages: more than sockets hold
 PATIENT = {"broker:haMaxTimeSlaveNotCatchup": "15000"}  # no slave leaves the set while it is held
@@ -56,8 +60,8 @@ def test_java_broker_and_ours_take_turns_under_our_controllers(
 ) -> None:
     """S6, S8, S14 between implementations: registration, elections, fail-over, truncation."""
     java, ours = "b0-1", "b0-0"
+    target = mixed_target(release, {java})
     topology = Topology(controllers=3, broker_sets=1, replicas=2)
-    target = mixed_target(release, {java}, topology)
     settings = Settings(topology=topology, profile="P-ALL", keys=PATIENT)
 
     async def run() -> None:
@@ -84,8 +88,8 @@ def test_our_brokers_under_javas_controller_and_name_server(
 ) -> None:
     """They register, replicate, fail over, and obey an operator's election; the controller is a
     process of its own, or in the name server."""
+    target = mixed_target(release, {"n0", "c0"})
     topology = Topology(controllers=1, broker_sets=1, replicas=2, embedded=embedded)
-    target = mixed_target(release, {"n0", "c0"}, topology)
 
     async def run() -> None:
         async with mixed(tmp_path, target, Settings(topology=topology, profile="P-ALL")) as w:
@@ -106,13 +110,20 @@ def test_our_brokers_under_javas_controller_and_name_server(
 
 def test_mixed_set_survives_kills(release: str, tmp_path: Path) -> None:
     """A whole run of the harness, judged as any: two of ours and one of Java's, P-SAFE."""
+    target = mixed_target(release, {"b0-1", "n1"})
     options = Options(
-        environment="local", seed=3, workload=("queue",), nemesis=("kill",), namesrvs=2,
+        environment="local", seed=7, workload=("queue",), nemesis=("kill",), namesrvs=2,
         time_limit_ns=20_000_000_000, rate=50.0, concurrency=6,
-        releases=dict.fromkeys(("b0-1", "n1"), f"rocketmq:{release}"),
     )  # fmt: skip
-    mixed_target(release, {"b0-1", "n1"}, options.topology)  # skips where it cannot be had
-    judged = run_test(options, tmp_path, quiet=False)
+    run = RunStore(tmp_path).create("mixed", datetime.now(UTC))
+    run.save_config(config_of(options))
+    with Progress(options, quiet=False) as progress:
+        context = RunContext(
+            progress=progress, wall_ms=lambda: time.time_ns() // 1_000_000,
+            collect=False, script=schedule_of(options, target.patience),
+        )  # fmt: skip
+        asyncio.run(perform(options, LocalEnvironment(run.path / "nodes"), target, run, context))
+    judged = judge_stored(run.path)
     killed = {
         node
         for op in judged.stored.history.ops
@@ -122,33 +133,4 @@ def test_mixed_set_survives_kills(release: str, tmp_path: Path) -> None:
     }
     print(f"killed: {sorted(killed)}")
     assert any(node.startswith("b0") for node in killed), killed
-    assert judged.results.valid is True, judged.results
-
-
-def test_a_rolling_upgrade_under_load(release: str, tmp_path: Path) -> None:
-    """Each node of ours becomes Java's on its store, one after the other, and nothing is lost."""
-    acts = tuple(
-        Act(id=f"u{at}", f=REPLACE_RELEASE, when=When(at=4.0) if not at else
-            When(after=f"u{at - 1}", at=12.0), who=Who(nodes=(node,)))
-        for at, node in enumerate(("b0-1", "b0-0"))
-    )  # fmt: skip
-    options = Options(
-        environment="local", seed=7, workload=("queue",), nemesis=(REPLACE_RELEASE,), replicas=2,
-        controllers=1, profile="P-ALL", time_limit_ns=60_000_000_000, scripted=True,
-        next_release=f"rocketmq:{release}",
-    )  # fmt: skip
-    mixed_target(release, {"b0-0"}, options.topology)
-    header = Header(name="rolling upgrade", length=60.0, seed=7)
-    load = Load(id="w", until=60.0, rate=20.0)
-    script = Schedule(header=header, loads=(load,), acts=acts)
-    judged = run_test(options, tmp_path, quiet=False, context=RunContext(script=script))
-    proofs = {
-        node: seen
-        for op in judged.stored.history.ops
-        if op.f == REPLACE_RELEASE and isinstance(op.value, dict)
-        for node, seen in op.value.items()
-    }
-    assert {
-        node: (seen["holds"], seen["from"], seen["to"]) for node, seen in proofs.items()
-    } == dict.fromkeys(("b0-0", "b0-1"), (True, "reference", f"rocketmq:{release}"))
     assert judged.results.valid is True, judged.results

@@ -15,6 +15,7 @@ from mixed_world import FETCH_S, LEAD_S, World, mixed, mixed_target
 
 from harness.client.stored_logs import read_log
 from harness.contracts.target import Settings, Topology
+from harness.targets.rocketmq.releases import REFERENCE, Version
 from nemeses.kinds.epochs import FILES
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + 240)]
@@ -52,7 +53,7 @@ def test_java_and_ours_take_each_others_unlabelled_logs(
 ) -> None:
     """S6, S8, S14: each as the master and as the slave, with all that it had, or with nothing."""
     java, ours = "b0-1", "b0-0"
-    target = mixed_target(release, {java}, PAIR)
+    target = mixed_target(release, {java})
 
     async def run() -> None:
         async with mixed(tmp_path, target, Settings(topology=PAIR, profile="P-ALL")) as w:
@@ -72,7 +73,7 @@ def test_all_nodes_are_replaced_and_controllers_begin_anew(
 ) -> None:
     """S6, S8, S14: RocketMQ of before broker ids by ours, or ours by a later RocketMQ."""
     java = frozenset[str]() if to_java else EVERYTHING
-    target = mixed_target(release if to_java else BEFORE_IDS, java, PAIR)
+    target = mixed_target(release if to_java else BEFORE_IDS, java)
 
     async def run() -> None:
         async with mixed(tmp_path, target, Settings(topology=PAIR, profile="P-SAFE")) as w:
@@ -89,12 +90,11 @@ def test_all_nodes_are_replaced_and_controllers_begin_anew(
                 gone = (*FILES, "brokerIdentity")  # the controllers will not know it
                 assert (await w.processes.remove_files(broker, gone)).holds
             assert (await w.processes.wipe("c0")).holds
-            for node in sorted(EVERYTHING):
-                assert (await w.processes.replace_release(node, "", wipe=False)).holds
+            become = str(Version(release)) if to_java else REFERENCE
             for node in ("n0", "c0", master):
-                assert (await w.processes.start(node)).holds
+                assert (await w.releases.start_as(node, become)).holds
             await w.until(f"{master} leads", lambda: leads(w, master), LEAD_S)
-            assert (await w.processes.start(slave)).holds
+            assert (await w.releases.start_as(slave, become)).holds
             await w.settled(master)
             for broker in (master, slave):
                 assert await w.log(broker, len(old[master])) == old[master]

@@ -122,8 +122,13 @@ class FakeCluster:
             self.ended[node] = 1
         return self._proof("start", node, pid=6, code=None, port="open")
 
-    async def replace_release(self, node: str, target: str, *, wipe: bool) -> Proof:
-        return self._proof("replace_release", node, to=target, wipe=wipe)
+    async def start_as(self, node: str, release: str) -> Proof:
+        await self.start(node)
+        return self._proof(f"start_as {release}", node)
+
+    async def replace_release(self, node: str, release: str) -> Proof:
+        await self.stop(node)
+        return await self.start_as(node, release)
 
     async def pause(self, node: str) -> Proof:
         self.held.add(node)

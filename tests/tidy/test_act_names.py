@@ -26,7 +26,7 @@ PERFORMS = (
     "harness/environments",
     "harness/experiments/campaign.py",
     "harness/experiments/crash_points",
-    "harness/experiments/upgrade.py",
+    "harness/experiments/upgrade/plans.py",
     "harness/python_api",
     "harness/sampling",
     "harness/schedule/options.py",

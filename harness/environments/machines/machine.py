@@ -137,6 +137,10 @@ class LinkedMachine:
         answer, _ = await self._link.ask("status", pid=pid)
         return ProcessStatus(pid=pid, code=answer["code"], stopped=answer["stopped"])
 
+    async def command(self, pid: int) -> Sequence[str]:
+        answer, _ = await self._link.ask("command", pid=pid)
+        return [str(word) for word in answer["argv"]]
+
     async def power_loss(self) -> dict[str, int]:
         """As the contract says. The order matters: a kill first would inform peers by resets and
         leave the kernel time to write back. Held processes see nothing of the end of their disk,

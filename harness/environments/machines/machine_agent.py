@@ -81,6 +81,7 @@ class Agent:
             "spawn": self.spawn,
             "signal": self.signal,
             "status": self.status,
+            "command": self.command,
             "socket": self.socket,
             "address": self.address,
             "filter": self.filter,
@@ -151,6 +152,15 @@ class Agent:
             raise KeyError(f"process {pid} was never started")
         code = self._ended.get(pid)
         return {"code": code, "stopped": code is None and _state(pid) == "T"}
+
+    def command(self, pid: int) -> dict[str, Any]:
+        """The command line of a process, as the kernel has it; empty of one that has ended."""
+        if pid not in self._children:
+            raise KeyError(f"process {pid} was never started")
+        with contextlib.suppress(OSError):
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            return {"argv": [word.decode(errors="replace") for word in words[:-1]]}
+        return {"argv": []}
 
     def socket(self, name: str, source: str) -> tuple[dict[str, Any], socket.socket]:
         """Make a TCP socket on a machine, bound to one of its addresses."""

@@ -5,8 +5,11 @@ nearest release that has it, and a run names the release of each. Measured in 20
 """
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
+
+from harness.contracts.nearest import nearest
 
 REFERENCE = "reference"
 # In order. What is missing of each: nothing, of most.
@@ -32,12 +35,16 @@ DEPENDENCIES: dict[str, dict[str, str]] = {
     | dict.fromkeys(("common", "remoting", "store"), "5.5.1"),
 }
 LATEST = "latest"  # the newest that is known here
-COMPONENTS = ("namesrv", "controller", "broker", "tools")
+NODE_COMPONENTS = ("namesrv", "controller", "broker")  # what nodes are started from
+COMPONENTS = (*NODE_COMPONENTS, "tools")
 JRAFT_SINCE = "5.2.0"
 IDS_SINCE = "5.1.1"
 # Seconds that a slave may lag, where a release needs more than the timing that is asked for.
 CATCH_UP_S = {"5.0.0": 15}
 BACK_ENDS = ("dledger", "jraft")
+PREFIX = "rocketmq:"
+FIRST_NUMBER = 413  # of 5.0.0 among RocketMQ's MQVersion; each release has a snapshot before it
+PATCHES = 10  # that a minor release has there
 _SPELLED = re.compile(r"rocketmq:(?P<release>[0-9]+(\.[0-9]+)*|latest)(:(?P<back_end>[a-z]+))?")
 
 
@@ -59,13 +66,20 @@ def parse(text: str) -> Version:
         ValueError: there is no such release, or it has no such back end; says what there is.
     """
     found = _SPELLED.fullmatch(text)
+    if found is None and "," in text:
+        one, _, others = text.partition(",")
+        raise ValueError(
+            f"{text!r} is no target, which is one release; give nodes others by "
+            f"--target {one} --release {others}"
+        )
     if found is None:
         raise ValueError(
             f"{text!r} is no target; write reference, rocketmq:RELEASE, or rocketmq:RELEASE:jraft"
         )
     version = Version(_release(found["release"]), found["back_end"] or "dledger")
     if version.release not in MISSING:
-        raise ValueError(f"no release {version.release}; there are: {', '.join(MISSING)}")
+        close = nearest(version.release, MISSING)
+        raise ValueError(f"no release {version.release}{close}; there are: {', '.join(MISSING)}")
     if version.back_end not in BACK_ENDS:
         raise ValueError(f"controllers agree by {' or '.join(BACK_ENDS)}, not {version.back_end}")
     if version.back_end == "jraft" and ordered(version.release) < ordered(JRAFT_SINCE):
@@ -73,19 +87,71 @@ def parse(text: str) -> Version:
     return version
 
 
-def excluded(target: str, environment: str, mutant: str) -> str:
-    """What was asked for beside a release of Apache RocketMQ that only our reference can do; empty:
+def spelled(text: str) -> str:
+    """The target that a release of ``--release`` names: ``reference``, ``5.1.0``, ``latest``.
+
+    Raises:
+        ValueError: there is no such release; says what there is.
+    """
+    if text == REFERENCE:
+        return REFERENCE
+    if not text.removeprefix(PREFIX)[:1].isdecimal() and text.removeprefix(PREFIX) != LATEST:
+        known = (REFERENCE, LATEST, *MISSING)
+        raise ValueError(f"no release {text!r}{nearest(text, known)}; there are: "
+                         f"{', '.join(known)}")  # fmt: skip
+    return str(parse(text if text.startswith(PREFIX) else f"{PREFIX}{text}"))
+
+
+def misplaced(releases: Mapping[str, str], nodes: Iterable[str]) -> str:
+    """Which of the nodes or components that have a release of their own is none; empty: all are.
+
+    Args:
+        releases: by component or name of a node.
+        nodes: the names of all nodes.
+    """
+    known = (*NODE_COMPONENTS, *nodes)
+    for name in releases:
+        if name not in known:
+            return (
+                f"--release: no component or node {name!r}{nearest(name, known)}; components: "
+                f"{', '.join(NODE_COMPONENTS)}; nodes: {', '.join(known[len(NODE_COMPONENTS) :])}"
+            )
+    return ""
+
+
+def excluded(targets: Sequence[str], environment: str, mutant: str) -> str:
+    """What was asked for beside releases of Apache RocketMQ that only our reference can do; empty:
     nothing.
+
+    Args:
+        targets: of all nodes, those of a schedule's acts included.
+        environment: where they run.
+        mutant: a seeded bug; empty: none.
 
     Raises:
         ValueError: as `parse`.
     """
-    if target == REFERENCE:
+    others = [target for target in targets if target != REFERENCE]
+    for target in others:
+        parse(target)
+    if not others:
         return ""
-    parse(target)
     if environment == "simulated":
-        return f"the simulator is for our reference, not for target {target}"
-    return f"seeded bugs are for our reference, not for target {target}" if mutant else ""
+        return f"the simulator is for our reference, not for target {others[0]}"
+    return f"seeded bugs are for our reference, not for target {others[0]}" if mutant else ""
+
+
+def version_number(release: str) -> int:
+    """The number by which RocketMQ's headers name a release: 435 for 5.1.1."""
+    _, minor, patch = ordered(release)
+    return FIRST_NUMBER + 2 * (PATCHES * minor + patch)
+
+
+def version_name(number: int) -> str:
+    """The release of such a number, or the number itself where it is none of 5.x."""
+    minor, patch = divmod((number - FIRST_NUMBER) // 2, PATCHES)
+    known = number >= FIRST_NUMBER and (number - FIRST_NUMBER) % 2 == 0
+    return f"5.{minor}.{patch}" if known else str(number)
 
 
 def lacks_ids(target: str) -> bool:

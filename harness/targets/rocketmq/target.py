@@ -17,7 +17,7 @@ from harness.contracts.environment import EnvironmentUnavailable, Lack, Machine,
 from harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
 from harness.targets.reference import properties
 from harness.targets.rocketmq.libraries import digest, libraries
-from harness.targets.rocketmq.releases import CATCH_UP_S, Version, components
+from harness.targets.rocketmq.releases import CATCH_UP_S, Version, components, version_number
 
 MAIN = {
     Role.NAMESRV: "org.apache.rocketmq.namesrv.NamesrvStartup",
@@ -115,13 +115,17 @@ class RocketMQTarget:
         """The jars of each component."""
         return tuple(dict.fromkeys(self._paths.values()))
 
-    def ends_with(self, node: str) -> int:
+    def ends_with(self, node: Node) -> int:
         """As a JVM does."""
         return TERMINATED
 
     def follows_address(self, node: Node) -> bool:
         """All but brokers, who look for their address when they start."""
         return node.role is not Role.BROKER
+
+    def answers_as(self, node: Node) -> int:
+        """As the release that the node's component is taken of."""
+        return version_number(components(self.version.release)[node.role.value])
 
     def config(self, node: Node, settings: Settings, addresses: dict[str, str], data: str) -> str:
         lines = properties(node, settings, addresses, data)

@@ -26,7 +26,8 @@ SEEDS = range(3)
 def rounds(
     kind: Kind, seed: int = 1, count: int = 12, topology: Topology = TRIO
 ) -> list[tuple[Step, ...]]:
-    drawing = Drawing.of(str(seed), FakeCluster(topology).nodes, by_name=True)
+    nodes, releases = FakeCluster(topology).nodes, ("reference", "rocketmq:5.5.0")
+    drawing = Drawing.of(str(seed), nodes, by_name=True, releases=releases)
     assert kind.rounds is not None
     return [tuple(made) for made in islice(kind.rounds(drawing), count)]
 

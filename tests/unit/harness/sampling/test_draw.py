@@ -157,10 +157,10 @@ def test_every_drawn_schedule_can_be_written_read_and_performed() -> None:
     others = {
         "elect-master",
         "apply-ids",
+        "replace-release",
         "start-packet-loss",
         "stop-packet-loss",
         "remove-epochs",
-        "replace-release",
         *TAMPERS,
     }
     drawn = set(acts()) - others

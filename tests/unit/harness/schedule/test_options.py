@@ -20,19 +20,16 @@ from harness.run.stored_run import options_from
 from harness.schedule.format import SEED_MAX
 from harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
 from harness.targets.reference import properties
-from harness.targets.rocketmq.releases import REFERENCE
-from histories.fault_facts import REPLACE_RELEASE
 from nemeses.catalogue import NO_FAULT, fault_names, unasked
 from reference import mutants
 from reference.config import ROLES, keys_known
 
 EVERY = sorted(set(fault_names()) - {NO_FAULT})
-REPEATED = [name for name in EVERY if name != REPLACE_RELEASE]  # that needs another release
 OPTIONS = st.builds(
     Options,
     environment=st.sampled_from(["simulated", "local"]),
     seed=st.integers(0, SEED_MAX),
-    nemesis=st.lists(st.sampled_from(REPEATED), min_size=1, unique=True).map(tuple)
+    nemesis=st.lists(st.sampled_from(EVERY), min_size=1, unique=True).map(tuple)
     | st.just(("none",)),
     time_limit_ns=st.integers(1, DURATION_NS_MAX),
     rate=st.floats(0.1, 100_000),
@@ -99,29 +96,6 @@ def test_what_is_not_as_ever_is_said() -> None:
         "--set broker:flushDiskType=SYNC_FLUSH --ending each-replica"
     )
     assert parsed(options.command()) == options
-
-
-def test_a_command_names_the_releases() -> None:
-    options = Options(
-        environment="local",
-        seed=7,
-        nemesis=(REPLACE_RELEASE,),
-        target="rocketmq:5.1.0",
-        releases={"controller": "rocketmq:5.4.0:jraft", "b0-1": REFERENCE},
-        next_release="rocketmq:5.1.1",
-    )
-    words = "--release b0-1=reference,controller=5.4.0:jraft --next-release 5.1.1"
-    assert options.command().endswith(words)
-    assert parsed(options.command()) == options
-    assert options.targets == (
-        "reference", "rocketmq:5.1.0", "rocketmq:5.1.1", "rocketmq:5.4.0:jraft"
-    )  # fmt: skip
-    assert options.lacks_ids, "as some of its brokers do"
-
-
-def test_a_release_of_every_node_is_the_target() -> None:
-    named = dict.fromkeys(("namesrv", "controller", "broker"), "rocketmq:5.5.0")
-    assert Options(environment="local", seed=7, releases=named).subject == "rocketmq:5.5.0"
 
 
 def test_what_a_schedule_drove_is_repeated_from_its_folder() -> None:

@@ -1,69 +1,95 @@
-"""Nodes of several releases in one cluster."""
+"""One cluster of several targets: each node by its own, and another one after a change."""
 
 import pytest
 
-from harness.contracts.target import Settings, Topology, plan
-from harness.targets.mixed import Mixed, assigned, complaint, parse_release
+from harness.contracts.target import Settings, Target, Topology, plan
+from harness.targets.mixed import MixedTarget
 from harness.targets.reference import ReferenceTarget
-from harness.targets.rocketmq.releases import REFERENCE, Version
-from harness.targets.rocketmq.target import TERMINATED, RocketMQTarget
+from harness.targets.rocketmq.releases import (
+    REFERENCE,
+    misplaced,
+    parse,
+    spelled,
+    version_name,
+    version_number,
+)
+from harness.targets.rocketmq.target import RocketMQTarget
 
-OLD = RocketMQTarget(Version("5.1.0"))
-TOPOLOGY = Topology(controllers=1, broker_sets=1, replicas=2)
-NODES = {n.name: n for n in plan(TOPOLOGY)}
+TOPOLOGY = Topology(controllers=3, broker_sets=1, replicas=2)
+NODES = {node.name: node for node in plan(TOPOLOGY)}
+OLD = "rocketmq:5.1.0"
 
 
-def mixed(**of: str) -> Mixed:
-    return Mixed({REFERENCE: ReferenceTarget(), OLD.name: OLD}, of)
+def mixed(**assigned: str) -> MixedTarget:
+    targets: dict[str, Target] = {REFERENCE: ReferenceTarget(), OLD: RocketMQTarget(parse(OLD))}
+    return MixedTarget(targets, {name.replace("_", "-"): of for name, of in assigned.items()})
+
+
+def test_each_node_is_its_own_target_and_others_the_first() -> None:
+    target = mixed(b0_0=OLD, c1=OLD)
+    assert target.assigned("b0-0") == OLD
+    assert target.assigned("b0-1") == REFERENCE
+    ends = {name: target.ends_with(node) for name, node in NODES.items()}
+    assert ends == {"n0": 0, "c0": 0, "c1": 143, "c2": 0, "b0-0": 143, "b0-1": 0}
+    assert not target.follows_address(NODES["b0-0"])
+    assert target.follows_address(NODES["b0-1"])
+    assert target.name == "reference, b0-0 rocketmq:5.1.0, c1 rocketmq:5.1.0"
+    assert (target.patience, target.layer) == (3, "rocketmq")
+
+
+def test_a_node_that_is_assigned_anew_answers_and_is_configured_as_that() -> None:
+    target, node = mixed(), NODES["b0-0"]
+    assert target.answers_as(node) == version_number("5.3.3")
+    target.assign("b0-0", OLD)
+    assert target.answers_as(node) == version_number("5.1.0")
+    addresses = {name: name for name in NODES}
+    lines = target.config(node, Settings(topology=TOPOLOGY), addresses, "/d")
+    assert "maxHashSlotNum=10000" in lines, "as Java needs it"
+    with pytest.raises(ValueError, match=r"the run has no rocketmq:5\.5\.0; it has: reference"):
+        target.assign("b0-0", "rocketmq:5.5.0")
 
 
 @pytest.mark.parametrize(
-    ("text", "target"),
-    [("5.1.0", "rocketmq:5.1.0"), ("rocketmq:5.1.0", "rocketmq:5.1.0"), (REFERENCE, REFERENCE),
-     ("5.4.0:jraft", "rocketmq:5.4.0:jraft"), ("latest", "rocketmq:5.5.1")],
-)  # fmt: skip
-def test_a_release(text: str, target: str) -> None:
-    assert parse_release(text) == target
+    ("release", "number"), [("5.0.0", 413), ("5.1.1", 435), ("5.3.3", 479), ("5.5.0", 513)]
+)
+def test_versions_have_rocketmqs_numbers(release: str, number: int) -> None:
+    assert version_number(release) == number
+    assert version_name(number) == release
 
 
-@pytest.mark.parametrize("text", ["", "5.1", "5.1.9", "refrence", "5.1.0:jraft"])
-def test_no_release(text: str) -> None:
-    with pytest.raises(ValueError, match=f"no release '{text}'"):
-        parse_release(text)
+def test_what_is_no_version_is_told_as_its_number() -> None:
+    assert [version_name(n) for n in (0, 414)] == ["0", "414"]
 
 
-def test_the_name_of_a_node_counts_before_its_role() -> None:
-    releases = {"broker": "rocketmq:5.1.1", "b0-1": REFERENCE, "controller": "rocketmq:5.1.0"}
-    found = {n.name: assigned(n, "rocketmq:5.5.0", releases) for n in NODES.values()}
-    assert found == {
-        "n0": "rocketmq:5.5.0", "c0": "rocketmq:5.1.0", "b0-0": "rocketmq:5.1.1", "b0-1": REFERENCE
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("reference", "reference"),
+        ("5.1.0", "rocketmq:5.1.0"),
+        ("rocketmq:5.1.0", "rocketmq:5.1.0"),
+        ("latest", "rocketmq:5.5.1"),
+        ("5.4.0:jraft", "rocketmq:5.4.0:jraft"),
+    ],
+)
+def test_a_release_names_a_target(text: str, name: str) -> None:
+    assert spelled(text) == name
 
 
-def test_whom_there_is_not_has_no_release() -> None:
-    assert complaint(["broker", "b0-1", "n0"], TOPOLOGY) == ""
-    assert complaint(["broker", "b0-2"], TOPOLOGY).startswith("no node or role 'b0-2', did you")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("refrence", "no release 'refrence', did you mean reference"),
+        ("5.1.9", "no release 5.1.9, did you mean 5.1"),
+        ("4.9.8", "no release 4.9.8"),
+        ("", "no release ''; there are: reference, latest, 5.0.0"),
+    ],
+)
+def test_what_is_no_release_is_refused_with_the_nearest(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        spelled(text)
 
 
-def test_each_node_is_started_by_its_own_target() -> None:
-    target = mixed(**{"b0-0": REFERENCE, "b0-1": OLD.name})
-    settings = Settings(topology=TOPOLOGY)
-    addresses = dict.fromkeys(NODES, "198.18.0.2")
-    ours = target.config(NODES["b0-0"], settings, addresses, "/d")
-    theirs = target.config(NODES["b0-1"], settings, addresses, "/d")
-    assert "timerWheelEnable" in theirs
-    assert "timerWheelEnable" not in ours
-    assert (target.ends_with("b0-0"), target.ends_with("b0-1")) == (0, TERMINATED)
-    assert target.follows_address(NODES["b0-0"])
-    assert not target.follows_address(NODES["b0-1"])
-    assert (target.layer, target.patience) == ("rocketmq", 3)
-
-
-def test_a_node_becomes_another_release_at_its_next_start() -> None:
-    target = mixed(**{"b0-0": REFERENCE, "b0-1": REFERENCE})
-    assert target.other("b0-0") == OLD.name
-    target.replace("b0-0", OLD.name)
-    assert (target.of("b0-0"), target.of("b0-1")) == (OLD.name, REFERENCE)
-    assert target.other("b0-0") == REFERENCE
-    with pytest.raises(KeyError):
-        target.replace("b0-0", "rocketmq:5.5.0")
+def test_what_is_no_node_is_refused_with_the_nearest() -> None:
+    assert misplaced({"broker": OLD, "b0-1": REFERENCE}, NODES) == ""
+    assert "did you mean broker?" in misplaced({"brokers": OLD}, NODES)
+    assert "no component or node 'b1-1'" in misplaced({"b1-1": OLD}, NODES)

@@ -1,4 +1,4 @@
-"""The master's core: transfers, acknowledgements, confirmOffset, the SyncStateSet. Long,
+"""The master's core: transfers, acknowledgements, confirmOffset, the SyncStateSet; long,
 since each state of the core has its tests here."""
 
 from typing import Any
