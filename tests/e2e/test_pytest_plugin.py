@@ -108,7 +108,7 @@ def test_wrong_arguments_name_the_nearest_and_run_nothing(pytester: pytest.Pytes
             ({"profile": "saef"}, ValueError, "did you mean safe"),
             ({"mutant": "ack_before_writ"}, ValueError, "did you mean ack_before_write"),
             ({"nemsis": "kill"}, TypeError, "did you mean nemesis"),
-            ({"time_limit": 20}, ValueError, "a number and a unit"),
+            ({"time_limit": "20 s"}, ValueError, "write it as 500ms"),
             ({"replicas": 1}, ValueError, "needs --replicas 2"),
             ({"nemesis": []}, ValueError, "names nothing"),
             ({"nemesis": 7}, ValueError, "not 7"),
