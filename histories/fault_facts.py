@@ -141,8 +141,8 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     # What they do to a store lasts; its node is down until it is started, and maybe afterwards.
     FaultFacts(strikes=WIPE, effect="down", heals=("start",)),
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),
-    FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to")),
-    FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit")),
+    FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to", "at")),
+    FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit", "at")),
     FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(

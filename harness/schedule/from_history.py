@@ -216,6 +216,6 @@ def _act(fault: Fault, name: str, begun: int, nodes: Sequence[str]) -> Act:
         f=fault.f,
         when=When(at=_done(fault, begun).at),
         who=Who(nodes=() if cut else tuple(nodes)),
-        args={k: v for k, v in args.items() if v},
+        args={k: v for k, v in args.items() if v or type(v) in (int, float)},  # of a bit, 0 is one
         done=_done(fault, begun),
     )
