@@ -11,9 +11,9 @@ from math import log10
 
 import msgspec
 
-from harness.report.timescale import WIDTH, TimeScale, nice_step
-from histories.history import History
-from histories.op import OpType
+from maxq.harness.report.timescale import WIDTH, TimeScale, nice_step
+from maxq.histories.history import History
+from maxq.histories.op import OpType
 
 OUTCOMES: tuple[OpType, ...] = ("ok", "info", "fail")
 CELL = 10  # units wide; of the height that a plot has, one in `ROWS`

@@ -7,11 +7,11 @@ marks) is drawn once in `shared` and used by each.
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.bands import Band
-from harness.report.lanes import Lane, Segment
-from harness.report.markup import Html, el, join
-from harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
-from harness.report.timescale import WIDTH, TimeScale, duration, seconds
+from maxq.harness.report.bands import Band
+from maxq.harness.report.lanes import Lane, Segment
+from maxq.harness.report.markup import Html, el, join
+from maxq.harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
+from maxq.harness.report.timescale import WIDTH, TimeScale, duration, seconds
 
 LANE, STRIP, STRIPS_MAX, GAP = 16, 5, 4, 3  # px
 LATENCY, RATE, AXIS = 120, 46, 20  # px
