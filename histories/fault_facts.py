@@ -34,6 +34,7 @@ KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
 REMOVE_EPOCHS = "remove-epochs"
+TRIM = "trim"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
@@ -144,6 +145,8 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to", "at")),
     FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit", "at")),
     FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True),
+    # The files are old, and the broker works on: what it deletes then it may delete.
+    FaultFacts(strikes=TRIM, effect="none", passes=True, color="#D6C3B4"),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",

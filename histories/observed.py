@@ -144,6 +144,8 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
 
     `digests` are SHA-256 in hex of each 64 KiB of ``[start, end)``, the last one of what is left.
     `records` are the messages of the run's own topics in it, each ``[key, queue offset, value]``.
+    Where the log begins within the epoch, since its first files are deleted, `begun` is the byte at
+    which the epoch began.
     """
 
     node: str
@@ -155,6 +157,7 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
     last: bool  # the newest epoch of this replica
     digests: tuple[str, ...]
     records: tuple[tuple[int, int, Any], ...] = ()
+    begun: int | msgspec.UnsetType = msgspec.UNSET
 
 
 T = TypeVar("T", ControllerView, ReplicaView, RouteView, ReplicaLog)

@@ -40,10 +40,13 @@ class Scripted:
     Args:
         cluster: whose nodes.
         key: of its draws; each is keyed by the act that it is for.
+        keys: (topic, broker set, queue id) of each key of the run's queues, in order.
     """
 
-    def __init__(self, cluster: Cluster, key: str) -> None:
-        self._stage = Stage(cluster, key)
+    def __init__(
+        self, cluster: Cluster, key: str, keys: Sequence[tuple[str, str, int]] = ()
+    ) -> None:
+        self._stage = Stage(cluster, key, keys)
         self._acts = acts()
         self._last: dict[str, list[str]] = {LAST_VICTIM: [], LAST_REJOINED: []}
 

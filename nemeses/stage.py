@@ -32,10 +32,14 @@ class Stage:
     Args:
         cluster: whose nodes.
         key: of all draws.
+        keys: (topic, broker set, queue id) of each key of the run's queues, in order.
     """
 
-    def __init__(self, cluster: Cluster, key: str) -> None:
+    def __init__(
+        self, cluster: Cluster, key: str, keys: Sequence[tuple[str, str, int]] = ()
+    ) -> None:
         self.cluster = cluster
+        self.keys = keys
         self._key = key
         self.nodes = {n.name: n for n in cluster.nodes if not n.spare}
         self.struck: dict[str, list[str]] = {}  # by act

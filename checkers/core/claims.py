@@ -457,6 +457,16 @@ CLAIMS: tuple[Claim, ...] = (
         mutants=("state_version_ignored",),
     ),
     Claim(
+        id="B13",
+        promise="A broker deletes no acknowledged message that is younger than its retention: from "
+        "the first one that is young on, a queue can be read from its begin to its end.",
+        source="decided here",
+        of_stores=True,
+        grounds=(FINAL_READ,),
+        checker="retention",
+        mutants=("consume_queue_cut_short",),
+    ),
+    Claim(
         id="O1",
         promise="A consumer group keeps its committed offset over a fail-over, once the cluster "
         "was undisturbed for 30 s after the commit. (Slaves copy offsets every ten seconds or so, "

@@ -22,6 +22,7 @@ from maxq.checkers.core.api import MalformedError
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.quiescence import after_faults
 from maxq.checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
+from maxq.checkers.evidence.trims import Expiry, expiries, trims_of
 from maxq.histories.fault_facts import ELECT_MASTER
 from maxq.histories.history import History
 from maxq.histories.op import Op
@@ -105,11 +106,15 @@ class End(NamedTuple):
 
 
 class KeyLog:
-    """Everything about one key. `elected`: when (index) a replica was made master at the end."""
+    """Everything about one key. `elected`: when (index) a replica was made master at the end.
+    `expired`: what of it may have been deleted for its age."""
 
-    def __init__(self, key: int, elected: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, key: int, elected: tuple[int, ...] = (), expired: tuple[Expiry, ...] = ()
+    ) -> None:
         self.key = key
         self.elected = elected
+        self.expired = expired
         self.sent: list[Sent] = []
         self.read: list[Read] = []
         self.runs: list[ReadingRun] = []
@@ -121,6 +126,7 @@ class LogFacts(NamedTuple):
 
     In a `plain` history no process ever assigns. `elected`: when replicas were made master in turn
     after that, as indices of completions. `unrest`: when another master may have been elected.
+    `expired`: what brokers may have deleted for its age, by key.
     """
 
     healed: int
@@ -128,6 +134,7 @@ class LogFacts(NamedTuple):
     assignments: tuple[Assignment, ...]
     elected: tuple[int, ...] = ()
     unrest: Unrest = NO_UNREST
+    expired: Mapping[int, tuple[Expiry, ...]] = {}
 
     @property
     def assigned(self) -> frozenset[int]:
@@ -149,7 +156,8 @@ def log_facts(history: History) -> LogFacts:
     done = (op for op in asked if op.type in ("ok", "info"))
     elected = tuple(op.index for op in history.nemesis if op.f == ELECT_MASTER)[1::2]
     assignments = tuple(_assignment(history, op) for op in done)
-    return LogFacts(healed, not asked, assignments, elected, unrest_of(history))
+    expired = expiries(trims_of(history))
+    return LogFacts(healed, not asked, assignments, elected, unrest_of(history), expired)
 
 
 def _assignment(history: History, done: Op) -> Assignment:
@@ -264,7 +272,7 @@ def read_key(key: int, steps: Iterable[Step], facts: LogFacts) -> KeyLog:
     Raises:
         MalformedError: a message was sent twice (W10).
     """
-    log = KeyLog(key, facts.elected)
+    log = KeyLog(key, facts.elected, facts.expired.get(key, ()))
     runs: dict[int, int] = {}  # process -> its reading run
     writers: dict[Value, int] = {}
 

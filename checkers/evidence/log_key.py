@@ -25,6 +25,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.log import End, KeyLog, Read, Sent, Value
+from maxq.checkers.evidence.trims import first_young
 
 LISTED_MAX = 32  # values listed inside one anomaly
 
@@ -334,8 +335,12 @@ def _loss(name: str, key: int, sent: Sent, by: int, order: Order, bound: int) ->
 
 
 def _unseen_sends(log: KeyLog) -> Iterator[Sent]:
-    seen = {r.value for r in log.read if r.ok}
-    return (s for s in log.sent if s.type == "ok" and s.value not in seen)
+    """What was acknowledged and never read, but for what may be deleted for its age."""
+    seen, young = {r.value for r in log.read if r.ok}, first_young(log.expired)
+    return (
+        s for s in log.sent
+        if s.type == "ok" and s.value not in seen and (s.offset is None or s.offset >= young)
+    )  # fmt: skip
 
 
 def _unseen(key: int, sends: list[Sent]) -> Finding:

@@ -35,6 +35,7 @@ from maxq.checkers.evidence.log import (
 from maxq.checkers.evidence.log_key import Finding, judge_key
 from maxq.checkers.evidence.story import Storyteller
 from maxq.checkers.evidence.verdicts import EVERY, Case, Found, conditions, rule
+from maxq.checkers.messages.aged import Aged
 from maxq.checkers.messages.excuses import WHATEVER, Excuses
 from maxq.checkers.messages.log_order import OrderFold, Placed
 from maxq.histories.history import History
@@ -109,8 +110,12 @@ class Durability(KeyedChecker):
         placed = [found for step in steps for found in fold.step(step)] if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
         excuses = Excuses(key, steps, judged.order, known.unrest)
-        findings = [excuses.marked(f) for f in judged.findings]
-        placed = [p._replace(finding=excuses.marked(p.finding)) for p in placed]
+        aged = Aged(key, steps, judged.order, log.expired)
+        findings = [excuses.marked(f) for f in judged.findings if not aged.explains(f)]
+        placed = [
+            p._replace(finding=excuses.marked(p.finding))
+            for p in placed if not aged.explains(p.finding)
+        ]  # fmt: skip
         found = [*findings, *(p.finding for p in placed)]
         return KeyVerdict(
             findings=_tellable(findings, lambda f: f),

@@ -60,7 +60,7 @@ class Excuses:
 
     def __init__(self, key: int, steps: Sequence[Step], order: Order, unrest: Unrest) -> None:
         self._ops = {step.at: step for step in steps if isinstance(step, LogOp)}
-        self._passages = dict(_passages(key, steps, order))
+        self._passages = dict(passages(key, steps, order))
         self._order = order
         self._unrest = unrest
 
@@ -99,7 +99,7 @@ class Excuses:
         return self._order.shown[min(places) : max(places) + 1]
 
 
-def _passages(key: int, steps: Sequence[Step], order: Order) -> Iterator[tuple[int, Passage]]:
+def passages(key: int, steps: Sequence[Step], order: Order) -> Iterator[tuple[int, Passage]]:
     """Of each poll that was answered the run of reading that it belongs to."""
     runs: dict[int, Passage] = {}
     for step in steps:

@@ -5,7 +5,8 @@ took its bytes from one master, so one log is the beginning of the other. Of byt
 (epoch 0) that is known only if the next epochs are the same as well. Digests stand for 64 KiB
 from the start of the epoch; the last one covers what is left, so it compares only if both end at
 one place. What is left of the shorter one else is compared by its records: each is in the longer
-one, and the longer one has no other before them (queue offsets of a key rise along the log).
+one, and the longer one has no other before them (queue offsets of a key rise along the log). Where
+first files are deleted logs are compared from the byte at which both have begun.
 
 Offsets are bytes of the commit log, ends exclusive; queue offsets are said to be so.
 """
@@ -14,6 +15,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from msgspec import UnsetType
 
 from maxq.checkers.evidence.observations import Sighting
 from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
@@ -89,9 +92,14 @@ def stores_of(pieces: Iterable[Piece]) -> list[Store]:
     return stores
 
 
+def begun(log: ReplicaLog) -> int:
+    """Where an epoch began, also in a log that begins later."""
+    return log.start if isinstance(log.begun, UnsetType) else log.begun
+
+
 def label_of(store: Store, piece: Piece) -> tuple[int, ...] | None:
     """What pieces of equal logs have in common; None: nothing is known of it."""
-    label = (piece.view.epoch, piece.view.start)
+    label = (piece.view.epoch, begun(piece.view))
     if piece.view.epoch:
         return label
     following = next((p for p in store.pieces if p.view.epoch), None)
@@ -119,7 +127,7 @@ def partings(stores: Sequence[Store]) -> tuple[list[Parting], int]:
             others = [ranked[0], first_at.setdefault(p.view.end, p)]
             if p is ranked[0]:
                 continue
-            compared += p.view.end - p.view.start
+            compared += max(p.view.end - max(p.view.start, ranked[0].view.start), 0)
             parting = _parting(others[0], p)
             if parting is None and others[1] not in (p, others[0]):
                 parting = _parting(others[1], p)
@@ -129,20 +137,30 @@ def partings(stores: Sequence[Store]) -> tuple[list[Parting], int]:
 
 def _parting(a: Piece, b: Piece) -> Parting | None:
     """The first difference between a log and one that is not longer."""
-    whole = (b.view.end - b.view.start) // DIGEST_BYTES
+    base = max(a.view.start, b.view.start)
+    if b.view.end <= base:
+        return None
+    mine, theirs = _blocks(a.view, base), _blocks(b.view, base)
     same_end = a.view.end == b.view.end
-    blocks = len(b.view.digests) if same_end else whole
-    for i in range(blocks):
-        if a.view.digests[i] != b.view.digests[i]:
-            offset = b.view.start + i * DIGEST_BYTES
+    whole = (b.view.end - base) // DIGEST_BYTES
+    for i, (x, y) in enumerate(zip(mine, theirs if same_end else theirs[:whole], strict=False)):
+        if x != y:
+            offset = base + i * DIGEST_BYTES
             return Parting(a, b, offset, f"the block at byte {offset} differs")
-    said = None if same_end else _records_part(a.view, b.view)
-    return None if said is None else Parting(a, b, b.view.start + whole * DIGEST_BYTES, said)
+    said = None if same_end and mine and theirs else _records_part(a.view, b.view)
+    return None if said is None else Parting(a, b, base + whole * DIGEST_BYTES, said)
+
+
+def _blocks(log: ReplicaLog, base: int) -> tuple[str, ...]:
+    """The digests of a log from a byte on; none where no block begins there."""
+    before, rest = divmod(base - log.start, DIGEST_BYTES)
+    return () if rest else log.digests[before:]
 
 
 def _records_part(longer: ReplicaLog, shorter: ReplicaLog) -> str | None:
-    held = {(key, at): value for key, at, value in longer.records}
-    mine = {(key, at): value for key, at, value in shorter.records}
+    held, mine = _records(longer), _records(shorter)
+    if longer.start != shorter.start:
+        held, mine = _from_later(held, mine)
     last: dict[int, int] = {}
     for (key, at), value in mine.items():
         last[key] = max(at, last.get(key, at))
@@ -155,6 +173,22 @@ def _records_part(longer: ReplicaLog, shorter: ReplicaLog) -> str | None:
         if at < last.get(key, -1) and (key, at) not in mine:
             return f"queue {key} at offset {at}: value {value} is not in the shorter log"
     return None
+
+
+def _records(log: ReplicaLog) -> Records:
+    return {(key, at): value for key, at, value in log.records}
+
+
+def _from_later(a: Records, b: Records) -> tuple[Records, Records]:
+    """Of each key what both logs can have, by the first message that each has."""
+    firsts: list[dict[int, int]] = [{}, {}]
+    for first, records in zip(firsts, (a, b), strict=True):
+        for key, at in records:
+            first[key] = min(at, first.get(key, at))
+    low = {k: max(firsts[0][k], firsts[1][k]) for k in firsts[0].keys() & firsts[1].keys()}
+    kept = [{place: value for place, value in records.items()
+             if place[0] in low and place[1] >= low[place[0]]} for records in (a, b)]  # fmt: skip
+    return kept[0], kept[1]
 
 
 Span = tuple[int, int, int]  # epoch, start, end

@@ -5,7 +5,8 @@ acknowledged sends; `replica_logs` compares the stores of one set.
 
 - S8 binds any two replicas, whatever became of them.
 - S8b and S9 bind the members of the last SyncStateSet, as a controller reported it after the last
-  disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning.
+  disturbance; only replicas of which every epoch was read. S9 needs a log from its very beginning,
+  or one whose first files got old (`may_lack`).
 
 Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
 """
@@ -27,6 +28,7 @@ from maxq.checkers.evidence.observations import (
 from maxq.checkers.evidence.quiescence import after_last_heal
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.checkers.replication.may_lack import MayLack
 from maxq.checkers.replication.replica_logs import (
     Parting,
     Piece,
@@ -56,13 +58,22 @@ class Acked(NamedTuple):
 
 
 class Homes(NamedTuple):
-    """Whose stores were read, where a queue's messages were found, who was a member, and whose
-    store is a copy that was never run."""
+    """Whose stores were read, where a queue's messages were found, who was a member, whose
+    store is a copy that was never run, and what replicas may have deleted."""
 
     sets: frozenset[str]
     of_key: dict[int, frozenset[str]]
     members: dict[str, tuple[int, ...]]
     copies: frozenset[str]
+    may_lack: MayLack
+
+
+class Held(NamedTuple):
+    """The store of a member, its records, and the first offset of each key that it must hold."""
+
+    store: Store
+    records: Records
+    first: Mapping[int, int]
 
 
 class Count(NamedTuple):
@@ -93,14 +104,17 @@ class Replicas(KeyedChecker):
     def prepare(self, history: History, context: Context) -> Homes:
         sets: set[str] = set()
         of_key: dict[int, set[str]] = defaultdict(set)
+        of_node: dict[str, str] = {}
         for op in history.of_f(REPLICA_LOG):
             if op.is_client and op.type == "ok":
                 name, keys = keys_of(op)
                 sets.add(name)
+                of_node[str(op.value["node"])] = name
                 for key in keys:
                     of_key[key].add(name)
         homes = {key: frozenset(names) for key, names in of_key.items()}
-        return Homes(frozenset(sets), homes, _members(history), copies(history))
+        gone = MayLack(history, of_node)
+        return Homes(frozenset(sets), homes, _members(history), copies(history), gone)
 
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
         op = event.op
@@ -121,7 +135,11 @@ class Replicas(KeyedChecker):
         acked = [row for row in rows if isinstance(row, Acked)]
         members = known.members.get(key, ())
         still = [s for s in stores if s.id in members and s.complete]
-        whole = [(s, s.records()) for s in still if not s.start]
+        old = known.may_lack
+        whole = [
+            Held(s, s.records(), old.first_kept(s.node, s.id))
+            for s in still if not s.start or old.trimmed(key)
+        ]  # fmt: skip
         parted, compared = partings(stores)
         missing, messages = _missing(key, whole, acked)
         found = [_parted(key, parting) for parting in parted]
@@ -275,9 +293,7 @@ def _acked(op: Op, known: Homes) -> Iterator[tuple[str, Acked]]:
             yield str(next(iter(home))), Acked(e.key, e.offset, e.value, op, node)
 
 
-def _missing(
-    name: str, whole: Sequence[tuple[Store, Records]], acked: Sequence[Acked]
-) -> tuple[list[Found], int]:
+def _missing(name: str, whole: Sequence[Held], acked: Sequence[Acked]) -> tuple[list[Found], int]:
     """One finding for each message that members lack; and how many messages were looked up."""
     found = []
     messages = 0
@@ -285,8 +301,8 @@ def _missing(
         lacking = []
         instead = None
         looked = False
-        for store, records in whole:
-            if m.op.index >= store.read_at:
+        for store, records, first in whole:
+            if m.op.index >= store.read_at or m.offset < first.get(m.key, 0):
                 continue
             looked = True
             there = records.get((m.key, m.offset))

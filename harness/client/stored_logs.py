@@ -96,8 +96,8 @@ def replica_logs(
     if not entries or entries[0][1] > log.start:
         entries = [(0, log.start), *entries]
     ends = [*(start for _, start in entries[1:]), log.end]
-    for (epoch, start), end in zip(entries, ends, strict=True):
-        start = max(start, log.start)
+    for (epoch, begun), end in zip(entries, ends, strict=True):
+        start = max(begun, log.start)
         found = [
             (*known, m.queue_offset)
             for m in log.messages
@@ -113,6 +113,7 @@ def replica_logs(
             last=end == log.end,
             digests=tuple(_digests(log.data[start - log.start : end - log.start])),
             records=tuple((key, offset, value) for key, value, offset in found),
+            begun=begun if begun < start else msgspec.UNSET,
         )
 
 

@@ -3,9 +3,10 @@
 A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
 `maxq.harness.cluster.processes` (processes and the proofs of what was done to them),
 `maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.packet_loss` (lossy
-ways), `maxq.harness.cluster.machines` (clocks, disks, slow ways), `maxq.harness.cluster.releases`
-(what nodes are started as), `maxq.harness.cluster.queries` (what it says of
-itself, and orders to its controllers). Spares have machines and can be started, ended, wiped and
+ways), `maxq.harness.cluster.aging` (logs that get old), `maxq.harness.cluster.machines` (clocks,
+disks, slow ways), `maxq.harness.cluster.releases` (what nodes are started as),
+`maxq.harness.cluster.queries` (what it says of itself, and orders to its controllers).
+Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
 
@@ -13,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 from maxq.harness.client.probes import until
+from maxq.harness.cluster.aging import Ages
 from maxq.harness.cluster.machines import Hardware
 from maxq.harness.cluster.network import Links
 from maxq.harness.cluster.packet_loss import Losses
@@ -47,6 +49,7 @@ class Deployment:
         self.links = Links(environment, self.processes, ways, by_name=settings.by_name)
         self.losses = Losses(self.processes, ways)
         self.machines = Hardware(self.processes, ways)
+        self.ages = Ages(self.processes)
         self.releases = Releases(environment, self.processes, target, settings)
         self.queries = Inquiry(environment, self.processes, settings.cluster)
 
@@ -161,7 +164,7 @@ class Deployment:
         Raises:
             MissingCapability: none does.
         """
-        parts = (self.processes, self.releases, self.links, self.losses, self.machines)
+        parts = (self.processes, self.ages, self.releases, self.links, self.losses, self.machines)
         for part in (*parts, self.queries):
             if isinstance(part, contract):
                 return part

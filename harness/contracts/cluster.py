@@ -19,6 +19,8 @@ from maxq.reference.rpc import Dial
 
 T = TypeVar("T")
 
+AGED_MS = 366 * 24 * 3_600_000  # how old a file is once it was aged
+
 # What a node may be at a moment: a role, or what the cluster has made of it.
 # A `sync-state-set-slave` is in the SyncStateSet and not master, as the leading controller says.
 Part = Literal[
@@ -182,6 +184,29 @@ class Tamperable(Protocol):
 
         Raises:
             NothingThere: it has none of them.
+        """
+        ...
+
+
+@runtime_checkable
+class Aging(Protocol):
+    """Brokers whose stored messages can be made old."""
+
+    async def age_log(self, node: str, keys: Sequence[tuple[str, str, int]]) -> Proof:
+        """Let every file of a broker's commit log but the one in which the log ends look as if
+        last changed `AGED_MS` ago, beyond any retention: from then on the broker may delete them.
+        Prove it: each is that old. It may run or be down.
+
+        `seen` has ``start``, the log's first byte, ``aged-to``, the first byte that is young,
+        ``files``, how many were aged, and ``young``: for each key with messages in them, as
+        ``[key, offset]``, the queue offset after its last one there.
+
+        Args:
+            node: the broker.
+            keys: (topic, broker set, queue id) of each key, in order.
+
+        Raises:
+            NothingThere: the log ends in its first file.
         """
         ...
 

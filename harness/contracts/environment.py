@@ -301,6 +301,11 @@ class Machine(Protocol):
         """Read a file; None if it is absent."""
         ...
 
+    async def age(self, path: str, by_ms: int) -> int | None:
+        """Let a file look as if last changed so long ago; how long ago that is, by the machine's
+        wall clock, as the file now says. None if it is absent."""
+        ...
+
     async def files(self, folder: str) -> list[str]:
         """Paths of all files below `folder`, relative to it, sorted."""
         ...

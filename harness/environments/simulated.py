@@ -244,6 +244,10 @@ class SimulatedMachine:
         data = self._machine.disk.files.get(path)
         return None if data is None else self._machine.disk.seen(path, bytes(data))
 
+    async def age(self, path: str, by_ms: int) -> int | None:
+        disk = self._machine.disk
+        return disk.age(path, by_ms) if path in disk.files else None
+
     async def files(self, folder: str) -> list[str]:
         prefix = folder.rstrip("/") + "/"
         return sorted(p[len(prefix) :] for p in self._machine.disk.files if p.startswith(prefix))

@@ -15,6 +15,7 @@ from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks.locks import Locks
 from maxq.checkers.messages.consumer_offsets import Offsets
 from maxq.checkers.messages.durability import Durability
+from maxq.checkers.messages.retention import Retention
 from maxq.checkers.replication.broker_ids import BrokerIds
 from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
@@ -27,7 +28,7 @@ from maxq.histories.history import History
 from maxq.histories.store import StoredRun
 
 BY_WORKLOAD: dict[str, Sequence[Checker]] = {
-    "queue": (Durability(),),
+    "queue": (Durability(), Retention()),
     "lock": (Locks(),),
     "registration": (BrokerIds(),),
     "offsets": (Offsets(),),

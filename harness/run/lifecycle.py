@@ -21,7 +21,7 @@ from maxq.harness.run import interpreter
 from maxq.harness.run.grounds import grounds_of
 from maxq.harness.run.process.lateness import Lateness
 from maxq.harness.run.run_context import RunContext
-from maxq.harness.run.run_plan import Composed, Making, make_workloads, steps
+from maxq.harness.run.run_plan import Composed, Making, make_workloads, places_of, steps
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.perform import First
@@ -77,7 +77,7 @@ class Nemesis:
         self, script: Schedule, cluster: Deployment, options: Options, lateness: Lateness
     ) -> None:
         self._lateness = lateness
-        self._acts = Scripted(cluster, f"{script.header.seed}/act")
+        self._acts = Scripted(cluster, f"{script.header.seed}/act", places_of(cluster))
         # Whatever the schedule says, at the end it is said who shall lead.
         self._ending = Scripted(cluster, f"{options.seed}/ending")
         self._cluster = cluster

@@ -112,12 +112,16 @@ MAKERS: dict[str, Callable[[Making], Workload]] = {
 }
 
 
+def places_of(cluster: Cluster) -> list[tuple[str, str, int]]:
+    """The queues of a run: topic, broker set and queue id of each; a key is an index."""
+    return [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
+
+
 def make_workloads(making: Making) -> list[Workload]:
     """Make what a run's clients do, in the order of their threads, the probes that every run has,
     and the observers."""
     cluster, options = making.cluster, making.options
     made = [make(making) for name, make in MAKERS.items() if name in options.workload]
-    keys = [(q.topic, q.broker_set, q.queue_id) for q in queue_keys(cluster)]
     probes = probe_workload(
         cluster,
         making.routes,
@@ -128,7 +132,7 @@ def make_workloads(making: Making) -> list[Workload]:
     observers = observe_workload(
         cluster,
         making.group,
-        keys=keys,
+        keys=places_of(cluster),
         topics=sorted({topic for w in (*made, probes) for topic in w.topics}),
         decode=payload.decode,
         level_s=options.recovery_s,

@@ -19,8 +19,20 @@ from maxq.harness.sampling.factors import KINDS, Row
 from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
 from maxq.harness.sampling.nested_faults import NestedFaults
 from maxq.harness.sampling.rounds import rounds_of
-from maxq.harness.schedule.format import READ, SEND, TURN, Act, Call, Header, Schedule
-from maxq.harness.schedule.options import APPLICANTS, LOCKERS, SPARES
+from maxq.harness.schedule.format import (
+    EVERYBODY,
+    READ,
+    SEND,
+    TURN,
+    Act,
+    Call,
+    Header,
+    Schedule,
+    When,
+    Who,
+)
+from maxq.harness.schedule.options import APPLICANTS, LOCKERS, RETENTION_KEYS, SPARES
+from maxq.histories.fault_facts import TRIM
 from maxq.nemeses.catalogue import registered
 from maxq.nemeses.kind import Drawing
 
@@ -40,6 +52,8 @@ LEARNING_OF = 3  # replicas of a set, at least, of which one can be a learner: t
 SIZES = {"small": (256, 256), "large": (20_000, 60_000)}
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 FAULTS = (3, 14)  # how many in a run, at least and at most
+TRIMS = (2, 8)  # how often logs get old in a run where they do
+TRIMMED = ("master", "master", "slave", "sync-state-set-slave", "broker")
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
 TOPOLOGIES: dict[str, dict[str, int | bool]] = {
     "3c-3r": {},
@@ -94,8 +108,22 @@ def draw(
             name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
         ),
         calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
-        acts=(*_acts(draws, row, length, nodes, bounds), *_beside(seed, nodes, length, beside)),
+        acts=(
+            *_acts(draws, row, length, nodes, bounds),
+            *_trims(draws, row, length),
+            *_beside(seed, nodes, length, beside),
+        ),
     )
+
+
+def _trims(draws: Keyed, row: Row, length: int) -> Iterator[Act]:
+    """When logs get old, whatever else is at work: of one broker, or of all at once."""
+    count = draws.between(*TRIMS, "trims") if row["retention"] == "trim" else 0
+    for number in range(count):
+        when = When(at=draws.between(length // 10, length, "trim", number) / 1000)
+        part = draws.choice(TRIMMED, "trim", number, "of")
+        who = Who(part=part, count=EVERYBODY if part == "broker" else 1)
+        yield Act(id=f"t{number}", f=TRIM, when=when, who=who)
 
 
 def _beside(seed: int, nodes: Sequence[Node], length: int, asked: Collection[str]) -> Iterator[Act]:
@@ -113,6 +141,7 @@ def options_of(row: Row) -> dict[str, Any]:
         "broker:flushDiskType": "SYNC_FLUSH" if row["flush"] == "sync" else "ASYNC_FLUSH",
         "broker:controllerHeartBeatTimeoutMills": row["heartbeat"],
         **FILES[row["files"]],
+        **(RETENTION_KEYS if row["retention"] == "trim" else {}),
     }
     options: dict[str, Any] = {
         "profile": row["profile"],

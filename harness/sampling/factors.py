@@ -46,6 +46,7 @@ FACTORS: dict[str, tuple[str, ...]] = {
     "disk": ("off", "slow", "frozen", "full"),
     "link-delay": ("off", "on"),
     "learner": ("off", "on"),
+    "retention": ("off", "trim"),
 }
 # Kinds of faults: some are felt alone, the others change what those come to.
 FELT = ("crash", "hang", "cut", "whole-stop")

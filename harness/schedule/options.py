@@ -14,7 +14,7 @@ from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective
 from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
 from maxq.histories.aliases import THEN
-from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE
+from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE, TRIM
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin
@@ -27,6 +27,13 @@ LOCK_LEASE_MS, CLIENT_LEASE_MS = 10_000, 5_000  # of which RocketMQ has 60 s and
 LOCKERS, APPLICANTS = 4, 2  # threads of the workloads lock and registration
 COMMITTERS = 2  # of the workload offsets
 SPARES = 2  # brokers that the registration workload owns
+# Where logs get old: small files, and a broker that looks for old ones at once, at any hour.
+RETENTION_KEYS: dict[str, str] = {
+    "broker:cleanResourceInterval": "1000",
+    "broker:deleteWhen": ";".join(f"{hour:02d}" for hour in range(24)),
+    "broker:mappedFileSizeCommitLog": "65536",  # the largest message of a drawn run just fits
+    "broker:mappedFileSizeConsumeQueue": "6000",
+}
 # Profiles by what the command line calls them.
 PROFILES: dict[str, Profile] = {
     "safe": "P-SAFE", "all": "P-ALL", "num": "P-NUM", "default": "P-DEFAULT",
@@ -157,7 +164,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             sync_flush=any("power" in name.split(THEN) for name in self.nemesis),
             by_name=CHANGE_ADDRESS in self.nemesis,
             lock_lease_ms=LOCK_LEASE_MS,
-            keys=self.keys,
+            keys={**(RETENTION_KEYS if self.trims else {}), **self.keys},
             topic_attributes=self.topic_attributes,
         )
 
@@ -200,6 +207,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a machine may lose its power: by a fault, alone or in order with another, or by
         an act of a schedule."""
         return any({"power", POWER_LOSS} & set(n.split(THEN)) for n in self.nemesis)
+
+    @property
+    def trims(self) -> bool:
+        """Whether logs get old, by a fault alone or in order with another."""
+        return any(TRIM in name.split(THEN) for name in self.nemesis)
 
     @property
     def recovery_s(self) -> float:

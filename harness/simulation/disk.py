@@ -250,6 +250,13 @@ class SimDisk:
             raise self._absent(path)
         return Usage(used=self._capacity - self._room, total=self._capacity)
 
+    def age(self, path: str, by_ms: int) -> int:
+        """Let a file look as if last changed so long ago; how long ago it says that was."""
+        content = self.files[path]
+        if isinstance(content, Content):
+            content.modified_ms = self._wall_ms() - by_ms
+        return self._wall_ms() - self.modified_ms(path)
+
     def modified_ms(self, path: str) -> int:
         content = self.files.get(path)
         if content is None:

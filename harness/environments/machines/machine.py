@@ -12,6 +12,7 @@ import re
 import shutil
 import signal as signals
 import socket
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import IPv4Address, IPv4Network
@@ -294,6 +295,15 @@ class LinkedMachine:
     async def get(self, path: str) -> bytes | None:
         try:
             return self._seen(path).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    async def age(self, path: str, by_ms: int) -> int | None:
+        target, now_ms = self._seen(path), round(time.time() * 1000)
+        changed_ns = (now_ms - by_ms) * 1_000_000
+        try:
+            os.utime(target, ns=(changed_ns, changed_ns))
+            return now_ms - target.stat().st_mtime_ns // 1_000_000
         except FileNotFoundError:
             return None
 

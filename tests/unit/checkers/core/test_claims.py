@@ -12,7 +12,7 @@ from maxq.checkers.core.api import Checker, Verdict
 from maxq.checkers.core.claim_sources import DECISIONS
 from maxq.checkers.judgement import claims_page
 from maxq.checkers.locks import locks
-from maxq.checkers.messages import consumer_offsets, durability
+from maxq.checkers.messages import consumer_offsets, durability, retention
 from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
 from maxq.checkers.routing import routes
 from maxq.harness.contracts.target import Profile
@@ -23,6 +23,7 @@ CHECKERS: tuple[Checker, ...] = (
     broker_ids.BrokerIds(),
     epochs.Epochs(),
     durability.Durability(),
+    retention.Retention(),
     replicas.Replicas(),
     availability.Availability(),
     locks.Locks(),
@@ -135,6 +136,7 @@ def test_every_anomaly_is_explained() -> None:
         "S14b": ("silent-member-stays",),
         "N1": ("address-listed-twice",),
         "N5": ("dead-broker-listed",),
+        "B13": ("deleted-early",),
         "L1": ("granted-too-soon",),
         "L2": ("lease-overlap",),
     }

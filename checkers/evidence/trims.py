@@ -1,0 +1,80 @@
+"""Messages that brokers may have deleted, since the files that hold them are older than their
+retention.
+
+A fault *trim* makes files of a commit log old, and says of each key which queue offsets they hold.
+What lies before is no loss from then on, on any broker of the set: a consumer reads from whoever
+is master. What is behind is promised as before. A replica's own store is judged more strictly
+(`maxq.checkers.replication.replicas`).
+
+Offsets are queue offsets where nothing else is said.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.observations import NEVER
+from maxq.histories.fault_facts import TRIM
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError
+
+
+class Trim(NamedTuple):
+    """The log of one broker got old: from `begun` (index) on it may begin at byte `aged_to`.
+    `young` maps keys to the first offset that must stay."""
+
+    begun: int
+    ended: int
+    node: str
+    aged_to: int
+    young: Mapping[int, int]
+
+
+class Expiry(NamedTuple):
+    """From an index on the messages of a key before an offset may be gone."""
+
+    begun: int
+    offset: int
+
+
+def trims_of(history: History) -> list[Trim]:
+    """All of them, in order.
+
+    Raises:
+        HistoryError: the proof of one has another shape (W9).
+    """
+    if not history.of_f(TRIM):
+        return []
+    found = []
+    for fault in faults(history):
+        if fault.f != TRIM or not isinstance(fault.result, dict):
+            continue
+        for node, proof in fault.result.items():
+            if isinstance(proof, dict) and "aged-to" in proof:
+                ended = NEVER if fault.ended is None else fault.ended
+                found.append(_trim(fault.begun, ended, str(node), proof))
+    return found
+
+
+def _trim(begun: int, ended: int, node: str, proof: Mapping[str, Any]) -> Trim:
+    try:
+        young = {int(key): int(offset) for key, offset in proof.get("young", ())}
+        return Trim(begun, ended, node, int(proof["aged-to"]), young)
+    except (TypeError, ValueError) as error:
+        raise HistoryError(
+            f"what the {TRIM} of {begun} did to {node} is no proof: {error}"
+        ) from None
+
+
+def expiries(trims: Sequence[Trim]) -> dict[int, tuple[Expiry, ...]]:
+    """What may be gone of each key, in order of time."""
+    found: dict[int, list[Expiry]] = {}
+    for trim in trims:
+        for key, offset in trim.young.items():
+            found.setdefault(key, []).append(Expiry(trim.begun, offset))
+    return {key: tuple(sorted(of)) for key, of in found.items()}
+
+
+def first_young(expired: Sequence[Expiry], at: int = NEVER) -> int:
+    """The first offset of a key that must be there at an index; 0 if none may be gone."""
+    return max((e.offset for e in expired if e.begun <= at), default=0)

@@ -1,0 +1,63 @@
+"""Messages that a reader passed because they had been deleted for their age: no loss.
+
+That is what explains a finding if all the messages that it misses may be deleted
+(`maxq.checkers.evidence.trims`) by the time of the operation that first went past them, or that
+read the whole log without them. A log that ends sooner than it did, or that holds another message
+at an offset, is never explained by that.
+"""
+
+from collections.abc import Sequence
+
+from maxq.checkers.evidence.log import Step
+from maxq.checkers.evidence.log_key import Finding, Order
+from maxq.checkers.evidence.trims import Expiry, first_young
+from maxq.checkers.messages.excuses import passages
+
+WENT_PAST = frozenset(("lost-write", "hidden-loss"))
+SKIPS = frozenset(("poll-skip", "int-poll-skip"))
+
+
+class Aged:
+    """Of one key.
+
+    Args:
+        key: its number.
+        steps: its operations, and all assignments, in order.
+        order: its log.
+        expired: what of it may be deleted, from when on.
+    """
+
+    def __init__(
+        self, key: int, steps: Sequence[Step], order: Order, expired: Sequence[Expiry]
+    ) -> None:
+        self._order = order
+        self._expired = expired
+        self._passages = dict(passages(key, steps, order)) if expired else {}
+
+    def explains(self, finding: Finding) -> bool:
+        """Whether a finding is the deletion of what is old."""
+        if not self._expired:
+            return False
+        last = self._last_missed(finding)
+        return last is not None and last < first_young(self._expired, self._shown_by(finding))
+
+    def _last_missed(self, finding: Finding) -> int | None:
+        """The last offset that a finding misses; None where it does not just miss messages."""
+        detail, order = finding.detail, self._order
+        if finding.name in SKIPS:
+            after: int = order.place[detail["values"][1]]
+            return order.offsets[after - 1]
+        if finding.name in WENT_PAST:
+            return order.offsets[int(detail["index"])]
+        if finding.name == "lost-tail" or (finding.name == "truncation" and "end" in detail):
+            offset: int | None = detail["offset"]
+            return None if offset is None or detail["end"] <= offset else offset
+        return None
+
+    def _shown_by(self, finding: Finding) -> int:
+        """The operation that shows it."""
+        if finding.name in WENT_PAST:
+            passage = self._passages[finding.detail["max-read"]]
+            return min(passage.reached(finding.detail["index"]))
+        shows = {"lost-tail": "reader", "truncation": "later"}.get(finding.name)
+        return max(finding.ops) if shows is None else int(finding.detail[shows])

@@ -1,0 +1,133 @@
+"""Retention: a broker deletes what is old, and nothing that is younger.
+
+After a fault *trim* it is known up to which offset the messages of a queue are old enough to be
+deleted. A reader that begins again at the queue's first offset, and reads to the end that the
+broker confirms, must be given every acknowledged message from there on. Judged are the complete
+re-reads after the last fault, of each replica that was made master in turn. Claim: B13.
+
+What is missing behind the first message that such a reader was given is a loss like any other
+(`maxq.checkers.messages.durability`), which reports these too.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.log import (
+    MESSAGES,
+    KeyLog,
+    LogFacts,
+    LogOp,
+    Sent,
+    log_facts,
+    log_ops,
+    read_key,
+    steps_of,
+)
+from maxq.checkers.evidence.log_key import LISTED_MAX, Reread, rereads
+from maxq.checkers.evidence.story import when
+from maxq.checkers.evidence.trims import Trim, first_young, trims_of
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.history import History
+from maxq.histories.tables import node_of
+
+NO_FACTS = LogFacts(0, True, ())  # of a history in which no log got old
+
+
+class Missing(NamedTuple):
+    """Acknowledged messages of a key that are gone, although too young: they lie between `young`,
+    the first offset that must be there, and `first`, the first that a re-read was given."""
+
+    key: int
+    young: int
+    first: int
+    sent: tuple[Sent, ...]
+    reread: Reread
+
+
+class Kept(NamedTuple):
+    """Of one key: what is gone, and how many messages had to be there."""
+
+    missing: list[Missing]
+    promised: int
+
+
+class Retention(KeyedChecker):
+    """The checker. See the module's text."""
+
+    name = "retention"
+    claims = ("B13",)
+    reads = MESSAGES
+
+    def prepare(self, history: History, context: Context) -> LogFacts:
+        return log_facts(history) if trims_of(history) else NO_FACTS
+
+    def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, LogOp]]:
+        if not known.expired:
+            return ()
+        return [(key, op) for key, op in log_ops(event, known.healed) if key in known.expired]
+
+    def judge(self, key: int, rows: Sequence[LogOp], known: LogFacts, more: object = None) -> Kept:
+        log = read_key(key, steps_of(rows, known), known)
+        missing, promised = [], 0
+        for reread in rereads(log):
+            young = first_young(log.expired, reread.seek)
+            there = [s for s in log.sent if s.type == "ok" and s.op < reread.seek
+                     and s.offset is not None and s.offset >= young]  # fmt: skip
+            first = first_given(log, reread)
+            gone = tuple(s for s in there if s.offset is not None and s.offset < first)
+            promised = max(promised, len(there) if young else 0)
+            if young and gone:
+                missing.append(Missing(key, young, first, gone, reread))
+        return Kept(missing, promised)
+
+    def conclude(
+        self,
+        history: History,
+        context: Context,
+        known: LogFacts,
+        results: Mapping[int, Kept],
+    ) -> Verdict:
+        trims = trims_of(history)
+        promised = sum(kept.promised for kept in results.values())
+        found = [_found(history, trims, m) for kept in results.values() for m in kept.missing]
+        case = Case(found=found, judged={"B13": promised})
+        case.counts = {"logs-aged": len(trims), "young-messages": promised}
+        if trims and not promised:
+            case.doubt("B13", "no queue was read from its first offset after its log got old")
+        return rule(self, history, context, case)
+
+
+def first_given(log: KeyLog, reread: Reread) -> int:
+    """The first offset that a re-read was given; the log's end where it was given none."""
+    given = (r.offset for r in log.read if r.ok and r.run == reread.end.run)
+    return min((offset for offset in given if offset is not None), default=reread.end.end)
+
+
+def _found(history: History, trims: Sequence[Trim], m: Missing) -> Found:
+    old = next(_aged(trims, m), None)
+    first, last = m.sent[0], m.sent[-1]
+    node = node_of(history[first.op].ext or {})
+    by = "" if old is None else f" (the log of {old.node} got old at op {old.begun})"
+    said = (
+        f"Queue {m.key}: {len(m.sent):,} acknowledged messages at offsets {first.offset} to "
+        f"{last.offset} are gone, the first of them acknowledged by {node or 'a broker'} "
+        f"{when(history[first.op])} (op {first.op}). A reader that began at the queue's first "
+        f"offset was given {m.first} first (op {m.reread.end.op}), and only what lies before "
+        f"offset {m.young} was older than its retention{by}."
+    )
+    detail = {
+        "key": m.key,
+        "set": node or "",
+        "young": m.young,
+        "first": m.first,
+        "missing": len(m.sent),
+        "values": [s.value for s in m.sent[:LISTED_MAX]],
+    }
+    return Found("B13", "deleted-early", (first.op, m.reread.end.op), said, detail)
+
+
+def _aged(trims: Sequence[Trim], m: Missing) -> Iterator[Trim]:
+    """The trims by which a key's messages before its first young one got old."""
+    return (t for t in trims if t.young.get(m.key) == m.young and t.begun <= m.reread.seek)

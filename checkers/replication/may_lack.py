@@ -1,0 +1,63 @@
+"""What the store of a replica may lack because it was old: on that broker, or on its master.
+
+A broker deletes what is old in its own log. A slave that was outside the SyncStateSet may also
+begin anew at the first byte of a master that has deleted more. A member may not: its master keeps
+what a member has not copied yet (claim S9). That a replica was a member all the while is known
+where controllers reported every SyncStateSet epoch from then on, and it was in each.
+
+Source: docs/spec/controller-ha.md 4.7; offsets are queue offsets.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.observations import SetSighting, set_sightings
+from maxq.checkers.evidence.trims import Trim, trims_of
+from maxq.histories.fault_facts import TAMPERS
+from maxq.histories.history import History
+
+
+class MayLack:
+    """Of one history, by replica.
+
+    Args:
+        history: the whole of it.
+        sets: the broker set of each node whose store was read.
+    """
+
+    def __init__(self, history: History, sets: Mapping[str, str]) -> None:
+        self._sets = sets
+        self._trims = [t for t in trims_of(history) if t.node in sets]
+        self._seen = set_sightings(history) if self._trims else {}
+        acts = faults(history) if self._trims else ()
+        self._tampered = {node for act in acts if act.f in TAMPERS for node in act.nodes}
+
+    def trimmed(self, broker_set: str) -> bool:
+        """Whether a log of the set got old."""
+        return any(self._sets[t.node] == broker_set for t in self._trims)
+
+    def first_kept(self, node: str, broker_id: int | None) -> dict[int, int]:
+        """The first offset of each key that the replica must hold; 0 of keys that are missing."""
+        home = self._sets[node]
+        found: dict[int, int] = {}
+        for t in self._trims:
+            if self._sets[t.node] != home or not self._may_by(t, node, broker_id):
+                continue
+            for key, offset in t.young.items():
+                found[key] = max(offset, found.get(key, 0))
+        return found
+
+    def _may_by(self, trim: Trim, node: str, broker_id: int | None) -> bool:
+        if trim.node == node or node in self._tampered:
+            return True
+        return not stayed(self._seen.get(self._sets[node], ()), broker_id, trim.begun)
+
+
+def stayed(seen: Sequence[SetSighting], broker_id: int | None, since: int) -> bool:
+    """Whether a broker was surely in the SyncStateSet all the time from an index on."""
+    sets = {s.view.sync_state_set_epoch: s.view.sync_state_set for s in seen}
+    before = [s.view.sync_state_set_epoch for s in seen if s.at < since]
+    epochs = sorted(e for e in sets if before and e >= max(before))
+    whole = bool(epochs) and all(b == a + 1 for a, b in pairwise(epochs))
+    return whole and all(broker_id in sets[e] for e in epochs)
