@@ -25,9 +25,10 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"  # where delayed messages wait
 HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"  # where half messages wait
 OP_TOPIC = "RMQ_SYS_TRANS_OP_HALF_TOPIC"  # which of them wait no more
 GIVEN_UP_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"  # those that were never ended
+MARK_TOPIC = "SELF_TEST_TOPIC"  # where a new epoch is marked; every release has it
 # System topics that clients may not send to; RocketMQ's TopicValidator.
 FORBIDDEN_TOPICS = frozenset(
-    {SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
+    {SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, GIVEN_UP_TOPIC, MARK_TOPIC, "OFFSET_MOVED_EVENT"}
 )
 
 SYSTEM_TOPICS = FORBIDDEN_TOPICS | {DEFAULT_TOPIC, "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC"}

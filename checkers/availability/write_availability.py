@@ -32,9 +32,9 @@ from maxq.checkers.core.promises import copies
 from maxq.checkers.evidence.active_faults import connected
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.known_by import KnownBy
-from maxq.checkers.evidence.lost_stores import unsettled
 from maxq.checkers.evidence.observations import NEVER, SetSighting, listed, sightings
 from maxq.checkers.evidence.quiescence import Interval, Lull, lulls
+from maxq.checkers.evidence.stores.lost_stores import unsettled
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 

@@ -40,8 +40,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
     one's store, the last member of a SyncStateSet lost its own, or unclean election made an empty
-    broker master (``maxq.checkers.evidence.lost_stores``); one `of_replicas` where a broker that
-    refused its store got no other one. `grounds` are the kinds of answers
+    broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas` where a broker
+    that refused its store got no other one. `grounds` are the kinds of answers
     (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
     `undisturbed` time is not judged in a history with an unknown act
     (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
@@ -229,7 +229,7 @@ CLAIMS: tuple[Claim, ...] = (
         grounds=(REPLICA_LOG_READ, CONTROLLER),
         undisturbed=True,
         checker="replicas",
-        mutants=("epochs_not_reloaded",),
+        mutants=("epochs_not_reloaded", "retention_above_confirmed", "retention_before_slave"),
     ),
     Claim(
         id="S9b",
@@ -389,7 +389,7 @@ CLAIMS: tuple[Claim, ...] = (
         of_stores=True,
         grounds=(RECOVERY,),
         checker="processes",
-        mutants=("killed_broker_stays_down",),
+        mutants=("killed_broker_stays_down", "trimmed_start_is_zero"),
     ),
     Claim(
         id="S16",

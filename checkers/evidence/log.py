@@ -22,7 +22,7 @@ from maxq.checkers.core.api import MalformedError
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.quiescence import after_faults
 from maxq.checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
-from maxq.checkers.evidence.trims import Expiry, expiries, trims_of
+from maxq.checkers.evidence.stores.trims import Expiry, expiries, trims_of
 from maxq.histories.fault_facts import ELECT_MASTER
 from maxq.histories.history import History
 from maxq.histories.op import Op

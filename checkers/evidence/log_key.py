@@ -25,7 +25,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.log import End, KeyLog, Read, Sent, Value
-from maxq.checkers.evidence.trims import first_young
+from maxq.checkers.evidence.stores.trims import first_young
 
 LISTED_MAX = 32  # values listed inside one anomaly
 

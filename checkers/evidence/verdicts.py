@@ -16,7 +16,7 @@ from maxq.checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Stat
 from maxq.checkers.core.claims import BY_ID, unmade
 from maxq.checkers.core.promises import DEFAULTS
 from maxq.checkers.evidence.blame import Blamer
-from maxq.checkers.evidence.lost_stores import elected_empty, forfeited, replaced_by_none
+from maxq.checkers.evidence.stores.lost_stores import elected_empty, forfeited, replaced_by_none
 from maxq.checkers.evidence.story import Storyteller
 from maxq.histories.fault_facts import AWAIT_RECOVERY
 from maxq.histories.history import History

@@ -2,14 +2,14 @@
 
 A run with a fault without proof is not valid. An order to elect counts as one: a run ends with
 one for each replica. Where the promises about messages were forfeited
-(`maxq.checkers.evidence.lost_stores`) it may be refused: no member of the set is left that could be
-elected, and nothing rests on it. Nor can a replica be elected that never ran again on a damaged
-store.
+(`maxq.checkers.evidence.stores.lost_stores`) it may be refused: no member of the set is left that
+could be elected, and nothing rests on it. Nor can a replica be elected that never ran again on a
+damaged store.
 """
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.evidence.faults import Fault, faults, held
-from maxq.checkers.evidence.lost_stores import gone
+from maxq.checkers.evidence.stores.lost_stores import gone
 from maxq.checkers.evidence.verdicts import conditions
 from maxq.histories.fault_facts import ELECT_MASTER
 from maxq.histories.history import History

@@ -1,16 +1,16 @@
 """Messages that a reader passed because they had been deleted for their age: no loss.
 
 That is what explains a finding if all the messages that it misses may be deleted
-(`maxq.checkers.evidence.trims`) by the time of the operation that first went past them, or that
-read the whole log without them. A log that ends sooner than it did, or that holds another message
-at an offset, is never explained by that.
+(`maxq.checkers.evidence.stores.trims`) by the time of the operation that first went past them, or
+that read the whole log without them. A log that ends sooner than it did, or that holds another
+message at an offset, is never explained by that.
 """
 
 from collections.abc import Sequence
 
 from maxq.checkers.evidence.log import Step
 from maxq.checkers.evidence.log_key import Finding, Order
-from maxq.checkers.evidence.trims import Expiry, first_young
+from maxq.checkers.evidence.stores.trims import Expiry, first_young
 from maxq.checkers.messages.excuses import passages
 
 WENT_PAST = frozenset(("lost-write", "hidden-loss"))
@@ -32,7 +32,8 @@ class Aged:
     ) -> None:
         self._order = order
         self._expired = expired
-        self._passages = dict(passages(key, steps, order)) if expired else {}
+        went = dict(passages(key, steps, order)) if expired else {}
+        self._passages = list({id(p): p for p in went.values()}.values())
 
     def explains(self, finding: Finding) -> bool:
         """Whether a finding is the deletion of what is old."""
@@ -57,7 +58,8 @@ class Aged:
     def _shown_by(self, finding: Finding) -> int:
         """The operation that shows it."""
         if finding.name in WENT_PAST:
-            passage = self._passages[finding.detail["max-read"]]
-            return min(passage.reached(finding.detail["index"]))
+            place = finding.detail["index"]
+            went = (p.reached(place) for p in self._passages if p.first <= place)
+            return min(at for reached in went for at in reached)
         shows = {"lost-tail": "reader", "truncation": "later"}.get(finding.name)
         return max(finding.ops) if shows is None else int(finding.detail[shows])

@@ -31,9 +31,11 @@ UNKNOWN_OP = -1  # as an operation: one of which nothing is known
 
 
 class Passage:
-    """How far a run of reading had come, by operation; places are dense indices of the log."""
+    """How far a run of reading had come, by operation; places are dense indices of the log. `first`
+    is the place at which it began, -1 if that was the begin of the log."""
 
-    def __init__(self) -> None:
+    def __init__(self, first: int) -> None:
+        self.first = first
         self._at: list[int] = []
         self._furthest: list[int] = []
 
@@ -102,13 +104,22 @@ class Excuses:
 def passages(key: int, steps: Sequence[Step], order: Order) -> Iterator[tuple[int, Passage]]:
     """Of each poll that was answered the run of reading that it belongs to."""
     runs: dict[int, Passage] = {}
+    plain = all(isinstance(step, LogOp) for step in steps)
+    sought: set[int] = set()  # processes that begin, or begin again, at the first offset
     for step in steps:
         if not isinstance(step, LogOp):
             if step.seeks or key not in step.keys:
                 runs.pop(step.process, None)
+                sought.discard(step.process)
+            if step.seeks and step.ok:
+                sought.add(step.process)
         elif step.type == "ok" and (step.polled or step.end is not None):
-            passage = runs.setdefault(step.process, Passage())
             places = [order.first[e.value] for e in step.polled if e.value in order.first]
+            first = (
+                -1 if plain or step.process in sought else min(places, default=len(order.offsets))
+            )
+            passage = runs.setdefault(step.process, Passage(first))
             if places:
+                passage.first = min(passage.first, *places)
                 passage.read(step.at, max(places))
             yield step.at, passage

@@ -26,8 +26,8 @@ from maxq.checkers.evidence.log import (
     steps_of,
 )
 from maxq.checkers.evidence.log_key import LISTED_MAX, Reread, rereads
+from maxq.checkers.evidence.stores.trims import Trim, first_young, trims_of
 from maxq.checkers.evidence.story import when
-from maxq.checkers.evidence.trims import Trim, first_young, trims_of
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
 from maxq.histories.tables import node_of

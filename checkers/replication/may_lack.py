@@ -2,20 +2,26 @@
 
 A broker deletes what is old in its own log. A slave that was outside the SyncStateSet may also
 begin anew at the first byte of a master that has deleted more. A member may not: its master keeps
-what a member has not copied yet (claim S9). That a replica was a member all the while is known
-where controllers reported every SyncStateSet epoch from then on, and it was in each.
+what a member has not copied yet (claim S9). So what got old on another broker excuses a replica
+unless it was seen to have got as far before, or afterwards, and was a member all the time between.
 
-Source: docs/spec/controller-ha.md 4.7; offsets are queue offsets.
+Source: docs/spec/controller-ha.md 4.7; offsets are queue offsets, ends bytes of the log.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 
 from maxq.checkers.evidence.faults import faults
-from maxq.checkers.evidence.observations import SetSighting, set_sightings
-from maxq.checkers.evidence.trims import Trim, trims_of
+from maxq.checkers.evidence.observations import (
+    SetSighting,
+    Sighting,
+    replica_sightings,
+    set_sightings,
+)
+from maxq.checkers.evidence.stores.trims import Trim, trims_of
 from maxq.histories.fault_facts import TAMPERS
 from maxq.histories.history import History
+from maxq.histories.observed import ReplicaView
 
 
 class MayLack:
@@ -30,6 +36,9 @@ class MayLack:
         self._sets = sets
         self._trims = [t for t in trims_of(history) if t.node in sets]
         self._seen = set_sightings(history) if self._trims else {}
+        self._views: dict[str, list[Sighting[ReplicaView]]] = defaultdict(list)
+        for view in replica_sightings(history) if self._trims else ():
+            self._views[view.view.node].append(view)
         acts = faults(history) if self._trims else ()
         self._tampered = {node for act in acts if act.f in TAMPERS for node in act.nodes}
 
@@ -51,13 +60,23 @@ class MayLack:
     def _may_by(self, trim: Trim, node: str, broker_id: int | None) -> bool:
         if trim.node == node or node in self._tampered:
             return True
-        return not stayed(self._seen.get(self._sets[node], ()), broker_id, trim.begun)
+        seen = self._seen.get(self._sets[node], ())
+        there = [v for v in self._views[node] if v.view.end >= trim.aged_to]
+        nearest = [v for v in there if v.at < trim.begun][-1:]
+        nearest += [v for v in there if v.at >= trim.begun][:1]
+        # A deposed master may have come as far with bytes that it has lost since.
+        return not any(
+            stayed(seen, broker_id, min(v.begun, trim.begun), max(v.at, trim.begun))
+            for v in nearest
+        )  # fmt: skip
 
 
-def stayed(seen: Sequence[SetSighting], broker_id: int | None, since: int) -> bool:
-    """Whether a broker was surely in the SyncStateSet all the time from an index on."""
+def stayed(seen: Sequence[SetSighting], broker_id: int | None, since: int, until: int) -> bool:
+    """Whether a broker was surely in the SyncStateSet all the time between two indices: controllers
+    reported every epoch of the set from then to then, and it was in each."""
     sets = {s.view.sync_state_set_epoch: s.view.sync_state_set for s in seen}
     before = [s.view.sync_state_set_epoch for s in seen if s.at < since]
-    epochs = sorted(e for e in sets if before and e >= max(before))
-    whole = bool(epochs) and all(b == a + 1 for a, b in pairwise(epochs))
-    return whole and all(broker_id in sets[e] for e in epochs)
+    after = [s.view.sync_state_set_epoch for s in seen if s.begun > until]
+    if not before or not after:
+        return False
+    return all(broker_id in sets.get(e, ()) for e in range(max(before), min(after) + 1))

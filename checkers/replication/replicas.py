@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
-from maxq.checkers.evidence.lost_stores import copies
 from maxq.checkers.evidence.observations import (
     SetSighting,
     Sighting,
@@ -26,6 +25,7 @@ from maxq.checkers.evidence.observations import (
     sighting,
 )
 from maxq.checkers.evidence.quiescence import after_last_heal
+from maxq.checkers.evidence.stores.lost_stores import copies
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.replication.may_lack import MayLack

@@ -2,7 +2,7 @@
 
 RocketMQ and the reference measure the age of a log's file by its last change. What was aged is all
 that a broker may delete from then on: checkers take every other message for young
-(`maxq.checkers.evidence.trims`).
+(`maxq.checkers.evidence.stores.trims`).
 """
 
 from collections.abc import Iterator, Sequence

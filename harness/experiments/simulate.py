@@ -19,7 +19,7 @@ import msgspec
 
 from maxq.checkers.core.api import Status
 from maxq.checkers.core.claims import CLAIMS
-from maxq.checkers.evidence.lost_stores import forfeited
+from maxq.checkers.evidence.stores.lost_stores import forfeited
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.experiments.engine import JOURNAL, run_missing

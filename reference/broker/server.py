@@ -148,9 +148,7 @@ class Broker:
         group.create_task(every(10.0, heartbeats.expire))
         group.create_task(every(10.0, locks.expire))
         group.create_task(every(config.transaction_check_interval / 1000, transactions.tick))
-        pull = MetadataSync(pool, tables, host, membership.followed, membership.copy).tick
-        membership.on_follow = lambda: rpc.spawn(group, pull())
-        group.create_task(every(TICK_S, pull))
+        self._copy_tables(group, pool, membership)
         if locks.polls:
             group.create_task(every(config.sync_broker_member_group_period / 1000, locks.poll))
         self._host.log("broker.started", name=self._config.broker_name, port=port)
@@ -163,6 +161,17 @@ class Broker:
             await self._goodbye(membership)
             locks.close()
             pool.close()
+
+    def _copy_tables(
+        self, group: asyncio.TaskGroup, pool: rpc.Pool, membership: Membership
+    ) -> None:
+        """Copy the master's tables, now and then, and where it is another or its log has begun."""
+        store, tables = self._store, self._tables
+        master, known = membership.followed, membership.copy
+        pull = MetadataSync(pool, tables, store, self._host, master, known).tick
+        store.on_begun = lambda: rpc.spawn(group, membership.begun())
+        membership.on_follow = lambda: rpc.spawn(group, pull())
+        group.create_task(every(TICK_S, pull))
 
     async def _clean(
         self, group: asyncio.TaskGroup, membership: Membership, ready: Callable[[], None]

@@ -26,6 +26,7 @@ from maxq.reference import rpc
 from maxq.reference.broker.membership import metadata_sync
 from maxq.reference.broker.membership.metadata import TABLE_CODES
 from maxq.reference.broker.membership.metadata_sync import MetadataSync, sync_once
+from maxq.reference.broker.store.store import Store
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.host import Host
 from maxq.reference.rpc import Connection, Pool
@@ -131,6 +132,15 @@ def tables(host: Host) -> Tables:
         host, "/slave/config", cluster="c", broker_name="b", auto_create=True, default_queues=8
     )
     made.load({})
+    return made
+
+
+def empty_store(host: Host) -> Store:
+    made = Store(
+        host, root="/slave", log_path="/slave/commitlog", log_file_size=4096, queue_file_size=400,
+        replicated=True,
+    )  # fmt: skip
+    made.recover()
     return made
 
 
@@ -275,8 +285,8 @@ def test_the_pull_has_its_rhythm(cluster: Cluster) -> None:
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
-            pool = Pool(group)
-            sync = MetadataSync(pool, made, host, lambda: master[0], known)
+            pool, store = Pool(group), empty_store(host)
+            sync = MetadataSync(pool, made, store, host, lambda: master[0], known)
             for at in range(10):
                 if at == 1:
                     master[0] = BROKER

@@ -76,9 +76,10 @@ def put_in_time(cluster: Cluster, number: int, address: str) -> None:
     raise AssertionError("not within 30 virtual seconds")
 
 
-def bounds(cluster: Cluster, address: str = BROKER) -> tuple[int, int]:
-    first = cluster.ask(address, RequestCode.GET_MIN_OFFSET, QueueRequest(topic="T", queue_id=0))
-    end = cluster.ask(address, RequestCode.GET_MAX_OFFSET, MaxOffsetRequest(topic="T", queue_id=0))
+def bounds(cluster: Cluster, address: str = BROKER, topic: str = "T") -> tuple[int, int]:
+    first = cluster.ask(address, RequestCode.GET_MIN_OFFSET, QueueRequest(topic=topic, queue_id=0))
+    asked = MaxOffsetRequest(topic=topic, queue_id=0)
+    end = cluster.ask(address, RequestCode.GET_MAX_OFFSET, asked)
     return int(ext(first)["offset"]), int(ext(end)["offset"])
 
 
@@ -235,16 +236,56 @@ def test_ten_days_of_a_set_with_retention(cluster: Cluster) -> None:
     assert cluster.oracle.anomalies == []
 
 
+def test_a_slave_that_begins_anew_goes_on_with_the_offsets_of_queues_that_it_never_saw(
+    cluster: Cluster,
+) -> None:
+    """All messages of a queue were deleted before the slave had any: elected, it must not count
+    from 0 again. That survives a loss of power, of which the consume queues' files know nothing."""
+    processes = replicas(cluster)
+    master = in_sync(cluster, processes, 2)
+    address = f"{cluster.machines[master].address}:10911"
+    create_topic_at(cluster, address)
+    create_topic_at(cluster, address, "idle")
+    for _ in range(3):
+        assert cluster.send(address, bytes(BODY), topic="idle", queue_id=0).code == 0
+    away = next(n for n in processes if n != master)
+    processes.pop(away).loop.kill()
+    cluster.machines[away].disk.remove("/data")
+    cluster.oracle.wiped(away, "/data")
+    in_sync(cluster, processes, 1)
+    clocks = Clocks(cluster)
+    for number in range(2 * DAY_H):
+        put_in_time(cluster, number, address)
+        clocks.leap(1)
+        cluster.sleep(2)
+    assert bounds(cluster, address, "idle") == (3, 3), "nothing of it is left"
+    processes[away] = cluster.up(away, "broker", set_conf())
+    leads = processes[master].node.membership.replication
+    cluster.until(lambda: len(leads.master.members) == 2)
+    for name in (away, master):
+        processes.pop(name).loop.kill()
+        cluster.machines[name].lose_power()
+    processes[away] = cluster.up(away, "broker", set_conf())
+    assert in_sync(cluster, processes, 1) == away
+    theirs = f"{cluster.machines[away].address}:10911"
+    assert bounds(cluster, theirs, "idle") == (3, 3)
+    sent = cluster.send(theirs, bytes(BODY), topic="idle", queue_id=0)
+    assert (sent.code, int(ext(sent)["queueOffset"])) == (0, 3)
+    processes[master] = cluster.up(master, "broker", set_conf())
+    in_sync(cluster, processes, 2)
+    assert cluster.oracle.anomalies == []
+
+
 def log_of(cluster: Cluster, name: str) -> list[tuple[int, bytes]]:
     return [(start, cluster.disk(name, f"{LOG}/{start:020d}") or b"")
             for start in log_files(cluster, name)]  # fmt: skip
 
 
-def create_topic_at(cluster: Cluster, address: str) -> None:
+def create_topic_at(cluster: Cluster, address: str, topic: str = "T") -> None:
     from maxq.reference.wire.node_headers import CreateTopicRequest
 
     header = CreateTopicRequest(
-        topic="T", default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
+        topic=topic, default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,
         topic_filter_type="SINGLE_TAG",
     )  # fmt: skip
     answer = cluster.ask(address, RequestCode.UPDATE_AND_CREATE_TOPIC, header)

@@ -244,6 +244,11 @@ class FakeCluster:
         self.damaged.add(node)
         return self._proof("flip_bit", node, path=path)
 
+    async def age_log(self, node: str, keys: Sequence[tuple[str, str, int]]) -> Proof:
+        if node in self.absent:
+            raise NothingThere(node)
+        return self._proof("age_log", node, keys=len(keys))
+
     async def remove_files(self, node: str, paths: Sequence[str]) -> Proof:
         if self.absent.intersection(paths):
             raise NothingThere(node)

@@ -29,6 +29,7 @@ from maxq.reference.broker.store.store import Store
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.config import BrokerConfig
 from maxq.reference.host import Host
+from maxq.reference.names import MARK_TOPIC
 from maxq.reference.node import every
 from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError, some
 from maxq.reference.rpc import Connection, Pool, split_address
@@ -41,7 +42,6 @@ from maxq.reference.wire.message import Message
 from maxq.reference.wire.message import host as host_bytes
 
 MASTER_ROLE_ID = 0
-MARK_TOPIC = "SELF_TEST_TOPIC"  # every release has it, and no client may send to it
 NS_PER_MS = 1_000_000
 
 Known = headers.ReplicaInfoResponse | headers.MasterResponse  # either says who is master
@@ -389,7 +389,7 @@ class Membership:
         if role == "slave":
             self.on_follow()
         else:
-            self._tables.known = True
+            self._tables.known = self._store.ends_known = True
         await self.register_everywhere()
 
     async def _look_at_address(self) -> None:
@@ -455,9 +455,11 @@ class Membership:
 
     @property
     def _copied_from(self) -> str:
-        """The HA port to dial; none before the tables are known: a member of the SyncStateSet
-        without them may be elected, and would serve no topic."""
-        return self.master_ha_address if self._tables.known else ""
+        """The HA port to dial; none before the tables are known, and the ends of the queues: a
+        member of the SyncStateSet without them may be elected, and would serve no topic, or give
+        offsets a second time."""
+        known = self._tables.known and self._store.ends_known
+        return self.master_ha_address if known else ""
 
     async def copy(self) -> None:
         """Copy the log of the master that is followed, if nothing is missing for that any more."""
@@ -466,6 +468,11 @@ class Membership:
             await self.replication.follow(
                 self._copied_from, self.master_epoch, in_sync_state_set=member
             )
+
+    async def begun(self) -> None:
+        """The log begins anew, above 0: ask for the ends of the queues, and copy no more before."""
+        await self.copy()
+        self.on_follow()
 
     async def register_everywhere(self) -> None:
         """Register role, address and topics with every name server; a fenced broker does not."""

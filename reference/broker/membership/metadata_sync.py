@@ -8,6 +8,10 @@ one; consumer offsets when they differ themselves, since their version does not 
 commit. Each table is asked for and taken apart: one that fails leaves the others alone, and comes
 the next time.
 
+A slave whose log begins above 0 does not know how many messages of a queue went with the files that
+its master has deleted, unless the log has one of the queue. It asks for the ends of the others, and
+copies no log before either.
+
 Nothing is taken that was asked of a master who is none any more (`following`): the answer of a
 dead master must not overwrite what its successor, maybe this broker, has made since.
 Source: RocketMQ ``SlaveSynchronize``.
@@ -17,11 +21,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from maxq.reference.broker.store.store import Store
 from maxq.reference.broker.store.topics import Tables
 from maxq.reference.host import Host
+from maxq.reference.names import MARK_TOPIC
 from maxq.reference.node import now_ns
-from maxq.reference.records import RemoteProtocolError
+from maxq.reference.records import QueueOffset, RemoteProtocolError
 from maxq.reference.rpc import Pool, split_address
+from maxq.reference.wire import headers
 from maxq.reference.wire.bodies import (
     ConsumerOffsets,
     DelayOffsets,
@@ -31,6 +38,7 @@ from maxq.reference.wire.bodies import (
 from maxq.reference.wire.body import Body
 from maxq.reference.wire.codes import RequestCode, ResponseCode
 from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
 from maxq.reference.wire.route import DataVersion, TopicConfigSerializeWrapper
 
 TICK_S = 3.0
@@ -144,27 +152,58 @@ async def _tried(host: Host, master: str, table: str, work: Awaitable[None]) -> 
     return True
 
 
+async def ends_once(
+    pool: Pool, master_address: str, tables: Tables, store: Store, *, following: Callable[[], bool]
+) -> None:
+    """Ask a master where each queue ends of which this log has no message, and take it.
+
+    Raises:
+        OSError, RemoteProtocolError: the master does not answer, or not so, or the disk failed;
+            nothing is taken.
+    """
+    queues = {name: max(t.read_queue_nums, t.write_queue_nums) for name, t in tables.topics.items()}
+    ends: dict[tuple[str, int], QueueOffset] = {}
+    for name, count in {MARK_TOPIC: 1, **queues}.items():  # ours is in no table
+        for queue_id in range(count):
+            if store.is_empty(name, queue_id):
+                ends[name, queue_id] = await _end(pool, master_address, name, queue_id)
+    if following():
+        await store.adopt_ends(ends)
+
+
+async def _end(pool: Pool, address: str, topic: str, queue_id: int) -> QueueOffset:
+    asked = headers.MaxOffsetRequest(topic=topic, queue_id=queue_id)
+    request = Frame(code=RequestCode.GET_MAX_OFFSET, ext=to_ext(asked))
+    answer = await pool.call(address, request, timeout_s=CALL_TIMEOUT_S)
+    if answer.code != ResponseCode.SUCCESS:
+        raise RemoteProtocolError(f"code {answer.code}: {answer.remark}")
+    return QueueOffset(from_ext(headers.OffsetResponse, answer.ext).offset)
+
+
 class MetadataSync:
     """The pull of one slave, to be called every `TICK_S` and where the master is another.
 
     Args:
         pool: connections.
         tables: the slave's.
+        store: the slave's.
         host: for the log.
         master: address of the master that this broker follows now; empty if it follows none.
-        known: called when the tables of a store that had none have come.
+        known: called when tables, or ends of queues, have come that were not known.
     """
 
     def __init__(
         self,
         pool: Pool,
         tables: Tables,
+        store: Store,
         host: Host,
         master: Callable[[], str],
         known: Callable[[], Awaitable[None]],
     ) -> None:
         self._pool = pool
         self._tables = tables
+        self._store = store
         self._host = host
         self._master = master
         self._known = known
@@ -172,11 +211,20 @@ class MetadataSync:
 
     async def tick(self) -> None:
         """Pull, if it is time."""
-        master, had = self._master(), self._tables.known
-        if self._throttle.is_due(now_ns(), master) or (master and not had):
-            await sync_once(
-                self._pool, master, self._tables, self._host,
-                following=lambda: self._master() == master,
-            )  # fmt: skip
-            if self._tables.known and not had:
-                await self._known()
+        master, had = self._master(), self._knows()
+        if not self._throttle.is_due(now_ns(), master) and (not master or had):
+            return
+
+        def following() -> bool:
+            return self._master() == master
+
+        pool, tables, store = self._pool, self._tables, self._store
+        await sync_once(pool, master, tables, self._host, following=following)
+        if tables.known and not store.ends_known:
+            ends = ends_once(pool, master, tables, store, following=following)
+            await _tried(self._host, master, "ends", ends)
+        if self._knows() and not had:
+            await self._known()
+
+    def _knows(self) -> bool:
+        return self._tables.known and self._store.ends_known

@@ -330,7 +330,7 @@ class HaSlave:
         if fault:
             return self._leave(now_ns, fault)
         self._joined = True
-        epochs = self._epochs_with(frame)
+        epochs, begins = self._epochs_with(frame), self._begins(frame) and bool(frame.data)
         effects: list[Effect] = []
         if frame.data or epochs is not None:
             effects.append(self._append(now_ns, frame, epochs))
@@ -338,6 +338,8 @@ class HaSlave:
         if confirm != self.confirm and confirm >= 0:
             self.confirm = confirm
             effects.append(Confirm(offset=confirm))
+        if begins:
+            return [*effects, *self._leave(now_ns, "begun above 0: queues' ends are asked for")]
         if frame.data and self.durable:
             effects += self._sync()
         return effects
@@ -410,10 +412,11 @@ class HaSlave:
             self.epochs = epochs
         then: tuple[Send, ...] = ()
         if frame.data:
-            if self.end == 0:
+            begins = self._begins(frame)
+            if begins:
                 self.start = frame.start
             self.end = PhyOffset(frame.start + len(frame.data))
-            if not self.durable:
+            if not self.durable and not begins:
                 then = (self._ack(now_ns, self.end),)
         return Append(start=frame.start, data=frame.data, epochs=epochs, then=then)
 

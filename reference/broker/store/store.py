@@ -7,7 +7,7 @@ come between the two, so queue offsets follow log order.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 
@@ -16,6 +16,7 @@ from maxq.reference.broker.store.consume_queue import ConsumeQueue
 from maxq.reference.broker.store.delay import Levels, unit_code
 from maxq.reference.broker.store.incoming import Incoming, Piece
 from maxq.reference.broker.store.metrics import Metrics
+from maxq.reference.broker.store.queue_ends import QueueEnds
 from maxq.reference.broker.store.tail import Tail
 from maxq.reference.broker.store.watermark import Watermark
 from maxq.reference.host import Host
@@ -79,11 +80,15 @@ class Store:
         self._tail = Tail(host.disk, root)
         self._log = CommitLog(host.disk, log_path, log_file_size, tail=self._tail)
         self._watermark = Watermark(host.disk, root)
+        self._ends = QueueEnds(host.disk, root)
         self._marking = asyncio.Lock()  # the watermark is not raised while the log is cut
         self._queues: dict[QueueKey, ConsumeQueue] = {}
         self._waiting: dict[QueueKey, list[asyncio.Future[None]]] = {}
         self._dirty: dict[QueueKey, None] = {}
         self._recovering = False
+        # Whether it is known how many messages of each queue went with the log's first files.
+        self.ends_known = True
+        self.on_begun: Callable[[], object] = lambda: None  # called when that is not known any more
         self.full = False  # the partition is at its warning level
         self.flush_fault = ""  # why the last flush of queues failed; empty if it did not
         self._replicated = replicated
@@ -118,8 +123,16 @@ class Store:
             self._host.log("broker.watermark.ignored", why="RocketMQ has run on this store")
         self._rewrite_queues()
         self._dirty.clear()
+        self._recover_ends()
         if not self._replicated:
             self.confirm(self._log.end)
+
+    def _recover_ends(self) -> None:
+        """Let queues of which the log has no message go on where they did."""
+        known = self._ends.load() if self._log.start else {}
+        # RocketMQ may have deleted more since, and says so in its consume queues at best.
+        self.ends_known = known is not None and not self._watermark.overtaken
+        self._begin_at(known or {})
 
     async def sync_recovered(self) -> None:
         """Make what `recover` found and erased durable. Nothing may be written before."""
@@ -244,8 +257,7 @@ class Store:
         """What the log's next message of a queue must be; None if it may be any, since the log has
         no message of the queue, and those before went with its first files.
 
-        The queue's files may say how many went. A master that began behind them does not know, and
-        counts from 0 again, as RocketMQ's does.
+        The queue's files may say how many went, or a master did (`adopt_ends`).
         """
         queue = self._queue((topic, queue_id))
         if self._log.start and queue.min_offset == queue.max_offset:
@@ -262,6 +274,38 @@ class Store:
         self._queue(key).append(place.queue_offset, unit)
         self._dirty[key] = None
         self._hidden.append((place.end, key))
+
+    def is_empty(self, topic: str, queue_id: int) -> bool:
+        """Whether the log has no message of a queue."""
+        queue = self._queues.get((topic, queue_id))
+        return queue is None or queue.min_offset == queue.max_offset
+
+    async def adopt_ends(self, ends: Mapping[QueueKey, QueueOffset]) -> None:
+        """Let queues of which the log has no message go on where the master's do: it may be elected
+        before the next one comes, and must not give an offset a second time.
+
+        Raises:
+            OSError: the disk failed.
+        """
+        await self._ends.save({**self._ends_at(self._log.start), **ends})
+        self._begin_at(ends)
+        self.ends_known = True
+
+    def _begin_at(self, ends: Mapping[QueueKey, QueueOffset]) -> None:
+        for key, end in ends.items():
+            if self.is_empty(*key) and end > self._queue(key).max_offset:
+                self._queue(key).begin(end)
+                self._visible.pop(key, None)
+                self._dirty[key] = None
+
+    def _ends_at(self, start: PhyOffset) -> dict[QueueKey, QueueOffset]:
+        """Where the queues go on of which a log that begins at `start` has no message."""
+        return {
+            key: queue.max_offset
+            for key, queue in self._queues.items()
+            if queue.min_offset == queue.max_offset
+            or queue.unit(QueueOffset(queue.max_offset - 1)).physical_offset < start
+        }
 
     def _queue(self, key: QueueKey) -> ConsumeQueue:
         if key not in self._queues:
@@ -353,6 +397,9 @@ class Store:
 
     def _append(self, piece: Piece) -> None:
         """Append a master's bytes; records that they complete are indexed, and stay hidden."""
+        if piece.start and self._log.start == self._log.end:
+            self.ends_known = False
+            self.on_begun()
         self._log.append_raw(piece.start, piece.data, piece.whole)
         self._torn_looking_end = max(self._torn_looking_end, piece.torn_looking_end)
         for message, end in piece.records:
@@ -398,6 +445,8 @@ class Store:
         invariant(start <= self.confirm_offset, "what may still be cut is not trimmed", start=start)
         async with self._marking:
             sealed = self._log.sealed().since(start)
+            if self.ends_known:
+                await self._ends.save(self._ends_at(start))
             await self.sync()
             await self._watermark.save(sealed)
             self._log.marked(sealed.end)
@@ -418,6 +467,9 @@ class Store:
                 self._dirty[key] = None
         if 0 < self._log.start >= offset:  # nothing is left, and what comes may begin anywhere
             self._forget_queues()
+            await self._ends.forget()
+        elif self._log.start and self.ends_known:
+            await self._ends.save(self._ends_at(self._log.start))
         while self._hidden and self._hidden[-1][0] > offset:
             self._hidden.pop()
         await self._log.truncate(offset)

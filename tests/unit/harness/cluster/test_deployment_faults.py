@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from run_in_world import Watched, with_cluster
 
+from maxq.harness.client.session import QueueName, RouteBook, Session
 from maxq.harness.cluster.deployment import Deployment, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import NothingThere
 from maxq.harness.contracts.environment import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
+from maxq.harness.contracts.outcome import Fail, Ok
+from maxq.harness.schedule.options import RETENTION_KEYS
 
 Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
 TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}
@@ -429,3 +432,45 @@ def test_a_spare_may_start_while_it_is_asked_who_has_ended() -> None:
         assert cluster.processes.running("r0")
 
     with_cluster(main, spares=1)
+
+
+def test_a_log_gets_old_up_to_the_file_in_which_it_ends() -> None:
+    """Also of a broker that runs, which then deletes what is old, and no more."""
+    size, topic = 16384, "T"
+    keys = [("other", "b0", 0), (topic, "b0", 0), (topic, "b0", 1), (topic, "b1", 0)]
+
+    async def main(cluster: Deployment, environment: Watched) -> None:
+        with pytest.raises(NothingThere):
+            await cluster.ages.age_log("b0-0", keys)
+        await cluster.create_topics({topic: 2})
+        async with asyncio.TaskGroup() as group:
+            routes = RouteBook(cluster.namesrvs, cluster.dial, group)
+            routes.watch([topic])
+            await routes.refresh()
+            session = Session(routes, cluster.dial, group)
+            for number in range(40):
+                queue = QueueName(topic, "b0", number % 2)
+                assert isinstance(await session.send(queue, bytes(3000), born_ms=1), Ok)
+            proof = await cluster.ages.age_log("b0-0", keys)
+            assert proof.holds
+            last = proof.seen["aged-to"]
+            assert last > 0
+            assert last % size == 0
+            assert (proof.seen["start"], proof.seen["files"]) == (0, last // size)
+            young = dict(proof.seen["young"])
+            assert young.keys() == {1, 2}, "those that it has"
+            assert 30 < sum(young.values()) < 40
+
+            async def deleted() -> bool:
+                files = await cluster.processes.stored("b0-0", "store/commitlog")
+                return bool(min(int(path.rpartition("/")[2]) for path in files) == last)
+
+            assert await until(deleted, 10)
+            polled = await session.poll(QueueName(topic, "b0", 0), 0)
+            assert not isinstance(polled, Fail)
+            assert polled.next_offset == young[1]
+            session.close()
+            routes.close()
+
+    given = {**RETENTION_KEYS, "broker:mappedFileSizeCommitLog": str(size)}
+    with_cluster(main, **TRIO, keys=given)

@@ -10,6 +10,7 @@ from maxq.harness.experiments.hunt import run_matrix
 from maxq.harness.sampling.factors import FACTORS, KINDS, Row, possible
 from maxq.harness.schedule.format import Act, Done, Schedule, Who
 from maxq.harness.schedule.reductions import family
+from maxq.histories.fault_facts import TRIM
 
 REAL = frozenset(Capability) - SIMULATED_ONLY
 USUAL: Row = {name: values[0] for name, values in FACTORS.items()}
@@ -54,7 +55,7 @@ def test_a_run_has_at_most_six_faults_and_each_of_its_kinds(number: int) -> None
     low, high = run_matrix.LENGTH_MS
     assert low <= script.header.length * 1000 <= high
     kinds = {kind for kind in KINDS if row[kind] != "off"}
-    faults = {family(act) for act in script.acts}
+    faults = {family(act) for act in script.acts if act.f != TRIM}
     assert len(faults) <= 6
     assert {run_matrix.kind_of(act) for act in script.acts} - {""} == kinds
     assert run_matrix.script_for(number, row, length_ms=40_000).header.length == 40

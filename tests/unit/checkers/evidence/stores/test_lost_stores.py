@@ -6,7 +6,7 @@ from history_recorder import Recorder
 from maxq.checkers.availability.processes import Processes
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.claims import BY_ID
-from maxq.checkers.evidence.lost_stores import copies, elected_empty, forfeited
+from maxq.checkers.evidence.stores.lost_stores import copies, elected_empty, forfeited
 from maxq.checkers.evidence.verdicts import conditions
 from maxq.checkers.judgement.fault_proof import FaultProof
 from maxq.checkers.judgement.runner import check_all
