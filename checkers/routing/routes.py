@@ -52,6 +52,7 @@ from maxq.checkers.routing.route_completeness import (
     undisturbed_replicas,
     within,
 )
+from maxq.histories.fault_facts import CHANGE_LEADER
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 from maxq.histories.op import HistoryError
@@ -89,9 +90,12 @@ def _judge(history: History, context: Context) -> Case:
     replicas, acts = replica_sightings(history), faults(history)
     deaths = _deaths(acts, replicas)
     controllers = _controllers(history)
-    welcome = Welcome(answers, acts, controllers, context.recovery_ns)
-    late = [*_late(deaths, answers, acts, welcome, context)]
-    living = [*undisturbed_replicas(replicas, answers, acts, welcome)]
+    # That pauses a controller, which may be in a name server.
+    ordered = min((op.index for op in history.of_f(CHANGE_LEADER)), default=NEVER)
+    before = [answer for answer in answers if answer.at < ordered]
+    welcome = Welcome(before, acts, controllers, context.recovery_ns)
+    late = [*_late(deaths, before, acts, welcome, context)]
+    living = [*undisturbed_replicas(replicas, before, acts, welcome)]
     due = [*following(living, acts, context.recovery_ns)]
     sets = set_sightings(history)
     leading = [*undisturbed_masters(living, sets, context.recovery_ns)]

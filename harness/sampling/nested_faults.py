@@ -63,13 +63,13 @@ class NestedFaults:
         """
         lasting = [kind for kind in self._kinds if kind not in OVER_AT_ONCE]
         until, at = length * PART / 100_000, 0.0
-        while self._number + 1 < self._most and at < until:
+        while self._number + 1 < self._most and at < until or self._lacking():
             outer, key = self._fault(), self._number
             strike, *heals = outer.of(self._kind(lasting))
             self._before, self._number = strike.id, key + 1
             within, took = self._within(key)
             hold = sum(heal.when.at for heal in heals)
-            if heals and self._draws.chance(OUTLASTS, "outlasts", key):
+            if heals and within and self._draws.chance(OUTLASTS, "outlasts", key):
                 late = self._draws.log_uniform(*LATE_MS, "late", key) / 1000
                 hold += took + late - heals[0].when.at
                 heals[0] = msgspec.structs.replace(
@@ -78,6 +78,11 @@ class NestedFaults:
             yield from (strike, *within, *heals)
             self._before = (heals or within)[-1].id
             at += strike.when.at + max(took, hold)
+
+    def _lacking(self) -> bool:
+        """Whether a kind that comes in its turn has not come yet."""
+        left = self._number < self._most
+        return left and self._few and not self._seen.issuperset(self._kinds)
 
     def _within(self, key: int) -> tuple[list[Act], float]:
         """Those within a fault, and how long they take, in seconds."""

@@ -354,6 +354,18 @@ def test_who_leads_for_long_is_listed_as_master() -> None:
     assert "lists b0-1:1 as master" in found.story
 
 
+def test_a_name_server_that_an_order_paused_lists_nobody_for_a_while() -> None:
+    """The controller that leads may be in it; the order is given when all else was asked."""
+    r = Led()
+    r.asked(1, id0="b0-0:1")
+    r.asked(3, id0="b0-0:1")
+    r.fault("change-controller-leader", controllers=True)
+    r.asked(5, id1="b0-0:1")
+    r.at(6).controllers()
+    verdict = judge(r)
+    assert (verdict.valid, verdict.claims) == (True, ("N1", "N10"))
+
+
 def test_who_was_listed_as_master_stays_so() -> None:
     r = Led()
     r.asked(1, id0="b0-0:1")
