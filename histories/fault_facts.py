@@ -34,6 +34,7 @@ KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"
 COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
 REMOVE_EPOCHS = "remove-epochs"
+READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
@@ -143,7 +144,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),
     FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to", "at")),
     FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit", "at")),
-    FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True),
+    FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True, strength=("identity",)),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",
@@ -191,6 +192,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes="order-election", effect="order", passes=True),
     FaultFacts(strikes="apply-ids", effect="none", passes=True, strength=("count",)),
     _question(INSPECT),
+    _question(READ_LOG),
     _question("check-clock-offsets"),
     _question(AWAIT_RECOVERY, looks=True),
     _question(ELECT_MASTER, closing=True),

@@ -92,6 +92,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
     releases: dict[str, str] = {}
     later: tuple[str, ...] = ()
+    alone: bool = False  # at first one broker of each set runs, and no controller
 
     @property
     def topology(self) -> Topology:
@@ -159,6 +160,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lock_lease_ms=LOCK_LEASE_MS,
             keys=self.keys,
             topic_attributes=self.topic_attributes,
+            alone=self.alone,
         )
 
     def context(self) -> Context:
