@@ -37,7 +37,8 @@ LATER = "5.5.0"  # the newest of which Maven Central has every component
 TOPOLOGY = Topology(namesrvs=1, controllers=3, broker_sets=1, replicas=3)
 AWAY_S = 25.0  # of a killed master: longer than any election
 STEP_S = 5.0  # between two replacements
-SHORT_S, LONG_S, ROLLING_S = 40.0, 120.0, 240.0  # a JVM of two busy cores may need half a minute
+# Of the main part; a JVM of two busy cores may need half a minute to come up.
+SHORT_S, WHOLE_S, LONG_S, ROLLING_S = 40.0, 100.0, 120.0, 240.0
 RATE, READS = 30.0, 4.0
 QUIET_S, RESUMED_S = 6.0, 75.0  # clients of a quiet upgrade write until then, and from then on
 DOWN_S, QUIET_DOWN_S = 4.0, 10.0  # when the controllers are shut down
@@ -190,7 +191,7 @@ def _documented() -> Iterator[Upgrade]:
                 says="the old master is elected, and all have what they had",
                 expected="keeps all",
                 replaced=TOPOLOGY.controllers + TOPOLOGY.replicas,
-                length=LONG_S,
+                length=WHOLE_S,
                 quiet=quiet,
                 acts=(
                     *_cleared(after, QUIET_DOWN_S if quiet else DOWN_S),
@@ -229,7 +230,7 @@ def _alone() -> Iterator[Upgrade]:
             says="in place, with its data, the master first",
             expected="keeps all",
             replaced=TOPOLOGY.controllers + TOPOLOGY.replicas,
-            length=LONG_S,
+            length=WHOLE_S,
             alone=True,
             acts=tuple(_gets_controllers(after)),
         )

@@ -348,7 +348,7 @@ class HaClient:
             start = await self._start_of(effect.address)
         except (OSError, TimeoutError, RemoteProtocolError) as error:
             self._log("ha.start.unknown", why=f"{type(error).__name__}: {error}")
-        self._inbox.post(slave.Asked(connection=effect.connection, start=start))
+        self._inbox.post(slave.Asked(connection=effect.connection, at=effect.at, start=start))
 
     async def _truncate(self, group: asyncio.TaskGroup, effect: slave.Truncate) -> None:
         if effect.end < self._access.end:

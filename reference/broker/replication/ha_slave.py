@@ -351,7 +351,7 @@ class HaSlave:
             return self._begin_anew(now_ns, f"the master's log begins at {frame.start}")
         if self._is_stuck(now_ns, frame):
             self._asks = True
-            return [Ask(connection=self.connection, address=self.address)]
+            return [Ask(connection=self.connection, address=self.address, at=frame.start)]
         fault = self._transfer_fault(frame)
         if fault:
             return self._leave(now_ns, fault)
@@ -377,17 +377,22 @@ class HaSlave:
     def _is_stuck(self, now_ns: int, frame: Transfer) -> bool:
         """Whether a master that has more sends nothing but heartbeats; told once a connection."""
         theirs = some(self._theirs, "transfer follows a handshake")
-        more = frame.start == self.end and 0 < self.end < theirs.max_offset
+        more = self.end in (0, frame.start) and self.end < theirs.max_offset
         waited = now_ns >= self._requested_ns + self.timing.heartbeat_ns // 2
         silent = not (self._fed or self._asks or frame.data)
-        return silent and waited and more and not self._in_sync_state_set
+        return silent and waited and more and self._droppable()
+
+    def _droppable(self) -> bool:
+        """Whether this log may be thrown away."""
+        return self.end == 0 or not self._in_sync_state_set
 
     def _on_asked(self, now_ns: int, event: Asked) -> list[Effect]:
         if event.connection != self.connection or self.phase != "transfer" or self._fed:
             return [Trace(name="ha.asked.ignored", why="other connection, or no longer stuck")]
-        if event.start is None or event.start <= self.end or self._in_sync_state_set:
-            return [Trace(name="ha.slave.waits", why=f"the master's log begins at {event.start}")]
-        return self._begin_anew(now_ns, f"the master's log begins at {event.start}")
+        known = f"the master's log begins at {event.start}"
+        if event.start is None or event.start <= event.at or not self._droppable():
+            return [Trace(name="ha.slave.waits", why=known)]
+        return self._begin_anew(now_ns, known)
 
     def _begin_anew(self, now_ns: int, why: str) -> list[Effect]:
         """Throw the log away and ask again, from nothing."""

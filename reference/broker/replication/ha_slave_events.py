@@ -96,6 +96,7 @@ class Asked(Record):
     """`Ask` is done: the master's log begins at `start`; None: it did not say."""
 
     connection: int
+    at: PhyOffset
     start: PhyOffset | None
 
 
@@ -161,10 +162,12 @@ class Compare(Record):
 
 
 class Ask(Record):
-    """Ask the master at `address` where its log begins; deliver `Asked`."""
+    """Ask the master at `address`, which goes on sending from `at`, where its log begins; deliver
+    `Asked`."""
 
     connection: int
     address: str
+    at: PhyOffset
 
 
 class Truncate(Record):

@@ -425,7 +425,8 @@ def stuck(their_end: int = 500, **more: Any) -> HaSlave:
 
 def asked(slave: HaSlave, start: int | None) -> list[Effect]:
     known = None if start is None else PhyOffset(start)
-    return slave.step(LONG_NS, core.Asked(connection=slave.connection, start=known))
+    at = PhyOffset(slave.end or 4096)
+    return slave.step(LONG_NS, core.Asked(connection=slave.connection, at=at, start=known))
 
 
 def test_a_master_that_sends_heartbeats_only_is_asked_where_its_log_begins() -> None:
@@ -433,7 +434,9 @@ def test_a_master_that_sends_heartbeats_only_is_asked_where_its_log_begins() -> 
     so."""
     slave = stuck()
     assert got(slave, frame(10, confirm=5), now=1) == [], "too early"
-    assert got(slave, frame(10, confirm=5), now=LONG_NS) == [core.Ask(connection=1, address=MASTER)]
+    assert got(slave, frame(10, confirm=5), now=LONG_NS) == [
+        core.Ask(connection=1, address=MASTER, at=PhyOffset(10))
+    ]
     assert got(slave, frame(10, confirm=5), now=LONG_NS) == [], "once a connection"
     for answer in (None, 0, 10):
         assert [type(e) for e in asked(slave, answer)] == [core.Trace]
@@ -442,6 +445,20 @@ def test_a_master_that_sends_heartbeats_only_is_asked_where_its_log_begins() -> 
     assert effects[0] == core.Hangup(connection=1)
     assert isinstance(effects[-1], core.Truncate)
     assert (slave.start, slave.end, slave.epochs) == (0, 0, ())
+
+
+def test_an_empty_slave_whose_master_deletes_what_it_is_about_to_send() -> None:
+    """A RocketMQ master has chosen the first byte that it then had, and never chooses again."""
+    slave = shaking()
+    got(slave, reply(9000, entries((1, 0))))
+    settled(slave)
+    assert got(slave, frame(4096), now=LONG_NS) == [
+        core.Ask(connection=1, address=MASTER, at=PhyOffset(4096))
+    ]
+    assert [type(e) for e in asked(slave, 4096)] == [core.Trace]
+    effects = asked(slave, 8192)
+    assert effects[0] == core.Hangup(connection=1)
+    assert slave.next_deadline_ns() == LONG_NS, "it dials again at once"
 
 
 def test_whoever_is_not_stuck_does_not_ask() -> None:
