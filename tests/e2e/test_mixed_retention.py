@@ -85,6 +85,7 @@ async def level(w: World, master: str) -> None:
         return now == master and members == (OURS, JAVA)
 
     await w.until(f"{master} leads both", joined, LEAD_S)
+    await w.until("both know the topic", w.know_the_topic)
     await w.until_writable(master)
     await w.send_some(master)
 

@@ -49,7 +49,8 @@ def _lines(trials: Trials) -> Iterator[str]:
         "*reference* is our own implementation. What is documented is RocketMQ's page on "
         "persistent broker ids, and that on deployment; they say nothing of most cells. So few "
         "runs show what can happen, and not how often. The same command goes on with what is "
-        "missing."
+        "missing. Where RocketMQ is not as documented, the cause is in "
+        "[the track record](track-record.md), with what an operator can do meanwhile."
     )
     for group, title in TITLES.items():
         yield from ("", f"## {title}", "", INTRODUCTIONS[group], "")
