@@ -35,6 +35,7 @@ COPY_STORE, CUT_FILE, FLIP_BIT = "copy-store", "cut-file", "flip-bit"
 REPLACE_RELEASE, RELEASE = "replace-release", "release"  # the act, and its argument
 REMOVE_EPOCHS = "remove-epochs"
 TRIM = "trim"
+READ_LOG = "read-log"
 POWER_LOSS, CHANGE_ADDRESS = "power-loss", "change-address"
 INSPECT, AWAIT_RECOVERY, LAST_LOOK = "inspect", "await-recovery", "last-look"
 ELECT_MASTER, CHANGE_LEADER = "elect-master", "change-controller-leader"
@@ -144,7 +145,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=COPY_STORE, effect="down", heals=("start",), strength=("from",)),
     FaultFacts(strikes=CUT_FILE, effect="down", heals=("start",), strength=("path", "to", "at")),
     FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit", "at")),
-    FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True),
+    FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True, strength=("identity",)),
     # The files are old, and the broker works on: what it deletes then it may delete.
     FaultFacts(strikes=TRIM, effect="none", passes=True, color="#D6C3B4"),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
@@ -194,6 +195,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes="order-election", effect="order", passes=True),
     FaultFacts(strikes="apply-ids", effect="none", passes=True, strength=("count",)),
     _question(INSPECT),
+    _question(READ_LOG),
     _question("check-clock-offsets"),
     _question(AWAIT_RECOVERY, looks=True),
     _question(ELECT_MASTER, closing=True),

@@ -41,7 +41,9 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
     one's store, the last member of a SyncStateSet lost its own, or unclean election made an empty
     broker master (``maxq.checkers.evidence.stores.lost_stores``); one `of_replicas` where a broker
-    that refused its store got no other one. `grounds` are the kinds of answers
+    that refused its store got no other one; one `of_controllers` where the stores of most
+    controllers were removed at once, so that ids and epochs begin anew. `grounds` are the kinds of
+    answers
     (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
     `undisturbed` time is not judged in a history with an unknown act
     (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
@@ -55,6 +57,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     after_power: tuple[Need, ...] = ()
     of_stores: bool = False
     of_replicas: bool = False
+    of_controllers: bool = False
     grounds: tuple[str, ...]
     undisturbed: bool = False
     checker: str
@@ -73,6 +76,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A controller gives each broker id of a set to one broker only. (Excepted are "
         "CLEAN_BROKER_DATA, a copied store, and controllers that lost theirs.)",
         source=HA,
+        of_controllers=True,
         grounds=(CONTROLLER, BROKER),
         checker="broker-ids",
         mutants=("claim_always_granted",),
@@ -82,6 +86,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A broker keeps its id as long as its store, over restarts and changes of address; "
         "a controller knows no id that no broker ever had.",
         source=HA,
+        of_controllers=True,
         grounds=(CONTROLLER, BROKER),
         checker="broker-ids",
         mutants=(
@@ -107,6 +112,7 @@ CLAIMS: tuple[Claim, ...] = (
         id="S3",
         promise="The master epoch of a set never decreases, and each election increases it.",
         source=HA,
+        of_controllers=True,
         grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
@@ -122,6 +128,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="The SyncStateSet epoch never decreases, and each change of the SyncStateSet has a "
         "new one.",
         source=HA,
+        of_controllers=True,
         grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
@@ -139,6 +146,7 @@ CLAIMS: tuple[Claim, ...] = (
         promise="A master epoch of a set has at most one master. (Two masters of different epochs "
         "can coexist: there is no lease.)",
         source=HA,
+        of_controllers=True,
         grounds=(CONTROLLER, BROKER),
         checker="epochs",
         mutants=("elect_keeps_epoch", "newcomer_takes_living_id"),
@@ -175,6 +183,7 @@ CLAIMS: tuple[Claim, ...] = (
         source=HA,
         needs=(CLEAN,),
         of_stores=True,
+        of_controllers=True,
         grounds=(CONTROLLER,),
         checker="epochs",
         mutants=(
@@ -214,6 +223,7 @@ CLAIMS: tuple[Claim, ...] = (
         "times.",
         source=HA,
         of_stores=True,
+        of_controllers=True,
         grounds=(BROKER,),
         checker="epochs",
         mutants=("epochs_not_reloaded", "restarted_master_keeps_epoch"),

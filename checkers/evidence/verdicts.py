@@ -16,7 +16,12 @@ from maxq.checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Stat
 from maxq.checkers.core.claims import BY_ID, unmade
 from maxq.checkers.core.promises import DEFAULTS
 from maxq.checkers.evidence.blame import Blamer
-from maxq.checkers.evidence.stores.lost_stores import elected_empty, forfeited, replaced_by_none
+from maxq.checkers.evidence.stores.lost_stores import (
+    begun_anew,
+    elected_empty,
+    forfeited,
+    replaced_by_none,
+)
 from maxq.checkers.evidence.story import Storyteller
 from maxq.histories.fault_facts import AWAIT_RECOVERY
 from maxq.histories.history import History
@@ -50,6 +55,7 @@ class Conditions(NamedTuple):
     power_lost: bool
     forfeited: str  # why none about messages is left; empty: they are
     reduced: str  # why a set has a replica fewer for good; empty: it has not
+    anew: str = ""  # why controllers know nothing of before; empty: they do
 
     def unpromised(self, claim: str, settings: Mapping[str, str] | None) -> str:
         """Why a run with these effective settings does not promise a claim; empty if it does."""
@@ -67,7 +73,8 @@ class Conditions(NamedTuple):
         if known is None:
             return ""
         reduced = self.reduced if known.of_replicas else ""
-        return reduced or (self.forfeited if known.of_stores else "")
+        anew = self.anew if known.of_controllers else ""
+        return reduced or anew or (self.forfeited if known.of_stores else "")
 
 
 class Case(msgspec.Struct, kw_only=True):
@@ -163,7 +170,8 @@ def _claim_verdict(
 def conditions(history: History, settings: Mapping[str, str] | None) -> Conditions:
     """Find them out; `settings` are the run's effective ones."""
     gone = forfeited(history) or elected_empty(history, settings)
-    return Conditions(power_lost(history), gone, replaced_by_none(history))
+    reduced, anew = replaced_by_none(history), begun_anew(history)
+    return Conditions(power_lost(history), gone, reduced, anew)
 
 
 def power_lost(history: History) -> bool:

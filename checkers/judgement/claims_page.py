@@ -51,7 +51,8 @@ whose store was removed became master with no log (where `enableElectUncleanMast
 has no topic left): its line then says which, and what was measured. That such a copy is refused
 while the owner lives (S1), and that an epoch has one master (S5), is promised all the same. {} are
 not promised where a broker that refused its damaged store got no other one: its set has a replica
-fewer for good.
+fewer for good. {} are not promised where the stores of most controllers were removed at once, as
+the upgrade to 5.1.1 has it: ids and epochs begin anew then.
 """
 _GROUNDS = """
 ## What a verdict rests on
@@ -92,6 +93,7 @@ def page() -> str:
     made += _OF_STORES.format(
         ", ".join(c.id for c in CLAIMS if c.of_stores),
         ", ".join(c.id for c in CLAIMS if c.of_replicas),
+        ", ".join(c.id for c in CLAIMS if c.of_controllers),
     )
     grounds += _UNDISTURBED.format(", ".join(c.id for c in CLAIMS if c.undisturbed))
     decided = "".join(f"* **{c.id}**, {c.decides}\n" for c in CLAIMS if c.decides)

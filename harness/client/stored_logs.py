@@ -34,6 +34,11 @@ class StoredLog(msgspec.Struct, frozen=True):
     def end(self) -> int:
         return self.start + len(self.data)
 
+    def digest(self, end: int | None = None) -> str:
+        """Of its bytes, up to an offset; equal logs have equal ones, and others not."""
+        kept = self.data if end is None else self.data[: max(end - self.start, 0)]
+        return hashlib.blake2b(kept, digest_size=16).hexdigest()
+
 
 def read_log(files: Mapping[str, bytes]) -> StoredLog:
     """Read a broker's log from its files, by path below its data folder.

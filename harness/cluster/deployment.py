@@ -65,21 +65,30 @@ class Deployment:
         await self._environment.up([MachineSpec(name=n.name) for n in self.nodes])
         await self.links.name_machines()
         for node in self.nodes:
-            await self.releases.equip(node.name)
+            await self.releases.equip(node.name, first=True)
         for role in (Role.NAMESRV, Role.CONTROLLER, Role.BROKER):
-            own = [n for n in self.nodes if n.role is role and not n.spare]
+            own = [n for n in self.nodes if n.role is role and not n.spare and self._begins(n)]
             await self._start_all(own)
         if not await until(self._ready, START_TIMEOUT_S):
-            why = (
-                "not every broker set has a master and all its replicas in the SyncStateSet after "
-                f"{START_TIMEOUT_S:.0f} s"
-            )
+            lacking = "a name server that knows it"
+            if not self.settings.alone:
+                lacking = "a master and all its replicas in the SyncStateSet"
+            why = f"not every broker set has {lacking} after {START_TIMEOUT_S:.0f} s"
             for node_name, code in (await self.processes.crashed()).items():
                 why += f"; {await self.processes.told(node_name, f'ended with code {code}')}"
             raise SetupFailed(why)
 
+    def _begins(self, node: Node) -> bool:
+        """Whether a node is started with the cluster."""
+        if not self.settings.alone:
+            return True
+        first = next(n for n in self.nodes if n.broker_set == node.broker_set)
+        return Role.CONTROLLER not in node.roles and node == first
+
     async def _ready(self) -> bool:
         """Whether a run can begin: its first fault must not hit a cluster that never was whole."""
+        if self.settings.alone:
+            return await self.queries.registered()
         return await self.queries.recovered() and await self.queries.whole()
 
     async def _start_all(self, nodes: Sequence[Node]) -> None:

@@ -184,6 +184,16 @@ class Inquiry:
                 return False
         return True
 
+    async def registered(self) -> bool:
+        """Whether every name server knows a master of every set. That is all that can be asked for
+        where there are no controllers."""
+        request = Frame(code=RequestCode.GET_BROKER_CLUSTER_INFO, ext={})
+        answers = await self._asked(Role.NAMESRV, request)
+        sets = {n.broker_set for n in self.by_role(Role.BROKER)}
+        tables = [ClusterInfo.from_json(answer.body).broker_addr_table for answer in answers]
+        known = [{name for name, of in t.items() if MASTER_ID in of.broker_addrs} for t in tables]
+        return len(known) == len(self.by_role(Role.NAMESRV)) and all(sets <= k for k in known)
+
     async def elect(self, node: str) -> Proof:
         """Have the leading controller elect a broker, and wait until all agree that it leads."""
         broker_set = self._nodes.node(node).broker_set
@@ -301,11 +311,15 @@ class Inquiry:
             )
         return False
 
+    def _running_brokers(self) -> list[Node]:
+        """Brokers that should run; those of a cluster that is not whole yet are not started."""
+        return [n for n in self.by_role(Role.BROKER) if self._nodes.running(n.name)]
+
     async def mutants(self) -> dict[str, str]:
-        """The seeded bug that each broker says it has; empty for none."""
+        """The seeded bug that each broker that runs says it has; empty for none."""
         found = {}
         async with probing(self._environment.observer_dial) as pool:
-            for broker in self.by_role(Role.BROKER):
+            for broker in self._running_brokers():
                 table = await runtime_info(pool, self._nodes.address(broker.name))
                 found[broker.name] = table.get("maxq.mutant", "")
         return found
@@ -313,8 +327,8 @@ class Inquiry:
     # Topics.
 
     async def create_topics(self, topics: dict[str, int], attributes: str) -> None:
-        """Create topics on every broker, and wait until every name server routes to them. Slaves
-        may refuse, as they do up to 5.1.3: they copy their master's.
+        """Create topics on every broker that runs, and wait until every name server routes to them.
+        Slaves may refuse, as they do up to 5.1.3: they copy their master's.
 
         Args:
             topics: how many queues each has.
@@ -335,7 +349,7 @@ class Inquiry:
                     attributes=attributes or None,
                 )
                 request = Frame(code=RequestCode.UPDATE_AND_CREATE_TOPIC, ext=to_ext(header))
-                brokers = [broker.name for broker in self.by_role(Role.BROKER)]
+                brokers = [broker.name for broker in self._running_brokers()]
                 left = [b for b in brokers if not await self._create_topic(pool, b, request)]
                 # A set whose master dies before its slaves have copied the topic has lost it.
                 await until(partial(self._known, pool, left, topic), COPY_TIMEOUT_S)

@@ -6,6 +6,8 @@ and its answers have the number of that version in their headers. Units: seconds
 
 from typing import Any
 
+import msgspec
+
 from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
 from maxq.harness.cluster.processes import Nodes
 from maxq.harness.contracts.cluster import Proof
@@ -42,14 +44,16 @@ class Releases:
         self._settings = settings
         self._addresses: dict[str, str] = {}  # that nodes are configured with, for the whole run
 
-    async def equip(self, node: str) -> None:
-        """Put a node's configuration on its machine, and what its target needs there."""
+    async def equip(self, node: str, *, first: bool = False) -> None:
+        """Put a node's configuration on its machine, and what its target needs there: that of a
+        broker that runs alone only if it is the `first`."""
         if not self._addresses:
             names = [n.name for n in self._nodes.all]
             self._addresses = {name: self._nodes.machine(name).address for name in names}
         machine, known = self._nodes.machine(node), self._nodes.node(node)
         await self._target.install(machine)
-        config = self._target.config(known, self._settings, self._addresses, machine.data_dir)
+        settings = self._settings if first else msgspec.structs.replace(self._settings, alone=False)
+        config = self._target.config(known, settings, self._addresses, machine.data_dir)
         await machine.put(self._nodes.config_path(node), config.encode())
 
     async def replace_release(self, node: str, release: str) -> Proof:

@@ -66,7 +66,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     resolves by its hosts file, so that their addresses can change. `lock_lease_ms` is how long a
     broker keeps a queue's lock for a silent client. `keys` are more settings: role and
     RocketMQ's name for it, ``broker:flushDiskType``, to value. `topic_attributes` are those that
-    each topic is made with, as ``+message.type=NORMAL``.
+    each topic is made with, as ``+message.type=NORMAL``. `alone` is how a cluster begins before it
+    has controllers: of each broker set the first replica runs as a master that no controller knows;
+    the other replicas and the controllers are not started until an act does it.
     """
 
     topology: Topology
@@ -80,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lock_lease_ms: int = 60_000
     keys: dict[str, str] = {}
     topic_attributes: str = ""
+    alone: bool = False
 
 
 class Target(Protocol):

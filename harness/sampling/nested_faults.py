@@ -63,7 +63,7 @@ class NestedFaults:
         """
         lasting = [kind for kind in self._kinds if kind not in OVER_AT_ONCE]
         until, at = length * PART / 100_000, 0.0
-        while self._number + 1 < self._most and at < until or self._lacking():
+        while (self._number + 1 < self._most and at < until) or self._lacking():
             outer, key = self._fault(), self._number
             strike, *heals = outer.of(self._kind(lasting))
             self._before, self._number = strike.id, key + 1

@@ -99,6 +99,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
     releases: dict[str, str] = {}
     later: tuple[str, ...] = ()
+    alone: bool = False  # at first one broker of each set runs, and no controller
 
     @property
     def topology(self) -> Topology:
@@ -166,6 +167,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             lock_lease_ms=LOCK_LEASE_MS,
             keys={**(RETENTION_KEYS if self.trims else {}), **self.keys},
             topic_attributes=self.topic_attributes,
+            alone=self.alone,
         )
 
     def context(self) -> Context:

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
+
 from maxq.checkers.core.promises import weakest
 from maxq.harness.contracts.environment import Machine, Role
 from maxq.harness.contracts.target import (
@@ -59,6 +61,10 @@ PROFILES: dict[str, dict[str, str]] = {
 }
 
 
+# What a broker without controllers is not told, and what it is told instead.
+OF_CONTROLLERS = frozenset({"controllerAddr", "enableControllerMode"}).union(*PROFILES.values())
+ALONE = {"brokerId": "0", "brokerRole": "ASYNC_MASTER"}
+
 # A run keeps what it wrote, however full the machine's own partition is.
 KEEPING = {
     "cleanFileForciblyEnable": "false",
@@ -78,6 +84,8 @@ def properties(
         found |= _set_for(role.value, settings)
     if node.embeds:
         found |= {"enableControllerInNamesrv": "true"}
+    if settings.alone and node.role is Role.BROKER:
+        found = {k: v for k, v in found.items() if k not in OF_CONTROLLERS} | ALONE
     return found | _set_for(node.name, settings)
 
 
@@ -89,7 +97,8 @@ def _set_for(whom: str, settings: Settings) -> dict[str, str]:
 
 def effective(settings: Settings) -> dict[str, str]:
     """What a cluster's settings come to, by the keys of ``maxq.checkers.core.promises``: the
-    weakest of all its nodes. Spares do not count."""
+    weakest of all its nodes, once there are controllers. Spares do not count."""
+    settings = msgspec.structs.replace(settings, alone=False)
     nodes = [n for n in plan(settings.topology) if not n.spare]
     addresses = {n.name: n.name for n in nodes}
     return weakest(

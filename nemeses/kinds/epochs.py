@@ -1,7 +1,8 @@
 """Epoch files that are removed, as the upgrade to RocketMQ 5.1.1 prescribes.
 
 remove-epochs  of a broker that is down: its epoch file and the copy of it are removed, and nothing
-               else; of one without any nothing is done
+               else; of one without any nothing is done. identity: the file of its persistent id as
+               well, which controllers that begin anew do not know
 
 Which master wrote which part of its log the broker cannot know afterwards. Nothing is lost by that,
 and every promise holds: logs have to be compared, not to be thrown away. Each third time it befalls
@@ -24,6 +25,7 @@ from maxq.nemeses.stage import Stage, Told, told
 
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
 FILES = ("epochFileCheckpoint", "epochFileCheckpoint.bak")
+IDENTITY = "brokerIdentity"
 APART_S = 0.5  # between the acts of an operator
 
 
@@ -35,7 +37,8 @@ async def _remove(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> T
     stores, done = stage.cluster.offers(Tamperable), {}
     for node in nodes:
         with contextlib.suppress(NothingThere):
-            done[node] = told(await stores.remove_files(node, FILES))
+            files = (*FILES, IDENTITY) if args.get("identity") else FILES
+            done[node] = told(await stores.remove_files(node, files))
     return done
 
 

@@ -4,13 +4,16 @@ elect-master    replica: the set's replica of this number shall lead, or ``other
                 does not; refusable: to be refused is no failure
 apply-ids       count: controllers are asked for so many broker ids, each of a set of its own
 order-election  of each victim, whether it can lead or not; no effect is awaited
+read-log        of a broker that is down: where its log begins and ends, and a digest of its bytes
 """
 
 from collections.abc import Sequence
 
-from maxq.harness.contracts.cluster import Electing
+from maxq.harness.client.stored_logs import STORE, read_log
+from maxq.harness.contracts.cluster import Electing, Proof, Stored
 from maxq.harness.contracts.environment import Role
-from maxq.nemeses.kind import ActKind, Args, Kind, on_each
+from maxq.histories.fault_facts import READ_LOG
+from maxq.nemeses.kind import ActKind, Args, Fit, Kind, on_each
 from maxq.nemeses.stage import Stage, Told, told
 
 OTHER = "other"
@@ -45,6 +48,20 @@ async def _apply_ids(stage: Stage, act: str, nodes: Sequence[str], args: Args) -
     return {"controllers": told(proof)}
 
 
+def _stopped(stage: Stage, args: Args) -> Fit:
+    return lambda node: not stage.up(node)
+
+
+async def _read_log(stage: Stage, act: str, nodes: Sequence[str], args: Args) -> Told:
+    stores = stage.cluster.offers(Stored)
+
+    async def read(node: str) -> Proof:
+        log = read_log(await stores.stored(node, STORE))
+        return Proof(True, {"start": log.start, "end": log.end, "digest": log.digest()})
+
+    return await stage.each(read, nodes)
+
+
 ORDERS = Kind(
     name="orders",
     acts=(
@@ -54,5 +71,6 @@ ORDERS = Kind(
             do=on_each(Electing, lambda cluster, args: cluster.order_election),
         ),
         ActKind(f="apply-ids", needs=frozenset(), do=_apply_ids),
+        ActKind(f=READ_LOG, needs=frozenset(), fit=_stopped, do=_read_log, order=True),
     ),
 )  # fmt: skip

@@ -41,7 +41,7 @@ from maxq.reference.wire.headers import (
     to_ext,
     to_short_ext,
 )
-from maxq.reference.wire.node_headers import CreateTopicRequest
+from maxq.reference.wire.node_headers import CreateTopicRequest, TopicRequest
 from maxq.reference.wire.route import TopicConfigSerializeWrapper
 
 TOPIC, QUEUES = "mixed", 4
@@ -159,6 +159,17 @@ class World(Deployment):
             and table.get(f"{TABLED}@{TABLED}") == {0: 3}
         )
 
+    async def know_the_topic(self) -> bool:
+        """Whether all brokers do. An empty slave of RocketMQ is a member of the SyncStateSet before
+        it has copied its master's topics, which it does each 10 s; elected until then, it refuses
+        every message."""
+        request = Frame(code=RequestCode.GET_TOPIC_CONFIG, ext=to_ext(TopicRequest(topic=TOPIC)))
+        answers = [
+            await self.pool.call(self.address(broker), request, timeout_s=CALL_S)
+            for broker in self.brokers
+        ]
+        return all(answer.code == ResponseCode.SUCCESS for answer in answers)
+
     async def log(self, broker: str, end: int) -> bytes:
         """A replica's log from its disk, up to `end`."""
         files = await self.processes.stored(broker, "store/commitlog")
@@ -240,6 +251,7 @@ class World(Deployment):
             return now == master and known == members
 
         await self.until(f"{master} leads {members}", joined)
+        await self.until("all know the topic", self.know_the_topic)
         await self.until_writable(master)
         await self.send_some(master)
 

@@ -144,6 +144,9 @@ class Node:
             at = PhyOffset(at + RECORD)
         return at, whole
 
+    async def start_of(self, address: str) -> PhyOffset:
+        raise OSError(address)
+
     async def run(self, disk: "SimDisk", host: str, port: int) -> None:
         self.replication = replication = Replication(
             self.id,
@@ -154,6 +157,7 @@ class Node:
             durable=self.durable,
             propose=self.controller.take,
             compare=self.compare,
+            start_of=self.start_of,
             confirmed=self.confirmed,
             log=self.say,
         )

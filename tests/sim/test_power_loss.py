@@ -410,10 +410,15 @@ def ha_client(log: PieceLog) -> HaClient:
         """No master is followed."""
         raise OSError(address)
 
+    async def start_of(address: str) -> PhyOffset:
+        """No master is followed."""
+        raise OSError(address)
+
     return HaClient(
         core,
         log,  # type: ignore[arg-type]
         compare=compare,
+        start_of=start_of,
         save=save,
         saved=lambda: (),
         confirmed=lambda offset: None,

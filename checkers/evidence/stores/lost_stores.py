@@ -7,23 +7,30 @@ lose their stores: no other broker need have what they acknowledged. And where u
 allowed, an empty broker may become master of a set that had messages: it has no topic, and neither
 have those that follow it.
 
+A fourth is what operators do who clear the data of all controllers, as the upgrade to RocketMQ
+5.1.1 has it: then these give out ids and number epochs from the beginning, and nothing that they
+said before can be compared with what they say later (`begun_anew`).
+
 That the first is refused while the owner lives, and that even then an epoch has one master, is
 claimed all the same (S1, S5).
 """
 
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 from maxq.checkers.core.promises import CLEAN, unfulfilled
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import (
     NEVER,
     SetSighting,
+    listed,
     replica_sightings,
     set_sightings,
 )
 from maxq.histories.fault_facts import COPY_STORE, TAMPERS, WIPE
 from maxq.histories.history import History
+from maxq.histories.observed import OBSERVE_CONTROLLER
 
 Seen = list[tuple[int, int, int, str]]  # begin, end, broker id, broker set
 
@@ -94,6 +101,23 @@ def unsettled(history: History) -> dict[str, list[tuple[int, int]]]:
             until = min(next(wiped, NEVER), next(seen, NEVER))
             found[node].append((act.begun, until))
     return found
+
+
+def begun_anew(history: History) -> str:
+    """Which act removed the stores of most controllers at once; empty if none did."""
+    asked = {_node(op.value) for op in history.of_f(OBSERVE_CONTROLLER)} - {""}
+    for act in faults(history) if asked and history.of_f(WIPE) else ():
+        removed = asked & set(act.nodes)
+        if act.f == WIPE and act.holds and 2 * len(removed) > len(asked):
+            return (
+                f"the stores of {listed(sorted(removed))} were removed (op {act.begun}), which are "
+                "most of the controllers: they begin anew with their ids and epochs"
+            )
+    return ""
+
+
+def _node(value: Any) -> str:
+    return str(value.get("node", "")) if isinstance(value, dict) else ""
 
 
 def _unused(history: History) -> dict[str, Fault]:

@@ -17,13 +17,19 @@ NOBODY = "nobody says"
 TITLES: dict[Group, str] = {
     "compatibility": "Brokers of one release under controllers of another",
     "documented": "The documented upgrade, with its deleted epoch files",
+    "alone": "A broker that ran alone gets controllers",
     "rolling": "Neighbouring releases, one node after the other",
 }
 INTRODUCTIONS: dict[Group, str] = {
     "compatibility": "The master is killed under load, and started again 25 s later. "
     "*replaced*: all controllers were shut down, cleared, and started as the other release.",
     "documented": "Controllers are replaced and cleared; slaves and then the master stop; epoch "
-    "files are deleted; the old master starts as the new release, then the slaves.",
+    "files are deleted (of a release with persistent broker ids also the files of the ids, which "
+    "new controllers do not know); the old master starts as the new release, then the slaves. "
+    "Clients go on writing meanwhile, so that the master's log is longer than the slaves' when it "
+    "stops; in *quiet* ones they do not, and all logs end at the same byte.",
+    "alone": "A master without controllers is written to and stopped. Controllers are started, the "
+    "broker as their first one, and then two slaves with empty stores.",
     "rolling": "Each node in turn stops, and goes on as the other release on its store: the name "
     "server, the controllers, the brokers. Nothing is deleted.",
 }
@@ -41,8 +47,10 @@ def _lines(trials: Trials) -> Iterator[str]:
         f"Written by `maxq upgrade all --write docs/upgrade.md`; environment `{trials.environment}`"
         ", one name server, three controllers, one broker set of three, real processes. "
         "*reference* is our own implementation. What is documented is RocketMQ's page on "
-        "persistent broker ids; it says nothing of most cells. So few runs show what can "
-        "happen, and not how often. The same command goes on with what is missing."
+        "persistent broker ids, and that on deployment; they say nothing of most cells. So few "
+        "runs show what can happen, and not how often. The same command goes on with what is "
+        "missing. Where RocketMQ is not as documented, the cause is in "
+        "[the track record](track-record.md), with what an operator can do meanwhile."
     )
     for group, title in TITLES.items():
         yield from ("", f"## {title}", "", INTRODUCTIONS[group], "")

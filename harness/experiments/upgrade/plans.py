@@ -1,10 +1,12 @@
 """The upgrades that are tried: what is documented of each, and the schedule that tries it.
 
-Three groups. *compatibility*: brokers of one release under controllers of another, from the start
+Four groups. *compatibility*: brokers of one release under controllers of another, from the start
 or once the controllers were replaced and their data cleared, as the documentation of persistent
-broker ids tells. *documented*: its whole upgrade, with the epoch files deleted. *rolling*:
-neighbouring releases, up and down, one node after the other under load; of these nobody says
-anything. Sources: RocketMQ's docs, persistent_unique_broker_id (upgrade plan, compatibility).
+broker ids tells. *documented*: its whole upgrade, with the epoch files deleted, while clients write
+and while they do not (``quiet``). *alone*: a master without controllers, which gets controllers and
+empty slaves. *rolling*: neighbouring releases, up and down, one node after the other under load; of
+these nobody says anything. Sources: RocketMQ's docs, persistent_unique_broker_id (upgrade plan,
+compatibility); deploy (upgrade considerations).
 """
 
 from collections.abc import Iterator
@@ -16,25 +18,37 @@ import msgspec
 from maxq.harness.contracts.target import Topology, plan
 from maxq.harness.schedule.format import READ, Act, Header, Load, Schedule, When, Who
 from maxq.harness.targets.rocketmq.releases import MISSING, PREFIX, REFERENCE, lacks_ids, spelled
-from maxq.histories.fault_facts import KILL, RELEASE, REMOVE_EPOCHS, REPLACE_RELEASE, RESTART
+from maxq.histories.fault_facts import (
+    KILL,
+    READ_LOG,
+    RELEASE,
+    REMOVE_EPOCHS,
+    REPLACE_RELEASE,
+    RESTART,
+)
 
-Group = Literal["compatibility", "documented", "rolling"]
+Group = Literal["compatibility", "documented", "alone", "rolling"]
 # What a cluster does: another master takes over when one dies, or none does; who restarts stays
 # away; it never comes up; all that was acknowledged is there at the end, and it serves.
 Expected = Literal["switches", "no switch", "stays away", "never up", "keeps all", ""]
 
 OLD, NEW = "5.1.0", "5.1.1"  # the last release without persistent broker ids, the first with them
+LATER = "5.5.0"  # the newest of which Maven Central has every component
 TOPOLOGY = Topology(namesrvs=1, controllers=3, broker_sets=1, replicas=3)
 AWAY_S = 25.0  # of a killed master: longer than any election
 STEP_S = 5.0  # between two replacements
-SHORT_S, LONG_S, ROLLING_S = 40.0, 120.0, 240.0  # a JVM of two busy cores may need half a minute
+# Of the main part; a JVM of two busy cores may need half a minute to come up.
+SHORT_S, WHOLE_S, LONG_S, ROLLING_S = 40.0, 100.0, 120.0, 240.0
 RATE, READS = 30.0, 4.0
+QUIET_S, RESUMED_S = 6.0, 75.0  # clients of a quiet upgrade write until then, and from then on
+DOWN_S, QUIET_DOWN_S = 4.0, 10.0  # when the controllers are shut down
 
 
 class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     """One upgrade: `controllers` and `brokers` are the releases in the beginning, `says` is what is
     documented (empty: nothing), in short `expected`; `replaced` is how many nodes become another
-    release."""
+    release. Clients of a `quiet` one write before and after it. One that begins `alone` has no
+    controllers at first."""
 
     name: str
     group: Group
@@ -44,7 +58,14 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
     expected: Expected = ""
     replaced: int = 0
     length: float = SHORT_S
+    quiet: bool = False
+    alone: bool = False
     acts: tuple[Act, ...] = ()
+
+    @property
+    def reads_logs(self) -> bool:
+        """Whether it says where logs ended before, so that it can be said what they have now."""
+        return any(act.f == READ_LOG for act in self.acts)
 
     @property
     def releases(self) -> dict[str, str]:
@@ -63,18 +84,23 @@ class Upgrade(msgspec.Struct, frozen=True, kw_only=True):
             "releases": self.releases,
             "controllers": TOPOLOGY.controllers,
             "replicas": TOPOLOGY.replicas,
+            **({"alone": True} if self.alone else {}),
         }
         header = Header(name=f"upgrade {self.name}", length=self.length, options=options)
-        loads = (
-            Load(id="w", until=self.length, rate=RATE),
-            Load(id="r", f=READ, until=self.length, rate=READS),
-        )
-        return Schedule(header=header, loads=loads, acts=self.acts)
+        reads = Load(id="r", f=READ, until=self.length, rate=READS)
+        return Schedule(header=header, loads=(*self._writes(), reads), acts=self.acts)
+
+    def _writes(self) -> Iterator[Load]:
+        if not self.quiet:
+            yield Load(id="w", until=self.length, rate=RATE)
+            return
+        yield Load(id="w", until=QUIET_S, rate=RATE)
+        yield Load(id="v", at=RESUMED_S, until=self.length, rate=RATE)
 
 
 def upgrades() -> tuple[Upgrade, ...]:
     """All of them, in the order of the page."""
-    return (*_compatibility(), *_documented(), *_rolling())
+    return (*_compatibility(), *_documented(), *_alone(), *_rolling())
 
 
 def _killed(after: str = "", at: float = 5.0) -> tuple[Act, ...]:
@@ -85,11 +111,11 @@ def _killed(after: str = "", at: float = 5.0) -> tuple[Act, ...]:
     )
 
 
-def _cleared(release: str) -> tuple[Act, ...]:
+def _cleared(release: str, at: float = DOWN_S) -> tuple[Act, ...]:
     """All controllers are shut down, their data cleared, and those of another release started."""
     all_of = Who(nodes=_named("c"))
     return (
-        Act(id="down", f="stop", when=When(at=4), who=all_of),
+        Act(id="down", f="stop", when=When(at=at), who=all_of),
         Act(id="clear", f="wipe", when=When(after="down"), who=all_of),
         Act(id="new", f="start", when=When(after="clear"), who=all_of, args={RELEASE: release}),
     )
@@ -155,30 +181,69 @@ def _documented_of(controllers_lack: bool, brokers_lack: bool) -> tuple[str, Exp
 
 
 def _documented() -> Iterator[Upgrade]:
-    for release in (NEW, REFERENCE):
-        yield Upgrade(
-            name=f"documented-{OLD}-to-{release}",
-            group="documented",
-            controllers=OLD,
-            brokers=OLD,
-            says="the old master is elected, and all have what they had",
-            expected="keeps all",
-            replaced=TOPOLOGY.controllers + TOPOLOGY.replicas,
-            length=LONG_S,
-            acts=(*_cleared(release), *_without_epochs(release)),
-        )
+    for before, after in ((OLD, NEW), (OLD, REFERENCE), (REFERENCE, REFERENCE), (REFERENCE, LATER)):
+        for quiet in (False, True):
+            yield Upgrade(
+                name=f"documented-{before}-to-{after}{'-quiet' if quiet else ''}",
+                group="documented",
+                controllers=before,
+                brokers=before,
+                says="the old master is elected, and all have what they had",
+                expected="keeps all",
+                replaced=TOPOLOGY.controllers + TOPOLOGY.replicas,
+                length=WHOLE_S,
+                quiet=quiet,
+                acts=(
+                    *_cleared(after, QUIET_DOWN_S if quiet else DOWN_S),
+                    *_without_epochs(before, after),
+                ),
+            )
 
 
-def _without_epochs(release: str) -> Iterator[Act]:
+def _without_epochs(before: str, after: str) -> Iterator[Act]:
     slaves = Who(part="slave", count=-1)
     yield Act(id="slaves", f="stop", when=When(after="new", at=5), who=slaves)
     yield Act(id="master", f="stop", when=When(after="slaves"), who=Who(part="master"))
     brokers = Who(nodes=_named("b"))
-    yield Act(id="epochs", f=REMOVE_EPOCHS, when=When(after="master"), who=brokers)
-    as_new = {RELEASE: release}
-    yield Act(id="first", f="start", when=When(after="epochs"), who=Who(of="master"), args=as_new)
+    yield Act(id="logs", f=READ_LOG, when=When(after="master"), who=brokers)
+    # New controllers know no ids, and refuse brokers that have some.
+    known = {} if lacks_ids(spelled(before)) else {"identity": True}
+    yield Act(id="epochs", f=REMOVE_EPOCHS, when=When(after="logs"), who=brokers, args=known)
+    yield from _master_first(after, "epochs", Who(of="master"), Who(of="slaves"))
+
+
+def _master_first(release: str, before: str, master: Who, slaves: Who) -> Iterator[Act]:
+    args = {RELEASE: release}
+    yield Act(id="first", f="start", when=When(after=before), who=master, args=args)
     rest = When(after="first", at=12)  # by then it is elected
-    yield Act(id="rest", f="start", when=rest, who=Who(of="slaves"), args=as_new)
+    yield Act(id="rest", f="start", when=rest, who=slaves, args=args)
+
+
+def _alone() -> Iterator[Upgrade]:
+    pairs = ((REFERENCE, REFERENCE), (OLD, REFERENCE), (REFERENCE, LATER), (LATER, LATER))
+    for before, after in pairs:
+        yield Upgrade(
+            name=f"alone-{before}-to-{after}",
+            group="alone",
+            controllers=before,
+            brokers=before,
+            says="in place, with its data, the master first",
+            expected="keeps all",
+            replaced=TOPOLOGY.controllers + TOPOLOGY.replicas,
+            length=WHOLE_S,
+            alone=True,
+            acts=tuple(_gets_controllers(after)),
+        )
+
+
+def _gets_controllers(release: str) -> Iterator[Act]:
+    founder, *others = _named("b")
+    controllers = Who(nodes=_named("c"))
+    args = {RELEASE: release}
+    yield Act(id="off", f="stop", when=When(at=AWAY_S), who=Who(nodes=(founder,)))
+    yield Act(id="logs", f=READ_LOG, when=When(after="off"), who=Who(nodes=(founder,)))
+    yield Act(id="new", f="start", when=When(after="logs"), who=controllers, args=args)
+    yield from _master_first(release, "new", Who(of="off"), Who(nodes=tuple(others)))
 
 
 def _rolling() -> Iterator[Upgrade]:

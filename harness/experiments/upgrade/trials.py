@@ -5,7 +5,7 @@ spent, goes on. A cluster that never comes up is an outcome like any other; that
 set where every process lived and answered, and not where an environment failed.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -13,21 +13,23 @@ from typing import Literal
 
 import msgspec
 
-from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.judgement.summary import lost_of
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
 from maxq.harness.contracts.target import Profile
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.upgrade.logs import Before, Replica, measured, words
 from maxq.harness.experiments.upgrade.plans import AWAY_S, Expected, Upgrade, upgrades
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.format import SEND, digest_of
-from maxq.histories.fault_facts import KILL, RELEASE, RESTART
+from maxq.histories.fault_facts import KILL, READ_LOG, RELEASE, RESTART
 
 FAILED_MAX = 2  # runs of one upgrade that say nothing, until it is left
+SEEN = "upgrade.txt"  # of the run's folder: what was seen, in words
 ERROR_MAX = 300  # characters of why a cluster did not come up
 Came = Literal["up", "never up", "failed"]
 
@@ -44,19 +46,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """What came of one run. `recovered_ms` is from the kill or restart of a master until a send was
     acknowledged, None if none was; `struck` whether there was one. `replaced` counts nodes that
     proved to be of another release, of `asked`. `serves` is whether every queue took and returned a
-    probe at the end."""
+    probe at the end. `after` counts what was acknowledged once the last node had been replaced;
+    `logs` are those of all replicas, of upgrades that read them before."""
 
     job: Job
     digest: str
     date: str = ""
     came: Came = "up"
     acknowledged: int = 0
+    after: int = 0
     lost: int = 0
     struck: bool = False
     recovered_ms: float | None = None
     replaced: int = 0
     asked: int = 0
     serves: bool = False
+    logs: tuple[Replica, ...] = ()
     found: tuple[str, ...] = ()
     run: str = ""
     error: str = ""
@@ -66,14 +71,22 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         """In words."""
         if self.came != "up":
             return self.came
-        words = []
+        said = []
         if self.struck:
-            words.append(_after(self.recovered_ms))
+            said.append(_after(self.recovered_ms))
         if self.asked:
-            words.append(f"{self.replaced} of {self.asked} nodes replaced")
-        words.append(f"{self.lost:,} of {self.acknowledged:,} lost")
-        words.append("serves at the end" if self.serves else "does not serve at the end")
-        return ", ".join(words)
+            said.append(f"{self.replaced} of {self.asked} nodes replaced")
+        lost = f"{self.lost:,} of {self.acknowledged:,} lost"
+        said.append(f"{lost}, {self.after:,} acknowledged afterwards" if self.logs else lost)
+        said.append("serves at the end" if self.serves else "does not serve at the end")
+        return ", ".join([*said, *([words(self.logs)] if self.logs else [])])
+
+    @property
+    def _kept(self) -> bool:
+        """Whether every node became another release, nothing is lost, logs are equal with all that
+        they had, and the cluster serves."""
+        whole = all(log.kept and log.equal for log in self.logs)
+        return self.replaced == self.asked and self.serves and not self.lost and whole
 
     def shows(self, expected: Expected) -> bool:
         """Whether it is as documented."""
@@ -89,7 +102,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
             case "stays away":
                 return up and self.struck and self.recovered_ms is None
             case "keeps all":
-                return up and self.replaced == self.asked and self.serves and not self.lost
+                return up and self._kept
         return False
 
 
@@ -117,7 +130,9 @@ def measure(job: Job, folder: Path) -> Entry:
         return msgspec.structs.replace(entry, came="failed", error=f"{error}"[:ERROR_MAX])
     if context.stop.asked:
         raise KeyboardInterrupt
-    return judged_entry(entry, judged, upgrade)
+    found = judged_entry(entry, judged, upgrade)
+    (judged.stored.path / SEEN).write_text(f"{upgrade.name}: {found.seen}\n")
+    return found
 
 
 def judged_entry(entry: Entry, judged: Judged, upgrade: Upgrade) -> Entry:
@@ -126,6 +141,7 @@ def judged_entry(entry: Entry, judged: Judged, upgrade: Upgrade) -> Entry:
     ends = [r for r in judged.recoveries if r.f in (KILL, RESTART)]
     after = ends[0].after_ns if ends else None
     asked = [act for act in upgrade.acts if RELEASE in act.args]
+    folder = judged.stored.path
     done = {str(fault.request): fault for fault in faults(history)}
     proven = {
         node
@@ -135,18 +151,36 @@ def judged_entry(entry: Entry, judged: Judged, upgrade: Upgrade) -> Entry:
         if isinstance(proof, dict) and proof.get("to") and proof.get("holds")
     }
     service = results.claims.get("S13")
+    # What controllers said before they were cleared has nothing to do with what they say later.
+    forfeited = {claim for claim, ruled in results.claims.items() if ruled.forfeited}
+    found = (*results.broken, *results.measured)
+    replaced_ns = max((done[act.id].ended_ns or 0 for act in asked if act.id in done), default=0)
     return msgspec.structs.replace(
         entry,
         acknowledged=history.totals[SEND, "ok"],
+        after=sum(op.time > replaced_ns for op in history if op.f == SEND and op.type == "ok"),
         lost=lost_of(results)[0],
         struck=bool(ends),
         recovered_ms=None if after is None else after / 1e6,
         replaced=len(proven),
         asked=upgrade.replaced,
         serves=service is not None and service.status == "kept",
-        found=tuple(sorted({a.signature for a in (*results.broken, *results.measured)})),
-        run=str(judged.stored.path),
+        logs=measured(folder, _before(done, upgrade)) if upgrade.reads_logs else (),
+        found=tuple(sorted({a.signature for a in found if a.claim not in forfeited})),
+        run=str(folder),
     )
+
+
+def _before(done: Mapping[str, Fault], upgrade: Upgrade) -> dict[str, Before]:
+    """The log that each broker that was stopped had then."""
+    acts = [act.id for act in upgrade.acts if act.f == READ_LOG and act.id in done]
+    results = [done[name].result for name in acts if isinstance(done[name].result, dict)]
+    return {
+        node: Before(end=proof["end"], digest=proof["digest"])
+        for result in results
+        for node, proof in result.items()
+        if isinstance(proof, dict) and "digest" in proof
+    }
 
 
 class Trials:

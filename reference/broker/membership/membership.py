@@ -208,6 +208,7 @@ class Membership:
             sync_from_last_file=c.sync_from_last_file,
             propose=self._propose,
             compare=self._compare,
+            start_of=self._start_of,
             confirmed=self._store.confirm,
             log=self._host.log,
         )
@@ -229,6 +230,12 @@ class Membership:
 
         start, whole = await comparison.start_of(self._pool, address), self._store.whole_end()
         return await comparison.equal_end(self._store, read, start, their_end), whole
+
+    async def _start_of(self, ha_address: str) -> PhyOffset:
+        """Ask the master at an HA address where its log begins, while it is followed there."""
+        if self.master_ha_address != ha_address:
+            raise OSError(f"{ha_address} is not followed any more")
+        return await comparison.start_of(self._pool, self.master_address)
 
     async def _propose(self, proposal: ProposeSyncStateSet) -> HaKnown | HaAnswered:
         """Ask the controller for another SyncStateSet."""

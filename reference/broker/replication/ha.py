@@ -34,6 +34,7 @@ PACKETS_MAX = 1024
 
 # (HA address, the master's end): up to where this log has the same records, and its last one's end.
 # Raises OSError, TimeoutError or RemoteProtocolError if the master does not say.
+StartOf = Callable[[str], Awaitable[PhyOffset]]
 Compare = Callable[[str, PhyOffset], Awaitable[tuple[PhyOffset, PhyOffset]]]
 Propose = Callable[[ProposeSyncStateSet], Awaitable[master.Known | master.Answered]]
 Log = Callable[..., None]  # (trace, **fields), as `Host.log`
@@ -237,6 +238,7 @@ class HaClient:
         access: LogAccess,
         *,
         compare: Compare,
+        start_of: StartOf,
         save: Callable[[Epochs], Awaitable[None]],
         saved: Callable[[], Epochs],
         confirmed: Callable[[PhyOffset], None],
@@ -245,6 +247,7 @@ class HaClient:
         self._core = core
         self._access = access
         self._compare_with = compare
+        self._start_of = start_of
         self._save, self._saved = save, saved
         self._confirmed = confirmed
         self._log = log
@@ -306,6 +309,8 @@ class HaClient:
                     self._send(effect)
                 case slave.Compare():
                     group.create_task(self._compare(effect))
+                case slave.Ask():
+                    group.create_task(self._ask_start(effect))
                 case slave.Truncate():
                     await self._truncate(group, effect)
                 case slave.Trim():
@@ -336,6 +341,14 @@ class HaClient:
             self._inbox.post(slave.Uncompared(connection=number, why=why))
         else:
             self._inbox.post(slave.Compared(connection=number, equal=equal, whole=whole))
+
+    async def _ask_start(self, effect: slave.Ask) -> None:
+        start: PhyOffset | None = None
+        try:
+            start = await self._start_of(effect.address)
+        except (OSError, TimeoutError, RemoteProtocolError) as error:
+            self._log("ha.start.unknown", why=f"{type(error).__name__}: {error}")
+        self._inbox.post(slave.Asked(connection=effect.connection, at=effect.at, start=start))
 
     async def _truncate(self, group: asyncio.TaskGroup, effect: slave.Truncate) -> None:
         if effect.end < self._access.end:
@@ -416,7 +429,9 @@ class HaClient:
             wire.master_decoder(),
             made=lambda: self._inbox.post(slave.Connected(connection=number)),
             received=lambda packet: self._on_packet(number, packet),
-            lost=lambda why: self._inbox.post(slave.Lost(connection=number, why=why)),
+            lost=lambda why: self._inbox.post(
+                slave.Lost(connection=number, why=why, nonsense=bool(link.nonsense))
+            ),
         )
         self._links[number] = link
         try:

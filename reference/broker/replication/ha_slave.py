@@ -18,6 +18,11 @@ What is promised, and to whom:
 * A log that shares no epoch with the master's is compared with it, and cut where they differ only
   while this broker is known not to be in the SyncStateSet. (RocketMQ keeps it and never joins
   again, or, where the epoch list is empty, copies on behind unknown bytes.)
+* A log that its master cannot send on from is thrown away, under the same condition, and all is
+  asked for. Our master says so by where it begins to send. A master of RocketMQ does not. Asked for
+  bytes that it has deleted it sends nothing but heartbeats, and so is asked where its log begins.
+  Asked for bytes from before its first epoch, but not for all, it sends a frame of negative size
+  (docs/spec/controller-ha.md 4.4).
 
 Offsets are bytes of the commit log, ends exclusive; times are ns of this node's monotonic clock.
 Claims: S6, S8, S9, S14. Source: docs/spec/controller-ha.md 4.3, 4.6, 6.5; RocketMQ
@@ -33,6 +38,8 @@ from maxq.reference.broker.replication.ha_settings import SlaveTiming
 from maxq.reference.broker.replication.ha_slave_events import (
     Append,
     AppendFailed,
+    Ask,
+    Asked,
     Compare,
     Compared,
     Confirm,
@@ -92,6 +99,9 @@ class HaSlave:
     _in_sync_state_set: bool = True
     _theirs: MasterHandshake | None = None  # the master's log as of the handshake
     _joined: bool = False  # a transfer has come on this connection
+    _fed: bool = False  # and one with bytes of the log
+    _requested_ns: int = 0
+    _asks: bool = False  # where the master's log begins
     _syncing: bool = False
     _retry_at_ns: int = 0
     heard_ns: int = 0
@@ -129,6 +139,8 @@ class HaSlave:
                 if event.connection != self.connection or self.phase != "comparing":
                     return [Trace(name="ha.compared.ignored", why="other connection")]
                 return self._leave(now_ns, f"not compared: {event.why}")
+            case Asked():
+                return self._on_asked(now_ns, event)
             case Trimmed():
                 return self._on_trimmed(event)
             case Truncated():
@@ -180,7 +192,8 @@ class HaSlave:
             return []
         if self.phase == "waiting":
             self.phase, self.connection, self.heard_ns = "dialling", self.connection + 1, now_ns
-            self._theirs, self._syncing, self._joined = None, False, False
+            self._theirs, self._syncing = None, False
+            self._joined = self._fed = self._asks = False
             return [Dial(connection=self.connection, address=self.address)]
         if self.phase in ("dialling", "handshake"):
             return self._leave(now_ns, f"no answer in {self.phase}")
@@ -228,7 +241,17 @@ class HaSlave:
     def _on_lost(self, now_ns: int, event: Lost) -> list[Effect]:
         if event.connection != self.connection or self.phase in ("stopped", "waiting"):
             return [Trace(name="ha.lost.ignored", why=event.why)]
+        if event.nonsense and self._asked_unlabelled():
+            return self._begin_anew(now_ns, f"it sends nonsense from there: {event.why}")
         return self._leave(now_ns, event.why)
+
+    def _asked_unlabelled(self) -> bool:
+        """Whether bytes from before the master's first epoch were asked for, and not all of them;
+        and this log may be thrown away."""
+        asked = self.phase == "transfer" and not self._joined and self._theirs is not None
+        if not asked or self._in_sync_state_set or self._awaits_first_sync():
+            return False
+        return 0 < self.end < some(self._theirs, "asked after a handshake").epochs[0].start
 
     def _leave(self, now_ns: int, why: str) -> list[Effect]:
         """Close the connection and try again after a pause."""
@@ -312,7 +335,7 @@ class HaSlave:
             return [Trace(name="ha.truncated.ignored", why="other connection")]
         invariant(event.end == self.end, "truncated where asked", event=event, end=self.end)
         self.phase, self.heard_ns = "transfer", now_ns
-        self.wrote_ns = now_ns
+        self.wrote_ns = self._requested_ns = now_ns
         # The first acknowledgement is also the request: the master goes on from there.
         if self.durable:
             self.reported = NO_OFFSET
@@ -325,11 +348,14 @@ class HaSlave:
         if frame.start == NO_OFFSET and not frame.data:
             return []  # a master that has not chosen where to start is alive, no more
         if self._must_begin_anew(frame):
-            return self._begin_anew(now_ns, frame.start)
+            return self._begin_anew(now_ns, f"the master's log begins at {frame.start}")
+        if self._is_stuck(now_ns, frame):
+            self._asks = True
+            return [Ask(connection=self.connection, address=self.address, at=frame.start)]
         fault = self._transfer_fault(frame)
         if fault:
             return self._leave(now_ns, fault)
-        self._joined = True
+        self._joined, self._fed = True, self._fed or bool(frame.data)
         epochs, begins = self._epochs_with(frame), self._begins(frame) and bool(frame.data)
         effects: list[Effect] = []
         if frame.data or epochs is not None:
@@ -350,9 +376,29 @@ class HaSlave:
         first = not self._joined and not self._awaits_first_sync()
         return first and frame.start > self.end > 0 and not self._in_sync_state_set
 
-    def _begin_anew(self, now_ns: int, start: PhyOffset) -> list[Effect]:
+    def _is_stuck(self, now_ns: int, frame: Transfer) -> bool:
+        """Whether a master that has more sends nothing but heartbeats; told once a connection."""
+        theirs = some(self._theirs, "transfer follows a handshake")
+        more = self.end in (0, frame.start) and self.end < theirs.max_offset
+        waited = now_ns >= self._requested_ns + self.timing.heartbeat_ns // 2
+        silent = not (self._fed or self._asks or frame.data)
+        return silent and waited and more and self._droppable()
+
+    def _droppable(self) -> bool:
+        """Whether this log may be thrown away."""
+        return self.end == 0 or not self._in_sync_state_set
+
+    def _on_asked(self, now_ns: int, event: Asked) -> list[Effect]:
+        if event.connection != self.connection or self.phase != "transfer" or self._fed:
+            return [Trace(name="ha.asked.ignored", why="other connection, or no longer stuck")]
+        known = f"the master's log begins at {event.start}"
+        if event.start is None or event.start <= event.at or not self._droppable():
+            return [Trace(name="ha.slave.waits", why=known)]
+        return self._begin_anew(now_ns, known)
+
+    def _begin_anew(self, now_ns: int, why: str) -> list[Effect]:
         """Throw the log away and ask again, from nothing."""
-        why = f"{self.end} bytes dropped: the master's log begins at {start}"
+        why = f"{self.end - self.start} bytes to {self.end} dropped: {why}"
         effects = self._leave(now_ns, why)
         self._retry_at_ns = now_ns
         self.start = self.end = PhyOffset(0)

@@ -50,10 +50,11 @@ class Received(Record):
 
 
 class Lost(Record):
-    """A connection ended, could not be made, or carried what cannot be read."""
+    """A connection ended, could not be made, or carried what cannot be read (`nonsense`)."""
 
     connection: int
     why: str
+    nonsense: bool = False
 
 
 class Trimmed(Record):
@@ -91,6 +92,14 @@ class Uncompared(Record):
     why: str
 
 
+class Asked(Record):
+    """`Ask` is done: the master's log begins at `start`; None: it did not say."""
+
+    connection: int
+    at: PhyOffset
+    start: PhyOffset | None
+
+
 class AppendFailed(Record):
     """The log took nothing of an `Append`, and none of the effects behind it was carried out."""
 
@@ -111,6 +120,7 @@ Event = (
     | Lost
     | Compared
     | Uncompared
+    | Asked
     | Trimmed
     | Truncated
     | Synced
@@ -149,6 +159,15 @@ class Compare(Record):
     connection: int
     address: str
     their_end: PhyOffset
+
+
+class Ask(Record):
+    """Ask the master at `address`, which goes on sending from `at`, where its log begins; deliver
+    `Asked`."""
+
+    connection: int
+    address: str
+    at: PhyOffset
 
 
 class Truncate(Record):
@@ -200,4 +219,4 @@ class Trace(Record):
     why: str = ""
 
 
-Effect = Dial | Hangup | Send | Compare | Truncate | Trim | Append | Sync | Confirm | Trace
+Effect = Dial | Hangup | Send | Compare | Ask | Truncate | Trim | Append | Sync | Confirm | Trace

@@ -12,7 +12,7 @@ from maxq.reference.broker.replication import epochs as policy
 from maxq.reference.broker.replication import ha_master_events as master
 from maxq.reference.broker.replication import ha_slave_events as slave
 from maxq.reference.broker.replication.epochs import EpochFile, Epochs
-from maxq.reference.broker.replication.ha import Compare, HaClient, HaServer, Log, Propose
+from maxq.reference.broker.replication.ha import Compare, HaClient, HaServer, Log, Propose, StartOf
 from maxq.reference.broker.replication.ha_link import LogAccess
 from maxq.reference.broker.replication.ha_master import HaMaster
 from maxq.reference.broker.replication.ha_progress import SlaveProgress
@@ -37,6 +37,7 @@ class Replication:
         async_learner, sync_from_last_file: of the slave side, RocketMQ's keys.
         propose: sends request 1001.
         compare: compares the log with a master's, when no epoch is shared.
+        start_of: asks where the log of the master at an HA address begins.
         confirmed: called with the confirmOffset when it changes, on either side.
         log: `Host.log`.
     """
@@ -54,6 +55,7 @@ class Replication:
         sync_from_last_file: bool = False,
         propose: Propose,
         compare: Compare,
+        start_of: StartOf,
         confirmed: Callable[[PhyOffset], None],
         log: Log,
     ) -> None:
@@ -84,6 +86,7 @@ class Replication:
             self.slave,
             access,
             compare=compare,
+            start_of=start_of,
             save=self._save,
             saved=lambda: self.epochs,
             confirmed=self._confirmed,

@@ -1,8 +1,10 @@
 """The settings that nodes of the reference are started with."""
 
-from maxq.harness.contracts.target import Settings, Topology, plan
-from maxq.harness.targets.reference import effective, properties
-from maxq.reference.config import ControllerConfig, NamesrvConfig
+import pytest
+
+from maxq.harness.contracts.target import Profile, Settings, Topology, plan
+from maxq.harness.targets.reference import PROFILES, effective, properties
+from maxq.reference.config import BrokerConfig, ControllerConfig, NamesrvConfig
 from maxq.reference.node_file import parse_node
 
 EMBEDDED = Topology(controllers=3, broker_sets=1, replicas=3, embedded=True)
@@ -39,3 +41,18 @@ def test_what_is_promised_counts_settings_of_controllers_in_name_servers() -> No
     apart = effective(Settings(topology=Topology(controllers=3, replicas=3), keys=keys))
     assert inside["controller:enableElectUncleanMaster"] == "true"
     assert inside == apart
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_broker_that_runs_alone_promises_no_copies_and_the_cluster_that_it_becomes_does(
+    profile: Profile,
+) -> None:
+    topology = Topology(controllers=3, broker_sets=1, replicas=3)
+    alone = Settings(topology=topology, profile=profile, alone=True)
+    content = "".join(f"{k}={v}\n" for k, v in lines("b0-0", alone).items()).encode()
+    [broker], _ = parse_node("broker", content, "b0-0")
+    assert isinstance(broker, BrokerConfig)
+    assert not broker.enable_controller_mode
+    assert (broker.broker_id, broker.broker_role) == (0, "ASYNC_MASTER")
+    assert "controllerDLegerPeers" in lines("c0", alone)
+    assert effective(alone) == effective(Settings(topology=topology, profile=profile))

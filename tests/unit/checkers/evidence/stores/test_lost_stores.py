@@ -6,7 +6,7 @@ from history_recorder import Recorder
 from maxq.checkers.availability.processes import Processes
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.claims import BY_ID
-from maxq.checkers.evidence.stores.lost_stores import copies, elected_empty, forfeited
+from maxq.checkers.evidence.stores.lost_stores import begun_anew, copies, elected_empty, forfeited
 from maxq.checkers.evidence.verdicts import conditions
 from maxq.checkers.judgement.fault_proof import FaultProof
 from maxq.checkers.judgement.runner import check_all
@@ -148,6 +148,25 @@ def test_a_member_that_keeps_its_store_keeps_the_promises() -> None:
     r.fault("wipe", **{"b0-1": True})
     r.members(1)
     assert forfeited(r.history) == ""
+
+
+@pytest.mark.parametrize(
+    ("wiped", "anew"), [(("c0", "c1"), True), (("c0",), False), (("b0-0", "b0-1", "c0"), False)]
+)
+def test_controllers_that_lost_most_of_their_stores_begin_anew(
+    wiped: tuple[str, ...], anew: bool
+) -> None:
+    """What they said before is compared with nothing; of messages everything is promised."""
+    r = pair()
+    for controller in ("c0", "c1", "c2"):
+        r.op("fail", 9, "observe-controller", {"node": controller}, {"node": controller})
+    r.fault("wipe", **dict.fromkeys(wiped, True))
+    met = conditions(r.history, {})
+    assert ("c0 and c1 were removed" in begun_anew(r.history)) is anew
+    of_them = {claim for claim, known in BY_ID.items() if known.of_controllers}
+    assert of_them == {"S1", "S2", "S3", "S4", "S5", "S7", "S8c"}
+    assert all(("most of the controllers" in met.unpromised(c, {})) is anew for c in of_them)
+    assert "controllers" not in met.unpromised("S14", {})
 
 
 def test_what_is_claimed_all_the_same() -> None:

@@ -5,11 +5,13 @@ from typing import Any
 
 import pytest
 
+from maxq.harness.client.stored_logs import StoredLog
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.journal import append
 from maxq.harness.experiments.upgrade import trials as module
+from maxq.harness.experiments.upgrade.logs import Before, Replica, measured, words
 from maxq.harness.experiments.upgrade.page import cell, page
 from maxq.harness.experiments.upgrade.plans import Expected, Upgrade, upgrades
 from maxq.harness.experiments.upgrade.trials import Came, Entry, Job, Trials, measure
@@ -23,6 +25,11 @@ def entry(name: str = SWITCHES, came: Came = "up", **more: Any) -> Entry:
     job = Job(name=name, profile="P-SAFE", environment="local")
     digest = digest_of(BY_NAME[name].schedule("P-SAFE"))
     return Entry(job=job, digest=digest, came=came, **more)
+
+
+def log(node: str = "b0-0", **more: Any) -> Replica:
+    whole: dict[str, Any] = {"before": 90, "after": 100, "kept": True, "equal": True}
+    return Replica(node=node, **{**whole, **more})
 
 
 @pytest.mark.parametrize(
@@ -45,6 +52,9 @@ def entry(name: str = SWITCHES, came: Came = "up", **more: Any) -> Entry:
         ("keeps all", entry(replaced=5, asked=6, serves=True), False),
         ("keeps all", entry(replaced=6, asked=6, serves=True, lost=1), False),
         ("keeps all", entry(replaced=6, asked=6), False),
+        ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(),)), True),
+        ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(kept=False),)), False),
+        ("keeps all", entry(replaced=6, asked=6, serves=True, logs=(log(equal=False),)), False),
         ("", entry(), False),
     ],
 )
@@ -112,6 +122,58 @@ def test_a_cluster_that_never_comes_up_is_an_outcome_and_no_failure(
     found = measure(Job(name=NEVER, profile="P-SAFE", environment="local"), tmp_path)
     assert (found.came, found.error) == (came, str(error))
     assert found.shows("never up") == (came == "never up")
+
+
+def test_where_logs_ended_and_what_they_have_now() -> None:
+    new = log("b0-1", before=None)
+    assert words([log(), new]) == (
+        "logs ended at b0-0 90, now all 2 at 100, equal to the byte, with all that they had"
+    )
+    short = log("b0-1", before=80, after=80, equal=False)
+    assert words([log(), short]) == (
+        "logs ended at b0-0 90, b0-1 80, now b0-0 100, b0-1 80, with all that they had"
+    )
+    other = log("b0-1", equal=False, kept=False)
+    assert words([log(), other]).endswith(
+        "now b0-0 100, b0-1 100, with other bytes, without what it had: b0-1"
+    )
+    assert "b0-1 unreadable" in words([log(), log("b0-1", after=None, equal=False)])
+
+
+def test_logs_are_read_from_what_the_nodes_left(tmp_path: Path) -> None:
+    first = tmp_path / "nodes" / "b0-0" / "store" / "commitlog"
+    for node in ("b0-0", "b0-1", "n0"):
+        (tmp_path / "nodes" / node / "store" / "commitlog").mkdir(parents=True)
+    (first / "00000000000000000000").write_bytes(bytes(4096))
+    empty = Before(end=0, digest=StoredLog(0, b"", (), ()).digest())
+    found = measured(tmp_path, {"b0-0": empty, "b0-1": Before(end=9, digest="other")})
+    assert [(r.node, r.before, r.after, r.kept, r.equal) for r in found] == [
+        ("b0-0", 0, 0, True, True),
+        ("b0-1", 9, 0, False, True),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "documented-reference-to-reference",
+        "documented-reference-to-reference-quiet",
+        "alone-reference-to-reference",
+    ],
+)
+def test_our_nodes_keep_everything(name: str, tmp_path: Path) -> None:
+    """S6, S8, S14: logs have what they had, and are equal to the byte."""
+    found = measure(Job(name=name, profile="P-SAFE", environment="simulated"), tmp_path)
+    assert found.shows(BY_NAME[name].expected), found
+    assert found.found == ()
+    assert min(found.after, found.acknowledged - found.after) > 100
+    assert (Path(found.run) / "upgrade.txt").read_text() == f"{name}: {found.seen}\n"
+    ends = {r.node: r.before for r in found.logs}
+    if "alone" in name:
+        assert ends["b0-0"]
+        assert ends["b0-1"] is ends["b0-2"] is None
+    else:
+        assert (len(set(ends.values())) == 1) is ("quiet" in name), ends
 
 
 def test_our_nodes_alone_are_as_documented(tmp_path: Path) -> None:

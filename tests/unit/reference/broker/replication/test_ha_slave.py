@@ -411,3 +411,85 @@ def test_a_log_that_ends_before_the_masters_begins_anew_unless_it_is_a_members()
     got(late, frame(10, b"abc"))
     assert "gap or overlap" in left(got(late, frame(4096, b"abc"))), "only the first transfer"
     assert member.end == 10
+
+
+LONG_NS = 3_000_000_000  # more than half of a heartbeat
+
+
+def stuck(their_end: int = 500, **more: Any) -> HaSlave:
+    """A slave of a master that has more, and has sent a heartbeat."""
+    slave = shaking(10, entries((1, 0)), **{"in_sync_state_set": False, **more})
+    got(slave, reply(their_end, entries((1, 0))))
+    settled(slave)
+    return slave
+
+
+def asked(slave: HaSlave, start: int | None) -> list[Effect]:
+    known = None if start is None else PhyOffset(start)
+    at = PhyOffset(slave.end or 4096)
+    return slave.step(LONG_NS, core.Asked(connection=slave.connection, at=at, start=known))
+
+
+def test_a_master_that_sends_heartbeats_only_is_asked_where_its_log_begins() -> None:
+    """RocketMQ's, once it has deleted what the slave asks for; nothing is dropped before it says
+    so."""
+    slave = stuck()
+    assert got(slave, frame(10, confirm=5), now=1) == [], "too early"
+    assert got(slave, frame(10, confirm=5), now=LONG_NS) == [
+        core.Ask(connection=1, address=MASTER, at=PhyOffset(10))
+    ]
+    assert got(slave, frame(10, confirm=5), now=LONG_NS) == [], "once a connection"
+    for answer in (None, 0, 10):
+        assert [type(e) for e in asked(slave, answer)] == [core.Trace]
+        assert slave.end == 10
+    effects = asked(slave, 400)
+    assert effects[0] == core.Hangup(connection=1)
+    assert isinstance(effects[-1], core.Truncate)
+    assert (slave.start, slave.end, slave.epochs) == (0, 0, ())
+
+
+def test_an_empty_slave_whose_master_deletes_what_it_is_about_to_send() -> None:
+    """A RocketMQ master has chosen the first byte that it then had, and never chooses again."""
+    slave = shaking()
+    got(slave, reply(9000, entries((1, 0))))
+    settled(slave)
+    assert got(slave, frame(4096), now=LONG_NS) == [
+        core.Ask(connection=1, address=MASTER, at=PhyOffset(4096))
+    ]
+    assert [type(e) for e in asked(slave, 4096)] == [core.Trace]
+    effects = asked(slave, 8192)
+    assert effects[0] == core.Hangup(connection=1)
+    assert slave.next_deadline_ns() == LONG_NS, "it dials again at once"
+
+
+def test_whoever_is_not_stuck_does_not_ask() -> None:
+    member, level, fed, ahead = stuck(in_sync_state_set=True), stuck(10), stuck(), stuck()
+    got(fed, frame(10, b"abc", confirm=5))
+    for slave, at in ((member, 10), (level, 10), (fed, 13)):
+        assert got(slave, frame(at, confirm=5), now=LONG_NS) == []
+    got(ahead, frame(10), now=LONG_NS)
+    got(ahead, frame(10, b"abc"), now=LONG_NS)
+    assert [type(e) for e in asked(ahead, 400)] == [core.Trace], "bytes came before the answer"
+    assert ahead.end == 13
+
+
+@pytest.mark.parametrize(
+    ("first", "nonsense", "member", "anew"),
+    [
+        (100, True, False, True),
+        (100, True, True, False),
+        (100, False, False, False),
+        (0, True, False, False),
+    ],
+)
+def test_nonsense_from_before_the_first_epoch(
+    first: int, nonsense: bool, member: bool, anew: bool
+) -> None:
+    """A RocketMQ master answers so, whose first entry begins at `first`: all is asked for then."""
+    theirs = entries((2, first))
+    slave = comparing(50, (), reply(300, theirs), in_sync_state_set=member)
+    compared(slave, 50, 50)
+    settled(slave)
+    effects = slave.step(0, core.Lost(connection=1, why="size -50", nonsense=nonsense))
+    assert any(isinstance(e, core.Truncate) for e in effects) is anew
+    assert slave.end == (0 if anew else 50)
