@@ -94,4 +94,6 @@ def in_short(act: Act) -> str:
     """An act in a few words: what, and whom it struck: ``kill b0-0``, ``cut b0-0 ⇸ 6 nodes``."""
     links = described(links_of(act.fault.result)) if act.effect == "cut" else ""
     victims = links or _named([str(n) for n in act.nodes])
-    return f"{short_name(act.f)} {victims}".strip()
+    irregular = links[:1].isdigit()  # no node is in its words, so its shape's name says more
+    shape = str(act.fault.args.get("shape", "")) if irregular else ""
+    return " ".join(part for part in (short_name(act.f), shape, victims) if part)

@@ -1,0 +1,230 @@
+"""The first screen of a verdict: each finding in a row of plain words.
+
+How many, when, who had acknowledged and in which epoch, and which fault is blamed. Terminal, page,
+index of runs, JUnit and pytest all show these rows, so that all say the same. Pure; times are ns
+of the history.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from checkers.core.api import Anomaly, Harm
+from checkers.evidence.acts import Act, acts_of
+from checkers.evidence.cuts import in_short
+from checkers.judgement.phrases import said
+from checkers.judgement.runner import Results
+from histories.history import History
+from histories.observed import OBSERVE_REPLICA
+from histories.op import Op
+
+NODES_MAX = 3  # nodes that a row names
+ROWS_MAX = 50  # rows of a digest
+NO_FAULT = "no fault"
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding, or several of one kind.
+
+    `number` is the first one's in ``results.findings``, from 1; `found` how many anomalies it
+    counts; `what` and `who` are words for people. `fault` names what is blamed, or, where nothing
+    is (`blamed`), the last fault before it; of several that are blamed it is the one that made it
+    certain, and so many are `earlier`. `after` says which election took a loss away. Times are -1
+    where none is known, and the end also where not all of it was reported.
+    """
+
+    number: int
+    what: str
+    claims: tuple[str, ...]
+    broken: bool
+    found: int
+    start_ns: int = -1
+    end_ns: int = -1
+    who: str = ""
+    nodes: tuple[str, ...] = ()
+    epoch: int | None = None
+    fault: str = NO_FAULT
+    fault_ns: int = -1
+    blamed: bool = False
+    earlier: int = 0
+    after: str = ""
+
+    @property
+    def when(self) -> str:
+        """``58.47 s to 61.65 s``; empty where unknown."""
+        if self.start_ns < 0:
+            return ""
+        first, last = self.start_ns / 1e9, self.end_ns / 1e9
+        if self.end_ns < 0:
+            return f"from {first:.2f} s on"
+        return f"{first:.2f} s" if last - first < 0.01 else f"{first:.2f} s to {last:.2f} s"
+
+    @property
+    def cause(self) -> str:
+        """The fault with its moment, and whether it is blamed or only came before."""
+        at = f" at {self.fault_ns / 1e9:.2f} s" if self.fault_ns >= 0 else ""
+        before = "" if self.blamed or self.fault == NO_FAULT else "after "
+        more = f", and {self.earlier} earlier" if self.earlier else ""
+        return f"{before}{self.fault}{at}{more}"
+
+    def text(self) -> str:
+        """The row as one line."""
+        about = [part for part in (self.who, self.when) if part]
+        return "; ".join([self.what, *about, f"{'blamed: ' if self.blamed else ''}{self.cause}"])
+
+
+def digest(history: History, results: Results) -> tuple[Row, ...]:
+    """All findings, what is broken first, then losses, the greatest first."""
+    found = results.findings
+    if not found:
+        return ()
+    acts = acts_of(history)
+    names = _names(history)
+    anomalies = [a for v in results.verdicts for a in v.anomalies]
+    rows = []
+    for numbers in _alike(found):
+        first = found[numbers[0]]
+        ours = [a for a in anomalies if any(_of(a, found[n]) for n in numbers)]
+        if first.lost:
+            rows.append(_loss(acts, first, numbers[0] + 1))
+            continue
+        total = max((results.claims[c].found.get(first.kind, 0)
+                     for c in first.claims if c in results.claims), default=0)  # fmt: skip
+        rows.append(_row(history, acts, names, [found[n] for n in numbers], ours,
+                         numbers[0] + 1, total))  # fmt: skip
+    return tuple(sorted(rows, key=lambda row: (not row.broken, row.number)))[:ROWS_MAX]
+
+
+def _alike(found: Sequence[Harm]) -> list[list[int]]:
+    """Findings of one kind in one row; each loss has its own."""
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for number, harm in enumerate(found):
+        key = (number,) if harm.lost else (harm.kind, harm.claims, harm.broken)
+        groups.setdefault(key, []).append(number)
+    return list(groups.values())
+
+
+def _of(anomaly: Anomaly, harm: Harm) -> bool:
+    return (anomaly.name == harm.kind and anomaly.claim in harm.claims
+            and str(anomaly.detail.get("set", "")) == harm.set)  # fmt: skip
+
+
+def _loss(acts: Sequence[Act], harm: Harm, number: int) -> Row:
+    plural = "message" if harm.lost == 1 else "messages"
+    led = f", master of {harm.set} in epoch {harm.epoch}" if harm.epoch is not None else ""
+    after = f"gone with the election of epoch {harm.elected}" if harm.elected is not None else ""
+    row = Row(
+        number=number,
+        what=f"{harm.lost:,} acknowledged {plural} lost",
+        claims=harm.claims,
+        broken=harm.broken,
+        found=harm.lost,
+        start_ns=harm.first_ns,
+        end_ns=harm.last_ns,
+        who=f"acknowledged by {harm.node or 'a broker'}{led}",
+        nodes=(harm.node,) if harm.node else (),
+        epoch=harm.epoch,
+        after=after,
+    )
+    return _caused(row, acts, harm.acts, harm.first_ns)
+
+
+def _row(
+    history: History,
+    acts: Sequence[Act],
+    names: Mapping[str, str],
+    harms: Sequence[Harm],
+    anomalies: Sequence[Anomaly],
+    number: int,
+    total: int,
+) -> Row:
+    first = harms[0]
+    known = [op for a in anomalies for op in _ops(history, a) if op.is_client and op.time >= 0]
+    times = [op.time for op in known]
+    count = max(total, sum(sum(h.symptoms.values()) for h in harms))
+    named = {n for a in anomalies for n in _named(a)}
+    answered = {n for a in anomalies for n in _answered(history, a, names)} if not named else ()
+    nodes = tuple(sorted(named or answered))
+    sets = tuple(dict.fromkeys(h.set for h in harms if h.set))
+    epochs = {a.detail.get("epoch") for a in anomalies}
+    epoch = next(iter(epochs)) if len(epochs) == 1 else None
+    row = Row(
+        number=number,
+        what=said(first.kind, count),
+        claims=first.claims,
+        broken=first.broken,
+        found=count,
+        start_ns=min(times, default=-1),
+        end_ns=max(times, default=-1) if count <= len(anomalies) else -1,
+        who=("" if named or not nodes else "answered by ") + _who(nodes, sets, epoch),
+        nodes=nodes,
+        epoch=epoch if isinstance(epoch, int) else None,
+    )
+    return _caused(row, acts, first.acts, row.start_ns)
+
+
+def _who(nodes: Sequence[str], sets: Sequence[str], epoch: Any) -> str:
+    of = _listed(nodes) if nodes else ""
+    inside = f"broker set{'s' if len(sets) > 1 else ''} {_listed(sets)}" if sets else ""
+    led = f"epoch {epoch}" if isinstance(epoch, int) else ""
+    return ", ".join(part for part in (of, inside, led) if part)
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - NODES_MAX
+    return ", ".join(names[:NODES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _ops(history: History, anomaly: Anomaly) -> list[Op]:
+    found = []
+    for at in anomaly.ops:
+        try:
+            found.append(history[at])
+        except KeyError:
+            continue
+    return found
+
+
+def _named(anomaly: Anomaly) -> list[str]:
+    """The nodes that an anomaly says it is about."""
+    detail = anomaly.detail
+    named = detail.get("nodes", [detail["node"]] if "node" in detail else detail.get("owners", []))
+    return [str(node) for node in named] if isinstance(named, list) else []
+
+
+def _answered(history: History, anomaly: Anomaly, names: Mapping[str, str]) -> list[str]:
+    """The brokers that answered its operations."""
+    answered = (str((op.ext or {}).get("broker", "")) for op in _ops(history, anomaly))
+    return [names.get(address, address) for address in answered if address]
+
+
+def _names(history: History) -> dict[str, str]:
+    """The name of the broker at each address, as brokers said themselves."""
+    found: dict[str, str] = {}
+    for op in history.clients:
+        if op.f == OBSERVE_REPLICA and op.type == "ok" and isinstance(op.value, dict):
+            found[str(op.value.get("address"))] = str(op.value.get("node"))
+    return found
+
+
+def _caused(row: Row, acts: Sequence[Act], blamed: Sequence[int], at_ns: int) -> Row:
+    """The row with the faults that it is blamed on, else with the last one before."""
+    by_begin = {act.begun: act for act in acts}
+    guilty = [by_begin[begun] for begun in blamed if begun in by_begin]
+    if guilty:
+        return msgspec.structs.replace(
+            row, fault=in_short(guilty[-1]), fault_ns=_struck(guilty[-1]), blamed=True,
+            earlier=len(guilty) - 1,
+        )  # fmt: skip
+    before = [act for act in acts if not act.fault.facts or not act.fault.facts.harmless]
+    before = [act for act in before if 0 <= act.fault.begun_ns <= at_ns]
+    if not before:
+        return row
+    last = max(before, key=lambda act: act.fault.begun_ns)
+    return msgspec.structs.replace(row, fault=in_short(last), fault_ns=_struck(last))
+
+
+def _struck(act: Act) -> int:
+    """When it was seen to take effect, as stories say it."""
+    return act.fault.begun_ns if act.fault.ended_ns is None else act.fault.ended_ns
