@@ -15,13 +15,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.experiments import worker_pool
-from harness.experiments.simulate import drawn, simulated
-from harness.run import provenance
-from harness.run.replay import options_for
-from harness.schedule.format import Schedule, encode, read
-from harness.schedule.reductions import with_options
-from reference import mutants
+from maxq.harness.experiments import worker_pool
+from maxq.harness.experiments.simulate import drawn, simulated
+from maxq.harness.run import provenance
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import Schedule, encode, read
+from maxq.harness.schedule.reductions import with_options
+from maxq.reference import mutants
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "data" / "baseline.json"
@@ -64,7 +64,7 @@ def digests(name: str) -> tuple[str, Digests]:
     """Run one in the simulator; a function by name, so that another process can.
 
     Raises:
-        Exception: there was no run, as `harness.experiments.simulate.simulated`.
+        Exception: there was no run, as `maxq.harness.experiments.simulate.simulated`.
     """
     script = script_of(name)
     run = simulated(script, options_for(script, "simulated"))

@@ -24,10 +24,10 @@ import msgspec
 
 from benchmarks.replication import Measured, Watched, WatchedTarget, run
 from benchmarks.simulation import best, real
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.contracts.target import Node, Settings
-from harness.targets.rocketmq.releases import Version, parse
-from harness.targets.rocketmq.target import RocketMQTarget
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.contracts.target import Node, Settings
+from maxq.harness.targets.rocketmq.releases import Version, parse
+from maxq.harness.targets.rocketmq.target import RocketMQTarget
 
 FIRST_S = 30.0
 RATE_WANTED = 0.25  # of Java's, with any number of senders

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import click
 
-from harness.contracts.generator import start_context
-from harness.generators import clients
-from harness.generators.lift import lift
-from harness.sampling.rounds import schedule_of
-from harness.schedule.options import Options
-from harness.schedule.perform import First, Started, queue_calls
-from reference.records import some
-from workloads.queue import QUEUES, reader_count, share_of
+from maxq.harness.contracts.generator import start_context
+from maxq.harness.generators import clients
+from maxq.harness.generators.lift import lift
+from maxq.harness.sampling.rounds import schedule_of
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.perform import First, Started, queue_calls
+from maxq.reference.records import some
+from maxq.workloads.queue import QUEUES, reader_count, share_of
 
 HERE = Path(__file__).parents[1]
 SLOWER_MAX = 1.05

@@ -4,7 +4,8 @@ Run as ``python -m benchmarks.completeness``. Some short simulated runs are reco
 histories judged again and again, each time with something missing:
 
 - cut behind every line but the last: never valid, nor invalid if the whole one is not;
-- without one of the grounds that the run declared (`histories.grounds`), its answers taken out or
+- without one of the grounds that the run declared (`maxq.histories.grounds`), its answers taken out
+or
   turned into `info`: no claim that rests on it is kept;
 - with one answer turned into `info`: no claim is broken, unless the history was invalid before; a
   claim that was broken is so no more only if that operation was evidence of every anomaly of it;
@@ -30,13 +31,13 @@ import click
 import msgspec
 
 from benchmarks.recording import Recorded, record, small
-from checkers.core.api import ClaimVerdict, Status
-from checkers.core.claims import CLAIMS
-from checkers.judgement.runner import Results
-from harness.experiments import worker_pool
-from harness.schedule.options import Options
-from histories.fault_facts import AWAIT_RECOVERY
-from histories.grounds import (
+from maxq.checkers.core.api import ClaimVerdict, Status
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.experiments import worker_pool
+from maxq.harness.schedule.options import Options
+from maxq.histories.fault_facts import AWAIT_RECOVERY
+from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
     CONTROLLER,
@@ -50,8 +51,8 @@ from histories.grounds import (
     Ground,
     declared,
 )
-from histories.history import History
-from histories.observed import (
+from maxq.histories.history import History
+from maxq.histories.observed import (
     ACQUIRE,
     FETCH_OFFSET,
     FINAL,
@@ -63,7 +64,7 @@ from histories.observed import (
     RENEW,
     REPLICA_LOG,
 )
-from histories.op import Op
+from maxq.histories.op import Op
 
 LOST = "answer-lost"
 MIXES, SHARES = 40, (0.02, 0.1, 0.3, 0.6)

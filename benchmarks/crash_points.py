@@ -1,8 +1,8 @@
 """Every crash point of every flow: is the cluster whole again after each?
 
 Run as ``python -m benchmarks.crash_points``, or with ``--flow truncation`` for one. A flow is run
-once to number what its victim does (`harness.experiments.crash_points.flows`); then once for each
-crash. Prints, for each flow, its points and crashes and what came of them; for each that left
+once to number what its victim does (`maxq.harness.experiments.crash_points.flows`); then once for
+each crash. Prints, for each flow, its points and crashes and what came of them; for each that left
 something broken, what, and the command that repeats it. Exit code: 1 if any did, else 0.
 """
 
@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 
 import click
 
-from harness.experiments import worker_pool
-from harness.experiments.crash_points.flows import FLOWS, Outcome, perform, record
-from harness.simulation.crash_points import Crash, crashes
+from maxq.harness.experiments import worker_pool
+from maxq.harness.experiments.crash_points.flows import FLOWS, Outcome, perform, record
+from maxq.harness.simulation.crash_points import Crash, crashes
 
 CHUNK = 16  # crashes that a process takes at a time
 

@@ -4,11 +4,11 @@ Run as ``python -m benchmarks.culprits``: for every mutant that breaks a claim o
 logs or of epochs, its directed schedule and one drawn seed: the first of 20 that shows it, or,
 where none does, the first by which the campaign over mutants had shown it (`data/mutants.jsonl`).
 What the history blames is compared with a smallest set of acts that still shows the finding, found
-without looking at the blame (`harness.experiments.explain`). Equal means the same acts: to blame
-more than is needed is not equal. There may be several smallest sets; where the blame is another
-than the one that was found, it is tried by itself, and counts as equal, marked so, if it is enough
-and nothing of it can be left out. Prints a line a case and a table; exit code 1 if fewer than nine
-in ten are equal.
+without looking at the blame (`maxq.harness.experiments.explain`). Equal means the same acts: to
+blame more than is needed is not equal. There may be several smallest sets; where the blame is
+another than the one that was found, it is tried by itself, and counts as equal, marked so, if it is
+enough and nothing of it can be left out. Prints a line a case and a table; exit code 1 if fewer
+than nine in ten are equal.
 """
 
 import sys
@@ -21,13 +21,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from checkers.core.claims import CLAIMS
-from harness.experiments.explain import explain
-from harness.experiments.simulate import drawn, simulated
-from harness.run.replay import options_for
-from harness.schedule.format import Schedule, read
-from harness.schedule.reductions import with_options
-from reference import mutants
+from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.experiments.explain import explain
+from maxq.harness.experiments.simulate import drawn, simulated
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import Schedule, read
+from maxq.harness.schedule.reductions import with_options
+from maxq.reference import mutants
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "harness" / "schedule" / "directed"

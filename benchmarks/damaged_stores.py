@@ -8,8 +8,8 @@ and a table; exit code 1 if any is wrong.
 
 A record of a commit log has a checksum of its body and none of what stands before and behind it (as
 RocketMQ's without ``enabledAppendPropCRC``). A flip there is noticed by the checksums of the whole
-log (`reference.broker.store.seals`), up to what was written last before the node was killed
-(`reference.broker.store.tail`).
+log (`maxq.reference.broker.store.seals`), up to what was written last before the node was killed
+(`maxq.reference.broker.store.tail`).
 """
 
 import sys
@@ -20,10 +20,10 @@ from itertools import product
 import click
 import msgspec
 
-from harness.contracts.environment import Role
-from harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
-from harness.experiments.crash_points.flows import start_all
-from reference.wire.message import BLANK_BYTES, MAGIC_V1, MAGIC_V2, peek
+from maxq.harness.contracts.environment import Role
+from maxq.harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
+from maxq.harness.experiments.crash_points.flows import start_all
+from maxq.reference.wire.message import BLANK_BYTES, MAGIC_V1, MAGIC_V2, peek
 
 MORE_S = 3.0  # of messages under another master, between the older copy of a store and the damage
 START_S = 1.0

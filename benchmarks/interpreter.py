@@ -15,11 +15,11 @@ from random import Random
 
 import msgspec
 
-from harness import generators as gen
-from harness.contracts.outcome import Ok, Outcome
-from harness.run.interpreter import Recorder, run
-from histories.jsonl import JournalWriter
-from histories.op import Op
+from maxq.harness import generators as gen
+from maxq.harness.contracts.outcome import Ok, Outcome
+from maxq.harness.run.interpreter import Recorder, run
+from maxq.histories.jsonl import JournalWriter
+from maxq.histories.op import Op
 
 CONCURRENCY = 10
 OPS_COUNT = 40_000

@@ -11,7 +11,7 @@ from random import Random
 
 import msgspec
 
-from histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, INSPECT
+from maxq.histories.fault_facts import AWAIT_RECOVERY, ELECT_MASTER, INSPECT
 
 SETTING_UP, LOADING, FAULTS = "setting up", "loading", "with faults"
 HEALING, READING, COLLECTING, JUDGING = "healing", "final reads", "collecting", "judging"

@@ -1,8 +1,8 @@
 """What of a run is on this machine: processes, namespaces, containers, networks, disks, folders.
 
-Looked for by other means than those that remove it (`harness.environments.leaks`): by the kernel's
-own lists, by what the engine's command line lists, by the run's folder and by a mark in the
-environment that its processes inherit. What is known only as long as the run lives, such as the
+Looked for by other means than those that remove it (`maxq.harness.environments.leaks`): by the
+kernel's own lists, by what the engine's command line lists, by the run's folder and by a mark in
+the environment that its processes inherit. What is known only as long as the run lives, such as the
 numbers of its namespaces, is noted while it does. Reads processes of other users, so needs root to
 see all of theirs.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.environments.engine.leaks import PID, started
+from maxq.harness.environments.engine.leaks import PID, started
 
 MARK = "MAXQ_KILLS"  # in the environment of a run's processes
 SPACES = ("net", "mnt", "pid", "user", "ipc", "uts")

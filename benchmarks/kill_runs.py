@@ -36,8 +36,8 @@ from benchmarks.kill_moments import (
     Recorded,
 )
 from benchmarks.kill_remains import MARK, Noted, below, command_of, containers, left, note, parent
-from harness.environments.engine.leaks import started
-from histories.op import NEMESIS
+from maxq.harness.environments.engine.leaks import started
+from maxq.histories.op import NEMESIS
 
 ROOT = Path(__file__).parents[1]
 NOBODY = pwd.getpwuid(65534) if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
@@ -105,7 +105,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
         path = os.pathsep.join([str(ROOT), known["purelib"], known["platlib"]])
         mine = {MARK: str(folder), "TMPDIR": str(folder / "tmp"), "PYTHONPATH": path}
         return subprocess.Popen(
-            [self.python, "-m", "harness.cli.main", *words],
+            [self.python, "-m", "maxq.harness.cli.main", *words],
             cwd=folder, env={**os.environ, **mine}, stdin=subprocess.DEVNULL, stdout=output,
             stderr=output, user=self.user if other else None,
             extra_groups=[] if other else None, start_new_session=True,
@@ -206,7 +206,7 @@ class Attempt:
             remains = left(self._noted)
             if not remains:
                 return killed
-            done = subprocess.run([sys.executable, "-m", "harness.cli.main", "clean"], cwd=ROOT,
+            done = subprocess.run([sys.executable, "-m", "maxq.harness.cli.main", "clean"], cwd=ROOT,
                                   capture_output=True, text=True, timeout=END_S)  # fmt: skip
         said = " / ".join((done.stdout + done.stderr).splitlines())
         return msgspec.structs.replace(

@@ -23,11 +23,11 @@ import click
 from benchmarks.kill_moments import DOCKER, HARNESS, LOCAL, PHASES, USER, VICTIMS, Moment, moments
 from benchmarks.kill_remains import bridges_of_no_network
 from benchmarks.kill_runs import Killed, kill, world_of
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments.disks import node_disk
-from harness.environments.engine.client import connect
-from harness.environments.local import check
-from harness.experiments.journal import append, resumed
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.environments.disks import node_disk
+from maxq.harness.environments.engine.client import connect
+from maxq.harness.environments.local import check
+from maxq.harness.experiments.journal import append, resumed
 
 VICTIM_NAMES = tuple(dict.fromkeys([HARNESS, *itertools.chain(*VICTIMS.values())]))
 HEAD = ("#", "environment", "killed", "phase", "s into the run", "the run", "left after 15 s",

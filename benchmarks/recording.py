@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from checkers.judgement.runner import Results
-from harness.run.execute import run_in_world
-from harness.run.judging import judge
-from harness.run.run_context import RunContext
-from harness.run.stored_run import config_of
-from harness.schedule.options import Options
-from histories.history import History
-from histories.store import Run, open_run
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.run.execute import run_in_world
+from maxq.harness.run.judging import judge
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import config_of
+from maxq.harness.schedule.options import Options
+from maxq.histories.history import History
+from maxq.histories.store import Run, open_run
 
 SECOND_NS = 1_000_000_000
 
@@ -42,7 +42,7 @@ def record(options: Options) -> Recorded:
     """Perform a run in the simulator.
 
     Raises:
-        Exception: there was no run, as `harness.run.lifecycle.perform`.
+        Exception: there was no run, as `maxq.harness.run.lifecycle.perform`.
     """
     folder = Path(tempfile.mkdtemp(prefix="maxq-short-"))
     try:

@@ -16,16 +16,16 @@ from typing import Any
 
 import click
 
-from harness.contracts.keyed_draws import Keyed
-from harness.run.execute import capabilities_of
-from harness.run.replay import LATE_S, late, options_for, repeat, script_of
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, asked_from, run_test
-from harness.schedule.format import Schedule
-from harness.schedule.from_history import as_performed
-from harness.schedule.options import PROFILES, TOGETHER, Options
-from histories.aliases import THEN
-from nemeses.catalogue import NO_FAULT, fault_names, needs_of
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.replay import LATE_S, late, options_for, repeat, script_of
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, asked_from, run_test
+from maxq.harness.schedule.format import Schedule
+from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.schedule.options import PROFILES, TOGETHER, Options
+from maxq.histories.aliases import THEN
+from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of
 
 SECOND_NS = 1_000_000_000
 WORKLOADS = ("queue", "lock", "registration", "offsets")

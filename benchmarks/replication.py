@@ -27,16 +27,16 @@ from typing import Protocol
 import msgspec
 
 from benchmarks.simulation import best, real
-from harness.cluster.deployment import Deployment
-from harness.contracts.environment import Role
-from harness.contracts.target import Node, Settings, Target, Topology
-from harness.environments.local import LocalEnvironment
-from harness.targets.reference import ReferenceTarget
-from reference import rpc
-from reference.wire import property as props
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import SendRequest, to_short_ext
+from maxq.harness.cluster.deployment import Deployment
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import Node, Settings, Target, Topology
+from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.reference import rpc
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import SendRequest, to_short_ext
 
 SENDERS = (1, 16, 64)
 BODY = b"x" * 1024

@@ -14,13 +14,13 @@ from statistics import median
 
 import click
 
-from harness.experiments.mutants import catches
-from harness.experiments.shrink import NotRepeated, Shrunk, shrunk
-from harness.experiments.simulate import drawn, run_seed
-from harness.run.replay import options_for
-from harness.schedule.format import Schedule
-from harness.schedule.reductions import with_options
-from reference import mutants
+from maxq.harness.experiments.mutants import catches
+from maxq.harness.experiments.shrink import NotRepeated, Shrunk, shrunk
+from maxq.harness.experiments.simulate import drawn, run_seed
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import Schedule
+from maxq.harness.schedule.reductions import with_options
+from maxq.reference import mutants
 
 # One or two of each family, each caught by a checker of histories, and within few seeds.
 CHOSEN = (

@@ -7,7 +7,8 @@ time: the best of a few. Equal seeds give equal steps, so all are the same run. 
 of this process, so that neighbours on the machine matter less.
 
 The calibration says what the figures are worth on another machine: remote calls a second in the
-simulator beside real sockets, the same code over `reference.rpc`, ten callers on one connection.
+simulator beside real sockets, the same code over `maxq.reference.rpc`, ten callers on one
+connection.
 """
 
 import asyncio
@@ -23,14 +24,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.run.execute import run_in_world
-from harness.run.run_context import RunContext
-from harness.schedule.options import Options
-from harness.simulation.steps import Steps
-from harness.simulation.world import SimHost, World
-from histories.store import JOURNAL, RunStore
-from reference import rpc
-from reference.wire.frame import Frame
+from maxq.harness.run.execute import run_in_world
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.schedule.options import Options
+from maxq.harness.simulation.steps import Steps
+from maxq.harness.simulation.world import SimHost, World
+from maxq.histories.store import JOURNAL, RunStore
+from maxq.reference import rpc
+from maxq.reference.wire.frame import Frame
 
 RATES = (0.0, 50.0, 200.0)
 AT_REST = 1e-6  # operations a second: the workload cannot do without any

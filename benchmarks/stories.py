@@ -10,11 +10,11 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from checkers.core.api import Anomaly
-from harness.cluster.queries import SetupFailed
-from harness.run.stored_run import Judged, run_test
-from harness.schedule.options import Options
-from reference import mutants
+from maxq.checkers.core.api import Anomaly
+from maxq.harness.cluster.queries import SetupFailed
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.schedule.options import Options
+from maxq.reference import mutants
 
 SEEDS = (1, 2)
 SKIPPED = frozenset(("unseen",))  # no proof by itself

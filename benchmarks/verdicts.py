@@ -20,14 +20,14 @@ import click
 import msgspec
 
 from benchmarks.recording import record, small
-from checkers.core.api import Status
-from checkers.judgement.runner import Results
-from checkers.messages.durability import CLAIMS as OF_LOG
-from harness.cluster.queries import SetupFailed
-from harness.contracts.target import Profile
-from harness.experiments import worker_pool
-from harness.schedule.options import TOGETHER, Options
-from reference import mutants
+from maxq.checkers.core.api import Status
+from maxq.checkers.judgement.runner import Results
+from maxq.checkers.messages.durability import CLAIMS as OF_LOG
+from maxq.harness.cluster.queries import SetupFailed
+from maxq.harness.contracts.target import Profile
+from maxq.harness.experiments import worker_pool
+from maxq.harness.schedule.options import TOGETHER, Options
+from maxq.reference import mutants
 
 SECONDS = 10
 PROGRESS = 100  # runs between two words on how far it has come

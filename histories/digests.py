@@ -19,7 +19,7 @@ from typing import Annotated
 
 import msgspec
 
-from histories.text import NOT_JSON
+from maxq.histories.text import NOT_JSON
 
 DIGEST_BYTES = 16
 

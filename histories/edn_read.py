@@ -1,6 +1,7 @@
 """Reads EDN: what Jepsen and its tools print, bounded, and never failing on a tag that is unknown.
 
-A history's values are plain (see `histories.op.Op`), so some forms become the nearest plain one:
+A history's values are plain (see `maxq.histories.op.Op`), so some forms become the nearest plain
+one:
 
     keyword                  `Keyword`, a kind of string; the key of a map, and one with signs that
                              no keyword is written with, become a plain string
@@ -19,8 +20,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from histories.edn import Keyword, name_of
-from histories.op import HistoryError
+from maxq.histories.edn import Keyword, name_of
+from maxq.histories.op import HistoryError
 
 DEPTH_MAX = 200
 DIGITS_MAX = 4300  # of an integer: Python reads no longer ones, since that takes quadratic time

@@ -10,9 +10,9 @@ that names the node, or names none. A kind that `passes` ends with its own compl
 without either has no known end.
 
 A run declares the facts of its faults that are not built in, beside its grounds, in the first
-operation of its history (``histories.grounds``). `Kinds` is the built-in table plus those rows, so
-a stored run is judged and drawn the same without the code of its faults. An act in neither is
-*unknown*: claims that depend on undisturbed time are not judged.
+operation of its history (``maxq.histories.grounds``). `Kinds` is the built-in table plus those
+rows, so a stored run is judged and drawn the same without the code of its faults. An act in neither
+is *unknown*: claims that depend on undisturbed time are not judged.
 
 Histories of other harnesses: the acts of Jepsen's packages (`kill`, `start-partition`,
 `bump-clock`, `check-clock-offsets`) have the same names here; but `stop`, which heals in some of
@@ -27,7 +27,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from histories.aliases import renamed
+from maxq.histories.aliases import renamed
 
 # Acts that readers refer to by name.
 KILL, RESTART, PAUSE, WIPE = "kill", "restart", "pause", "wipe"

@@ -2,8 +2,8 @@
 
 The first operation of a history is the invocation of ``run``, by the process of that name: its
 value lists the grounds of the run. Its completion is the last operation: the run ended. In between
-each ground is ticked off by an answer; which one is decided in ``checkers.judgement.grounds``. A
-history that was cut off, or in which such an answer is missing, is no ground for a verdict on the
+each ground is ticked off by an answer; which one is decided in ``maxq.checkers.judgement.grounds``.
+A history that was cut off, or in which such an answer is missing, is no ground for a verdict on the
 claims that rest on it.
 
 A ground is ``[kind, what …]``; `SAID` says what each kind is:
@@ -16,7 +16,7 @@ A ground is ``[kind, what …]``; `SAID` says what each kind is:
     consumer-offset  thread of the workload offsets
 
 It declares as well the facts of the run's faults that are not built in
-(``histories.fault_facts``), if there are any; older versions ignore them.
+(``maxq.histories.fault_facts``), if there are any; older versions ignore them.
 
 What is gone for good is ticked off by the recorded reason: a node that the wait for recovery found
 to have ended by itself cannot answer, nor can a broker set that has no other.
@@ -25,9 +25,9 @@ to have ended by itself cannot answer, nor can a broker set that has no other.
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from histories import aliases, fault_facts
-from histories.fault_facts import BUILT_IN, FaultFacts, Kinds
-from histories.op import HistoryError, Op
+from maxq.histories import aliases, fault_facts
+from maxq.histories.fault_facts import BUILT_IN, FaultFacts, Kinds
+from maxq.histories.op import HistoryError, Op
 
 RUN = "run"  # process and operation
 GROUNDS, FAULTS, STOPPED = "grounds", "faults", "stopped"

@@ -14,10 +14,10 @@ from typing import Literal
 
 import msgspec
 
-from histories.fault_facts import Kinds
-from histories.grounds import RUN, kinds_of
-from histories.op import Op
-from histories.text import TYPES
+from maxq.histories.fault_facts import Kinds
+from maxq.histories.grounds import RUN, kinds_of
+from maxq.histories.op import Op
+from maxq.histories.text import TYPES
 
 
 class History:
@@ -82,7 +82,7 @@ class History:
     @cached_property
     def run(self) -> tuple[Op | None, Op | None]:
         """The declaration with which the run began, and the operation that says that it ended
-        (``histories.grounds``); None where the history has none."""
+        (``maxq.histories.grounds``); None where the history has none."""
         ops = [op for op in self.ops if op.process == RUN]
         return (ops[0] if ops else None), (ops[1] if len(ops) > 1 else None)
 

@@ -1,9 +1,9 @@
 """Histories as Jepsen keeps them: ``history.edn``, an operation a line, in both directions.
 
-We have no keywords: the position of a string says whether it is one (see `histories.text`). Written
-as keywords are `type`, `f`, a process that is no number, the names of keys, and the names that
-begin the parts of a `send`, `poll` or `txn`. Whatever else an imported history has as a keyword
-stays one. So what we recorded comes back equal; of a foreign history tags, records and the
+We have no keywords: the position of a string says whether it is one (see `maxq.histories.text`).
+Written as keywords are `type`, `f`, a process that is no number, the names of keys, and the names
+that begin the parts of a `send`, `poll` or `txn`. Whatever else an imported history has as a
+keyword stays one. So what we recorded comes back equal; of a foreign history tags, records and the
 difference of lists and vectors are lost, and a string as a key of a map becomes a keyword where it
 can be one.
 
@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from histories.aliases import current_f
-from histories.edn import Keyword, name_of, to_edn
-from histories.edn_read import read_edn
-from histories.op import HistoryError, Op
-from histories.text import FIXED, RESERVED, TYPES, check_numbers
+from maxq.histories.aliases import current_f
+from maxq.histories.edn import Keyword, name_of, to_edn
+from maxq.histories.edn_read import read_edn
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.text import FIXED, RESERVED, TYPES, check_numbers
 
 MICRO = frozenset(("send", "poll", "txn"))  # whose values are vectors of [:name ...]
 

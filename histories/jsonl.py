@@ -11,7 +11,7 @@ must leave one that can be judged. Rules for those who edit it:
 3. A write that comes back short (a full disk) ends the journal with one incomplete last line. The
    writer then refuses everything, because a later line would put the damage in the middle.
 4. A run that ended properly ends with ``{"end":true,"count":N}``.
-5. Each batch is followed by its digest, in another file (`histories.digests`).
+5. Each batch is followed by its digest, in another file (`maxq.histories.digests`).
 
 Power loss is not covered until `close`, which syncs: the harness's machine is not under test.
 
@@ -28,9 +28,9 @@ from typing import Any, Self
 
 import msgspec
 
-from histories.digests import BlockCheck, digests_of, encode_block
-from histories.op import NEMESIS, HistoryError, Op
-from histories.text import decode_fields, encode_op, op_of_fields
+from maxq.histories.digests import BlockCheck, digests_of, encode_block
+from maxq.histories.op import NEMESIS, HistoryError, Op
+from maxq.histories.text import decode_fields, encode_op, op_of_fields
 
 FLUSH_BYTES = 256 * 1024
 FLUSH_NS = 1_000_000_000

@@ -39,8 +39,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from histories import fault_facts
-from histories.op import HistoryError, Op
+from maxq.histories import fault_facts
+from maxq.histories.op import HistoryError, Op
 
 OBSERVE_CONTROLLER, OBSERVE_REPLICA, OBSERVE_ROUTE = (
     "observe-controller",

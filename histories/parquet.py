@@ -11,8 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from histories.op import HistoryError, Op
-from histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from_events
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from_events
 
 ROW_GROUP_ROWS = 1_000_000
 ZSTD_LEVEL = 3

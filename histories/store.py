@@ -32,12 +32,12 @@ from typing import Any
 
 import msgspec
 
-from histories.edn import Keyword, to_edn
-from histories.history import History
-from histories.jsonl import JournalWriter, ReadReport, read_jsonl
-from histories.op import HistoryError, Op
-from histories.parquet import encode_parquet, read_parquet
-from histories.text import NOT_JSON
+from maxq.histories.edn import Keyword, to_edn
+from maxq.histories.history import History
+from maxq.histories.jsonl import JournalWriter, ReadReport, read_jsonl
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.text import NOT_JSON
 
 CONFIG = "config.json"
 JOURNAL = "history.jsonl"

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from histories.history import History
-from histories.observed import REPLICA_LOG, ReplicaLog, decoded
-from histories.op import HistoryError, Op
-from histories.text import decode_value, encode_value, op_of_fields
+from maxq.histories.history import History
+from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.text import decode_value, encode_value, op_of_fields
 
 SCHEMA_VERSION = "1"
 _META: dict[bytes | str, bytes | str] = {"maxq.schema": SCHEMA_VERSION}

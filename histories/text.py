@@ -19,8 +19,8 @@ from typing import Any, get_args
 
 import msgspec
 
-from histories.aliases import current_f
-from histories.op import HistoryError, Op, OpType
+from maxq.histories.aliases import current_f
+from maxq.histories.op import HistoryError, Op, OpType
 
 FIXED = ("index", "time", "type", "process", "f", "value")
 RESERVED = frozenset((*FIXED, "error"))

@@ -10,22 +10,22 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from typing import get_args
 
-from harness.contracts.cluster import Part
-from harness.contracts.environment import Capability
-from harness.contracts.nearest import nearest
-from harness.schedule.format import Act
-from histories.aliases import THEN, current
-from histories.fault_facts import FaultFacts
-from histories.fault_facts import complaint as complaint_of
-from nemeses.kind import ActKind, Kind
-from nemeses.kinds.address import CHANGE_ADDRESS
-from nemeses.kinds.epochs import REMOVED_EPOCHS
-from nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
-from nemeses.kinds.orders import ORDERS
-from nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
-from nemeses.kinds.power import POWER
-from nemeses.kinds.process import KILL, PAUSE, REPLACE, RESTART, STOP
-from nemeses.kinds.store import STORE
+from maxq.harness.contracts.cluster import Part
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.nearest import nearest
+from maxq.harness.schedule.format import Act
+from maxq.histories.aliases import THEN, current
+from maxq.histories.fault_facts import FaultFacts
+from maxq.histories.fault_facts import complaint as complaint_of
+from maxq.nemeses.kind import ActKind, Kind
+from maxq.nemeses.kinds.address import CHANGE_ADDRESS
+from maxq.nemeses.kinds.epochs import REMOVED_EPOCHS
+from maxq.nemeses.kinds.machine import CLOCK, DELAY, DISK, LOSS
+from maxq.nemeses.kinds.orders import ORDERS
+from maxq.nemeses.kinds.partition import PARTITION, PARTITION_ANY, PARTITION_CLIENTS
+from maxq.nemeses.kinds.power import POWER
+from maxq.nemeses.kinds.process import KILL, PAUSE, REPLACE, RESTART, STOP
+from maxq.nemeses.kinds.store import STORE
 
 NO_FAULT = "none"
 LAST_VICTIM, LAST_REJOINED = "last-victim", "last-rejoined"

@@ -4,11 +4,11 @@ takes its place, where anything can.
 
 from collections.abc import Collection, Iterable
 
-from harness.contracts.cluster import Cluster
-from harness.contracts.environment import Capability, Environment, MissingCapability
-from harness.schedule.format import Schedule, ScheduleError
-from histories.aliases import THEN
-from nemeses.catalogue import NO_FAULT, acts, complaint, kinds_of
+from maxq.harness.contracts.cluster import Cluster
+from maxq.harness.contracts.environment import Capability, Environment, MissingCapability
+from maxq.harness.schedule.format import Schedule, ScheduleError
+from maxq.histories.aliases import THEN
+from maxq.nemeses.catalogue import NO_FAULT, acts, complaint, kinds_of
 
 
 def check(script: Schedule, cluster: Cluster, environment: Environment) -> None:

@@ -7,7 +7,7 @@ names both. Shapes and names follow Jepsen's (jepsen/src/jepsen/nemesis.clj).
 from collections.abc import Iterable, Sequence
 from random import Random
 
-from harness.contracts.cluster import Grudge
+from maxq.harness.contracts.cluster import Grudge
 
 
 def apart(*groups: Iterable[str]) -> Grudge:

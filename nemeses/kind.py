@@ -1,9 +1,9 @@
 """What a kind of fault is: its acts, whom each may concern, what each needs, and how it is drawn.
 
-A kind is one value of `Kind`, in a module of its own: those of Max-Q are in `nemeses.kinds`. It
-lists its acts, the strikes and the heals, each with the capabilities that it needs of an
+A kind is one value of `Kind`, in a module of its own: those of Max-Q are in `maxq.nemeses.kinds`.
+It lists its acts, the strikes and the heals, each with the capabilities that it needs of an
 environment, and gives the rounds in which it strikes in a run of ``maxq test``. The facts that
-readers of histories need are apart, as data (`histories.fault_facts`).
+readers of histories need are apart, as data (`maxq.histories.fault_facts`).
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from harness.contracts.environment import Capability, Role
-from harness.contracts.target import Node
-from harness.schedule.format import Who
-from histories.fault_facts import FaultFacts
-from nemeses.stage import Stage, Told, Verb
+from maxq.harness.contracts.environment import Capability, Role
+from maxq.harness.contracts.target import Node
+from maxq.harness.schedule.format import Who
+from maxq.histories.fault_facts import FaultFacts
+from maxq.nemeses.stage import Stage, Told, Verb
 
 T = TypeVar("T")
 Args = Mapping[str, Any]

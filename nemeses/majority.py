@@ -13,9 +13,9 @@ from random import Random
 
 import msgspec
 
-from harness.contracts.cluster import Grudge
-from harness.contracts.environment import Role
-from harness.contracts.target import Node
+from maxq.harness.contracts.cluster import Grudge
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import Node
 
 DRAWS_MAX = 20  # of one shape, before another one is taken
 

@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 import msgspec
 
-from harness.contracts.cluster import Part
-from harness.contracts.environment import Role
-from nemeses.stage import Stage
+from maxq.harness.contracts.cluster import Part
+from maxq.harness.contracts.environment import Role
+from maxq.nemeses.stage import Stage
 
 REST = "rest"
 GROUPS = {"brokers": Role.BROKER, "controllers": Role.CONTROLLER, "namesrvs": Role.NAMESRV}

@@ -1,8 +1,8 @@
 """The nemesis of a run: does each act of its schedule, to the nodes that it concerns by then.
 
-An act's operation has its id as value, and `who` and `args` beside it (`harness.schedule.format`);
-its completion maps each node to what was done there, with the proof. What the acts are, and what
-each takes in `args`, say the kinds (`nemeses.kinds`).
+An act's operation has its id as value, and `who` and `args` beside it
+(`maxq.harness.schedule.format`); its completion maps each node to what was done there, with the
+proof. What the acts are, and what each takes in `args`, say the kinds (`maxq.nemeses.kinds`).
 
 Where several are struck they are struck in one instant. Where no node can be struck the completion
 says so of ``nobody``.
@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from harness.contracts.cluster import Cluster, Part
-from harness.contracts.outcome import Fail, Ok, Outcome
-from harness.schedule.format import EVERYBODY, Who
-from histories.op import Op
-from nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
-from nemeses.kind import ActKind
-from nemeses.stage import Stage
+from maxq.harness.contracts.cluster import Cluster, Part
+from maxq.harness.contracts.outcome import Fail, Ok, Outcome
+from maxq.harness.schedule.format import EVERYBODY, Who
+from maxq.histories.op import Op
+from maxq.nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
+from maxq.nemeses.kind import ActKind
+from maxq.nemeses.stage import Stage
 
 # Who is struck where no node plays a part, as in the middle of an election.
 INSTEAD: dict[Part, Part] = {

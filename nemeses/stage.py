@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from random import Random
 from typing import Any
 
-from harness.contracts.cluster import (
+from maxq.harness.contracts.cluster import (
     Ailing,
     Cluster,
     Grudge,

@@ -1,4 +1,4 @@
-"""Run one node: ``python -m reference {namesrv,controller,broker} --config FILE``.
+"""Run one node: ``python -m maxq.reference {namesrv,controller,broker} --config FILE``.
 
 FILE is a properties file with RocketMQ's own keys. SIGTERM and SIGINT stop the node cleanly: it
 says goodbye and syncs. Exit codes: 0 stopped as asked, 1 failed, 2 wrong arguments or settings.
@@ -12,9 +12,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from reference import mutants
-from reference.broker.server import Broker
-from reference.config import (
+from maxq.reference import mutants
+from maxq.reference.broker.server import Broker
+from maxq.reference.config import (
     ROLES,
     BrokerConfig,
     ConfigError,
@@ -22,12 +22,12 @@ from reference.config import (
     NamesrvConfig,
     NodeConfig,
 )
-from reference.controller.server import Controller
-from reference.host import Host, RealHost
-from reference.namesrv.server import Namesrv
-from reference.node import Joined, Node
-from reference.node_file import parse_node
-from reference.records import InvariantViolation
+from maxq.reference.controller.server import Controller
+from maxq.reference.host import Host, RealHost
+from maxq.reference.namesrv.server import Namesrv
+from maxq.reference.node import Joined, Node
+from maxq.reference.node_file import parse_node
+from maxq.reference.records import InvariantViolation
 
 
 def make_node(configs: Sequence[NodeConfig], host: Host, *, mutant: str = "") -> Node:
@@ -49,7 +49,7 @@ def _node(config: NodeConfig, host: Host, mutant: str) -> Node:
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """Read a node's command line; exits with 2 on a wrong one."""
-    parser = argparse.ArgumentParser(prog="python -m reference", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m maxq.reference", description=__doc__)
     parser.add_argument("role", choices=sorted(ROLES))
     parser.add_argument("--config", required=True, metavar="FILE", help="properties file")
     parser.add_argument("--seed", type=int, help="seed of the node's randomness")

@@ -14,11 +14,11 @@ from typing import Annotated, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta, field
 
-from reference import java_keys
-from reference.names import broker_name_fault
-from reference.records import RemoteProtocolError
-from reference.rpc import split_address
-from reference.wire.files import decode_properties
+from maxq.reference import java_keys
+from maxq.reference.names import broker_name_fault
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import split_address
+from maxq.reference.wire.files import decode_properties
 
 Port = Annotated[int, Meta(ge=1, le=65535)]
 Millis = Annotated[int, Meta(ge=1, le=86_400_000)]
@@ -230,7 +230,7 @@ def keys_known(role: str) -> frozenset[str]:
 def parse_config(
     kind: type[C], content: bytes, file: str, *, beside: type[NodeConfig] | None = None
 ) -> tuple[C, list[str]]:
-    """Read a properties file, line by line; `reference.node_file` judges the whole of it.
+    """Read a properties file, line by line; `maxq.reference.node_file` judges the whole of it.
 
     Args:
         kind: the role's record.

@@ -31,7 +31,7 @@ from typing import Protocol
 
 import msgspec
 
-from reference.records import Record
+from maxq.reference.records import Record
 
 SIOCGIFADDR = 0x8915  # linux/sockios.h: get an interface's address
 

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
-from reference.rpc import Connection, Handler, Reply, refuse
-from reference.wire.frame import Frame
+from maxq.reference.rpc import Connection, Handler, Reply, refuse
+from maxq.reference.wire.frame import Frame
 
 
 class Node(Protocol):

@@ -1,12 +1,12 @@
 """The settings file of one process: of a node, or of a name server that holds a controller.
 
-`reference.config` checks a file line by line; what only the whole file shows is checked here,
+`maxq.reference.config` checks a file line by line; what only the whole file shows is checked here,
 before anything runs: settings that need one another, and a broker that would promise copies which
 nobody makes. RocketMQ's key ``enableControllerInNamesrv`` makes one process of a name server and a
 controller: both read the one file, and a key that both know counts for both.
 """
 
-from reference.config import (
+from maxq.reference.config import (
     ROLES,
     BrokerConfig,
     ConfigError,
@@ -15,7 +15,7 @@ from reference.config import (
     NodeConfig,
     parse_config,
 )
-from reference.wire.files import decode_properties
+from maxq.reference.wire.files import decode_properties
 
 NO_COPIES = (
     "promises copies, and without enableControllerMode=true this broker's log is copied to nobody"

@@ -10,7 +10,7 @@ What a caller can learn from a failure decides between `fail` and `info`, so it 
 * `ConnectionLost`, `TimeoutError`: the request may have been executed, or may be later.
 
 What peers make a node hold is bounded, and who does not read or finish what it has begun is cut
-off (`reference.bounds`).
+off (`maxq.reference.bounds`).
 
 A connection is closed after a call on it has timed out: its peer may be paused, and an answer that
 comes after the caller gave up must not be taken for anything. Units: seconds.
@@ -25,9 +25,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from reference.bounds import FRAME_S_MAX, HALF_FREE_BYTES, Bounds
-from reference.records import InvariantViolation, LocalProtocolError, RemoteProtocolError
-from reference.wire.frame import INT32_MAX, ONEWAY_FLAG, Decoder, Frame, encode
+from maxq.reference.bounds import FRAME_S_MAX, HALF_FREE_BYTES, Bounds
+from maxq.reference.records import InvariantViolation, LocalProtocolError, RemoteProtocolError
+from maxq.reference.wire.frame import INT32_MAX, ONEWAY_FLAG, Decoder, Frame, encode
 
 CONNECT_TIMEOUT_S = 3.0
 IN_FLIGHT_MAX = 4096  # requests of one peer that may wait at the same time

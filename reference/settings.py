@@ -10,10 +10,10 @@ from typing import Generic
 
 import msgspec
 
-from reference.config import C, ConfigError, parse_config, render_config
-from reference.wire.codes import ResponseCode
-from reference.wire.files import decode_properties
-from reference.wire.frame import Frame
+from maxq.reference.config import C, ConfigError, parse_config, render_config
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.files import decode_properties
+from maxq.reference.wire.frame import Frame
 
 UPDATE_BYTES_MAX = 65_536  # far more than every key of a role; reading takes a hundred times that
 

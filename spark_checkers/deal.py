@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from checkers.core.keyed import Dealt, Event
-from histories.op import HistoryError, Op
-from histories.tables import op_of_row
-from spark_checkers.rules import Rules
+from maxq.checkers.core.keyed import Dealt, Event
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.tables import op_of_row
+from maxq.spark_checkers.rules import Rules
 
 PIECES = "run string, task string, key string, rows binary"
 RESULTS = "run string, task string, key string, result binary"
@@ -52,7 +52,7 @@ def deal(
     """Judge every key of every task.
 
     Args:
-        joined: events with their invocations, as `spark_checkers.events.joined` makes them.
+        joined: events with their invocations, as `maxq.spark_checkers.events.joined` makes them.
         tasks: the checks.
         partitions: into how many pieces rows are dealt.
 

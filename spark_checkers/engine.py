@@ -1,5 +1,5 @@
-"""Judges histories on Spark: the same verdicts as `checkers.judgement.runner.check_all`, of any
-size.
+"""Judges histories on Spark: the same verdicts as `maxq.checkers.judgement.runner.check_all`, of
+any size.
 
 Three jobs for any number of runs: one collects the small part of each, one deals every check's rows
 out and judges each key, one fetches the operations that anomalies name. A fourth is needed where
@@ -11,18 +11,18 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from checkers.availability.availability import Availability
-from checkers.availability.recovery import Recoveries, Recovery, recovered
-from checkers.availability.write_availability import Attempts, served_in
-from checkers.core.api import Checker, Context, Verdict, unreadable
-from checkers.core.keyed import Keyed
-from checkers.judgement.grounds import Ticks, standing
-from checkers.judgement.runner import Results, judged_by
-from histories.history import Breach, PartHistory
-from histories.op import HistoryError
-from spark_checkers.deal import Task, TaskId, deal
-from spark_checkers.events import Small, collect_ops, collect_small, joined
-from spark_checkers.rules import Rules, breaches_of
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.availability.recovery import Recoveries, Recovery, recovered
+from maxq.checkers.availability.write_availability import Attempts, served_in
+from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
+from maxq.checkers.core.keyed import Keyed
+from maxq.checkers.judgement.grounds import Ticks, standing
+from maxq.checkers.judgement.runner import Results, judged_by
+from maxq.histories.history import Breach, PartHistory
+from maxq.histories.op import HistoryError
+from maxq.spark_checkers.deal import Task, TaskId, deal
+from maxq.spark_checkers.events import Small, collect_ops, collect_small, joined
+from maxq.spark_checkers.rules import Rules, breaches_of
 
 RULES, RECOVERIES, ATTEMPTS, TICKS = "rules", "recoveries", "attempts", "grounds"
 Found = Mapping[TaskId, dict[Any, Any] | Exception]

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from checkers.core.keyed import BULK
-from checkers.replication.replicas import keys_of
-from histories.aliases import OPERATIONS
-from histories.history import PartHistory
-from histories.observed import REPLICA_LOG
-from histories.op import HistoryError, Op
-from histories.parquet import run_id_of
-from histories.tables import op_of_row
-from spark_checkers.deal import Batches, op_of
+from maxq.checkers.core.keyed import BULK
+from maxq.checkers.replication.replicas import keys_of
+from maxq.histories.aliases import OPERATIONS
+from maxq.histories.history import PartHistory
+from maxq.histories.observed import REPLICA_LOG
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.parquet import run_id_of
+from maxq.histories.tables import op_of_row
+from maxq.spark_checkers.deal import Batches, op_of
 
 OPS = "run string, op binary"
 

@@ -11,10 +11,10 @@ and one that is out of place cannot be.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from checkers.core.api import Context
-from checkers.core.keyed import Event
-from histories.history import Breach, History, OrderRules, ProcessRules, pair_up
-from histories.op import HistoryError, Op
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.keyed import Event
+from maxq.histories.history import Breach, History, OrderRules, ProcessRules, pair_up
+from maxq.histories.op import HistoryError, Op
 
 CHUNK_OPS = 1 << 16
 

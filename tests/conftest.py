@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.targets.rocketmq.releases import MISSING
+from maxq.harness.targets.rocketmq.releases import MISSING
 
 if TYPE_CHECKING:
     from reference_world import Cluster

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from checkers.core.api import Context
-from harness.contracts.target import Profile, Settings, Topology
-from harness.targets.reference import effective
+from maxq.checkers.core.api import Context
+from maxq.harness.contracts.target import Profile, Settings, Topology
+from maxq.harness.targets.reference import effective
 
 
 def settings(profile: Profile, **keys: str) -> dict[str, str]:

@@ -3,12 +3,12 @@
 from random import Random
 from typing import Any
 
-from checkers.core.api import Anomaly, ClaimVerdict, Verdict
-from checkers.judgement.runner import Results
-from harness.report.evidence import Evidence
-from harness.schedule.options import Options
-from histories.history import Breach, History
-from histories.op import NEMESIS, Op
+from maxq.checkers.core.api import Anomaly, ClaimVerdict, Verdict
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.report.evidence import Evidence
+from maxq.harness.schedule.options import Options
+from maxq.histories.history import Breach, History
+from maxq.histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000
 # Each would run, load or break something if it went into the page as it is.

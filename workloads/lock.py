@@ -3,7 +3,7 @@
 A key is one queue of one broker set. Every client of the consumer group tries for a random key,
 keeps it for a few renewals, and gives it back, or falls silent so that the lease has to run out.
 Requests go to any broker of the set: in strict mode each of them must ask a quorum, so two brokers
-that decide alone are soon found out. Operations (`histories.observed`):
+that decide alone are soon found out. Operations (`maxq.histories.observed`):
 
     acquire  key    ok: granted; fail: not; info: perhaps
     renew    key    the same, by who holds it
@@ -20,15 +20,15 @@ from random import Random
 
 import msgspec
 
-from harness.client.locks import LockSession
-from harness.client.session import QueueName
-from harness.contracts.cluster import Cluster, Workload
-from harness.contracts.environment import Role
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Ok, Outcome
-from harness.generators import each_thread, reserve, time_limit
-from histories.observed import ACQUIRE, RELEASE, RENEW
-from histories.op import Op, Process
+from maxq.harness.client.locks import LockSession
+from maxq.harness.client.session import QueueName
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Ok, Outcome
+from maxq.harness.generators import each_thread, reserve, time_limit
+from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
+from maxq.histories.op import Op, Process
 
 TOPIC, CONSUMER_GROUP = "maxq-lock", "maxq-lock"
 QUEUES = 2  # of each broker set

@@ -2,7 +2,7 @@
 
 They run beside every workload, from an address of their own, so that a fault which cuts clients
 off does not blind them. At the end, when everything is healed and still, they ask everybody once
-more, and read each replica's log from its disk. Operations: `histories.observed`.
+more, and read each replica's log from its disk. Operations: `maxq.histories.observed`.
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from typing import Any
 
 import msgspec
 
-from harness.client.observer import Observer
-from harness.client.probes import until
-from harness.client.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
-from harness.contracts.cluster import Cluster, Levelled, Stored, Workload
-from harness.contracts.environment import Role
-from harness.contracts.error_classes import error_words
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Fail, Ok, Outcome
-from harness.generators import concat, delay, limit, once, synchronize
-from histories.observed import (
+from maxq.harness.client.observer import Observer
+from maxq.harness.client.probes import until
+from maxq.harness.client.stored_logs import STORE, StoredLog, ValueOf, read_log, replica_logs
+from maxq.harness.contracts.cluster import Cluster, Levelled, Stored, Workload
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.error_classes import error_words
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
+from maxq.harness.generators import concat, delay, limit, once, synchronize
+from maxq.histories.observed import (
     AWAIT_LEVEL,
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
@@ -32,9 +32,9 @@ from histories.observed import (
     RouteView,
     encoded,
 )
-from histories.op import Op, Process
-from reference.records import RemoteProtocolError
-from reference.wire.codes import ResponseCode, response_name
+from maxq.histories.op import Op, Process
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.codes import ResponseCode, response_name
 
 THREADS = 4  # one that waits for a node which does not answer holds up no other
 ASKED_MAX = 8  # times that a question is put at the end

@@ -3,7 +3,7 @@
 A key is a consumer group of one process, on one queue: a process commits one offset after the other
 to its master, each one further, and a process with an unknown outcome (`info`) leaves its
 key to no other, so that no late commit can undo a later one. Any process of a thread asks for the
-offset of any key of the thread. Operations (`histories.observed`):
+offset of any key of the thread. Operations (`maxq.histories.observed`):
 
     commit-offset   [key, offset]   ok: the master has taken note
     fetch-offset    key             ok: [key, offset], 0 for none
@@ -18,15 +18,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.client.consumer_offsets import OffsetSession
-from harness.client.session import QueueName, RouteBook
-from harness.contracts.cluster import Cluster, Workload
-from harness.contracts.environment import Role
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Ok, Outcome
-from harness.generators import each_thread, reserve, time_limit
-from histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
-from histories.op import Op
+from maxq.harness.client.consumer_offsets import OffsetSession
+from maxq.harness.client.session import QueueName, RouteBook
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Ok, Outcome
+from maxq.harness.generators import each_thread, reserve, time_limit
+from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
+from maxq.histories.op import Op
 
 TOPIC = "maxq-offsets"
 QUEUES = 2  # of each broker set

@@ -18,15 +18,15 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from harness.client.session import QueueName, RouteBook, Session
-from harness.contracts.cluster import Cluster, Workload
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Fail, Ok, Outcome
-from harness.generators import EMPTY, reserve, time_limit
-from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
-from histories.op import Op
-from workloads import payload
-from workloads.queue import QUEUES, TOPIC, Writer, queue_keys
+from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
+from maxq.harness.generators import EMPTY, reserve, time_limit
+from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from maxq.histories.op import Op
+from maxq.workloads import payload
+from maxq.workloads.queue import QUEUES, TOPIC, Writer, queue_keys
 
 FIRST = 1 << 40  # the number of a queue's first probe
 RETRY_NS = 250_000_000

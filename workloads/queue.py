@@ -22,13 +22,13 @@ from typing import Any
 
 import msgspec
 
-from harness.client.session import QueueName, RouteBook, Session
-from harness.contracts.cluster import Cluster, Workload
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Fail, Ok, Outcome
-from harness.generators import EMPTY, delay, each_thread, reserve, time_limit
-from histories.op import Op, Process
-from workloads import payload
+from maxq.harness.client.session import QueueName, RouteBook, Session
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Ok, Outcome
+from maxq.harness.generators import EMPTY, delay, each_thread, reserve, time_limit
+from maxq.histories.op import Op, Process
+from maxq.workloads import payload
 
 TOPIC = "maxq-queue"
 QUEUES = 2  # of each broker set

@@ -4,7 +4,7 @@ It owns spare brokers, each a set of its own that no other workload touches. A t
 it join, and takes it away cleanly or by a kill; while it is away its machine may get another
 address, and its store may be wiped, so that it comes back as a new broker. Other threads apply for
 ids of made-up sets as brokers do, a few applicants racing for each. Operations:
-`histories.observed`.
+`maxq.histories.observed`.
 
 A store is wiped on purpose and says so: the claim that an id survives ends there. That no id is
 given to two owners holds on. Claims: S1, S2.
@@ -14,8 +14,8 @@ import asyncio
 
 import msgspec
 
-from harness.client.id_applicant import Applicant
-from harness.contracts.cluster import (
+from maxq.harness.client.id_applicant import Applicant
+from maxq.harness.contracts.cluster import (
     AddressChangeable,
     Cluster,
     Killable,
@@ -23,12 +23,12 @@ from harness.contracts.cluster import (
     Stored,
     Workload,
 )
-from harness.contracts.environment import Capability
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generators import each_thread, reserve
-from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
-from histories.op import Op, Process
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
+from maxq.harness.generators import each_thread, reserve
+from maxq.histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
+from maxq.histories.op import Op, Process
 
 KILL, CHANGE_ADDRESS = "kill-broker", "change-address"
 APPLICANTS_OF_SET = 3  # claims that each thread makes for a set before the next one

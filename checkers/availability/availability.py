@@ -21,17 +21,17 @@ Claims: S13b, S13d, S14, S14b (docs/spec/controller-ha.md 6.3).
 from collections import defaultdict
 from collections.abc import Sequence
 
-from checkers.availability.failure_detection import Stayed, Watch, silences
-from checkers.availability.service import awaited
-from checkers.availability.write_availability import Served, finding_of, lost_of, served
-from checkers.core.api import Context, Verdict, unreadable
-from checkers.evidence.known_by import KnownBy
-from checkers.evidence.observations import SetSighting, Sighting
-from checkers.evidence.quiescence import Interval, Standstills, at_rest
-from checkers.evidence.verdicts import Case, Found, rule
-from histories.history import History
-from histories.observed import ReplicaView
-from histories.op import HistoryError
+from maxq.checkers.availability.failure_detection import Stayed, Watch, silences
+from maxq.checkers.availability.service import awaited
+from maxq.checkers.availability.write_availability import Served, finding_of, lost_of, served
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.known_by import KnownBy
+from maxq.checkers.evidence.observations import SetSighting, Sighting
+from maxq.checkers.evidence.quiescence import Interval, Standstills, at_rest
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.history import History
+from maxq.histories.observed import ReplicaView
+from maxq.histories.op import HistoryError
 
 
 class Availability:
@@ -53,7 +53,7 @@ class Availability:
         """Judge by what does not grow with the load, where sends were looked at already.
 
         Args:
-            history: may lack the operations of `checkers.core.keyed.BULK`.
+            history: may lack the operations of `maxq.checkers.core.keyed.BULK`.
             context: how the run was set up.
             sends: what they came to while the cluster should have taken them.
         """

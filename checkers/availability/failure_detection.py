@@ -28,11 +28,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from checkers.evidence.faults import HOLDS, Fault, faults
-from checkers.evidence.observations import NEVER, SetSighting, Sighting
-from checkers.evidence.quiescence import MEMBERSHIP, Standstills
-from histories.history import History
-from histories.observed import ReplicaView
+from maxq.checkers.evidence.faults import HOLDS, Fault, faults
+from maxq.checkers.evidence.observations import NEVER, SetSighting, Sighting
+from maxq.checkers.evidence.quiescence import MEMBERSHIP, Standstills
+from maxq.histories.history import History
+from maxq.histories.observed import ReplicaView
 
 IDLE_NS = 20_000_000_000  # haHousekeepingInterval, which no timing changes
 

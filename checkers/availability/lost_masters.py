@@ -16,11 +16,11 @@ It is replaced if a name server lists another one. Claim: S13b.
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from checkers.core.promises import ALL_ACK, copies, unfulfilled
-from checkers.evidence.faults import Fault
-from checkers.evidence.observations import Sighting
-from checkers.evidence.quiescence import Lull
-from histories.observed import ReplicaView, RouteView
+from maxq.checkers.core.promises import ALL_ACK, copies, unfulfilled
+from maxq.checkers.evidence.faults import Fault
+from maxq.checkers.evidence.observations import Sighting
+from maxq.checkers.evidence.quiescence import Lull
+from maxq.histories.observed import ReplicaView, RouteView
 
 ACKNOWLEDGED_NS = 2_000_000_000  # less than a member that lags is kept
 MASTER = "0"  # as id in a route

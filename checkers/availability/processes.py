@@ -15,15 +15,15 @@ Claim: S15.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from checkers.availability.service import Awaited, looks_of
-from checkers.core.api import Context, Verdict, unreadable
-from checkers.evidence.active_faults import NO_NODE, InForce
-from checkers.evidence.acts import started_by
-from checkers.evidence.faults import Ended, Fault, faults
-from checkers.evidence.verdicts import Case, Found, rule
-from histories.fault_facts import GONE, TAMPERS
-from histories.history import History
-from histories.op import HistoryError
+from maxq.checkers.availability.service import Awaited, looks_of
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.active_faults import NO_NODE, InForce
+from maxq.checkers.evidence.acts import started_by
+from maxq.checkers.evidence.faults import Ended, Fault, faults
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import GONE, TAMPERS
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError
 
 EXCUSED = "excused"
 

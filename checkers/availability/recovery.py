@@ -3,7 +3,7 @@
 For a fault on brokers it is the time from the completed fault to the first `ok` send to one of
 their sets that was invoked after it; for one on other nodes only, to any set. Where another broker
 answers than before, the set has failed over. Times are ns of the history's clock. What was lost is
-charged to acts by ``checkers.evidence.harms``: each message to one act, or to none.
+charged to acts by ``maxq.checkers.evidence.harms``: each message to one act, or to none.
 """
 
 from bisect import bisect_right
@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from checkers.core.api import Context
-from checkers.core.keyed import Alone, Event, results_of
-from checkers.evidence.acts import acts_of
-from checkers.evidence.faults import Fault
-from checkers.evidence.observations import listed
-from histories.history import History
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.keyed import Alone, Event, results_of
+from maxq.checkers.evidence.acts import acts_of
+from maxq.checkers.evidence.faults import Fault
+from maxq.checkers.evidence.observations import listed
+from maxq.histories.history import History
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,16 +18,16 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.core.api import Context, MalformedError, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.core.promises import copies
-from checkers.evidence.observations import listed, shaped
-from checkers.evidence.quiescence import Interval, after_last_heal
-from checkers.evidence.verdicts import Case, Found, rule
-from histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
-from histories.history import History
-from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
-from histories.op import Op
+from maxq.checkers.core.api import Context, MalformedError, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.core.promises import copies
+from maxq.checkers.evidence.observations import listed, shaped
+from maxq.checkers.evidence.quiescence import Interval, after_last_heal
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
+from maxq.histories.history import History
+from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from maxq.histories.op import Op
 
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
 NAMED_MAX = 6  # tries that prove a broken promise

@@ -4,10 +4,10 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
 
 1. a majority of the controllers, all name servers that are not gone, at least one, and as many
    replicas of the set as must acknowledge are sound and connected
-   (`checkers.evidence.active_faults`), and every other replica of the set, every other controller
-   and name server is gone or cut off from them both ways: one that is half alive (a master whose
-   disk is full still says that it is well, a broker on a damaged store may refuse it) may stop
-   everything, and RocketMQ promises nothing then;
+   (`maxq.checkers.evidence.active_faults`), and every other replica of the set, every other
+   controller and name server is gone or cut off from them both ways: one that is half alive (a
+   master whose disk is full still says that it is well, a broker on a damaged store may refuse it)
+   may stop everything, and RocketMQ promises nothing then;
 2. no cut concerns clients;
 3. by every answer of a controller, from the last one before the lull on, a member of the
    SyncStateSet is one of these replicas; where controllers of a release without ids report nothing
@@ -25,18 +25,18 @@ by the same sends: see `lost_masters`.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.availability.lost_masters import Lost, keeps_another, lost_master
-from checkers.core.api import Context
-from checkers.core.keyed import Alone, Event, results_of
-from checkers.core.promises import copies
-from checkers.evidence.active_faults import connected
-from checkers.evidence.faults import faults
-from checkers.evidence.known_by import KnownBy
-from checkers.evidence.lost_stores import unsettled
-from checkers.evidence.observations import NEVER, SetSighting, listed, sightings
-from checkers.evidence.quiescence import Interval, Lull, lulls
-from histories.history import History
-from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
+from maxq.checkers.availability.lost_masters import Lost, keeps_another, lost_master
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.keyed import Alone, Event, results_of
+from maxq.checkers.core.promises import copies
+from maxq.checkers.evidence.active_faults import connected
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.known_by import KnownBy
+from maxq.checkers.evidence.lost_stores import unsettled
+from maxq.checkers.evidence.observations import NEVER, SetSighting, listed, sightings
+from maxq.checkers.evidence.quiescence import Interval, Lull, lulls
+from maxq.histories.history import History
+from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
 
 MARGIN_NS = 2_000_000_000  # that attempts go on beyond the bound
 ATTEMPTS_MIN = 5

@@ -9,9 +9,9 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from histories.grounds import Ground
-from histories.history import History
-from histories.op import HistoryError
+from maxq.histories.grounds import Ground
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError
 
 Valid = bool | Literal["unknown"]
 Status = Literal["kept", "broken", "not promised", "no occasion", "not judged"]
@@ -144,8 +144,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 class Context(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker may know beside the history: how the run was set up.
 
-    `settings` are the run's effective ones, by the keys of ``checkers.core.promises``; None where
-    unknown, and then every claim counts as promised. `profile` is what the settings are
+    `settings` are the run's effective ones, by the keys of ``maxq.checkers.core.promises``; None
+    where unknown, and then every claim counts as promised. `profile` is what the settings are
     called, for people; `by_hand` are the keys that were set one by one, `ignored` those of them
     that the target does not use. `ok_ops_min` is how many
     `ok` operations a kind (`send`) needs before its silence means anything; it follows from the

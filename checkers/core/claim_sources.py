@@ -3,7 +3,8 @@
 A claim is what RocketMQ's documents promise under settings that they name. Where documents are
 silent, its code decides; where code breaks what a document promises, the document decides, and the
 run is invalid: that is a bug of the release. What we demand beyond both is marked as ours. The list
-is part of `docs/claims.md` (`checkers.core.claims`); what was seen is in `docs/track-record.md`.
+is part of `docs/claims.md` (`maxq.checkers.core.claims`); what was seen is in
+`docs/track-record.md`.
 
 Documents, of apache/rocketmq: deploy.md, design.md and persistent_unique_broker_id.md below
 ``docs/en/controller``. Numbers with # are its issues and pull requests. What is said of code was

@@ -1,8 +1,8 @@
 """Every claim that a checker decides: what is promised, by whom, under which settings.
 
-One row a claim. `docs/claims.md` is this list as a page (`checkers.judgement.claims_page`):
+One row a claim. `docs/claims.md` is this list as a page (`maxq.checkers.judgement.claims_page`):
 
-    python -m checkers.judgement.claims_page > docs/claims.md
+    python -m maxq.checkers.judgement.claims_page > docs/claims.md
 
 `mutants` are the wrong variants of the reference that break the claim and must be caught by its
 checker; a claim without one is not yet shown to be decidable. Whoever adds a claim adds its checker
@@ -16,9 +16,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from checkers.core.claim_sources import DECISIONS
-from checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, WHOLE, Need, unfulfilled
-from histories.grounds import (
+from maxq.checkers.core.claim_sources import DECISIONS
+from maxq.checkers.core.promises import ALL_ACK, CLEAN, STRICT, SYNCED, WHOLE, Need, unfulfilled
+from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
     CONTROLLER,
@@ -40,12 +40,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     Settings that fulfil `needs`, and in a run that lost power `after_power` too, make it; elsewhere
     it is measured. One `of_stores` is measured as well where a broker ran on a copy of another
     one's store, the last member of a SyncStateSet lost its own, or unclean election made an empty
-    broker master (``checkers.evidence.lost_stores``); one `of_replicas` where a broker that
+    broker master (``maxq.checkers.evidence.lost_stores``); one `of_replicas` where a broker that
     refused its store got no other one. `grounds` are the kinds of answers
-    (``histories.grounds``) without which it cannot count as kept. A claim that needs `undisturbed`
-    time is not judged in a history with an unknown act (``checkers.evidence.quiescence``).
-    `checker` is the name of the checker that decides it, `mutants` the names of modules of
-    ``reference/mutants``.
+    (``maxq.histories.grounds``) without which it cannot count as kept. A claim that needs
+    `undisturbed` time is not judged in a history with an unknown act
+    (``maxq.checkers.evidence.quiescence``). `checker` is the name of the checker that decides it,
+    `mutants` the names of modules of ``reference/mutants``.
     """
 
     id: str

@@ -19,10 +19,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from checkers.core.api import Checker, Context, Verdict, unreadable
-from histories.history import History
-from histories.observed import ACQUIRE, RELEASE, RENEW, REPLICA_LOG
-from histories.op import HistoryError, Op
+from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
+from maxq.histories.history import History
+from maxq.histories.observed import ACQUIRE, RELEASE, RENEW, REPLICA_LOG
+from maxq.histories.op import HistoryError, Op
 
 # What grows with the load. Everything else grows with the length of a run alone.
 BULK = frozenset(("send", "poll", "txn", ACQUIRE, RENEW, RELEASE, REPLICA_LOG))

@@ -1,9 +1,9 @@
 """Which claims a run's settings and faults make: data, and the functions that read it.
 
 A claim is made by settings, never by the name of a profile: each claim lists the `Need`s of its
-promise (``checkers.core.claims``), and a run's effective settings (the release's defaults, then the
-profile, then what was set by hand; where the brokers of a set differ, the weakest) fulfil them or
-do not. Some needs count only in a run that lost power.
+promise (``maxq.checkers.core.claims``), and a run's effective settings (the release's defaults,
+then the profile, then what was set by hand; where the brokers of a set differ, the weakest) fulfil
+them or do not. Some needs count only in a run that lost power.
 
 A claim that is not made is measured: what was found of it is reported, and breaks nothing.
 """

@@ -1,7 +1,7 @@
 """How many operations of each kind there were, by outcome. Nothing is judged by it."""
 
-from checkers.core.api import Context, Verdict
-from histories.history import History
+from maxq.checkers.core.api import Context, Verdict
+from maxq.histories.history import History
 
 
 class Stats:

@@ -9,14 +9,14 @@ is wrong is no fault here, since nothing of a cluster goes by it.
 What is left is sound. `connected` are the sound nodes around a majority of controllers, if no cut
 parts any two of them; every other sound node is then cut off from all of them, both ways.
 
-Which times are undisturbed: see `checkers.evidence.quiescence`.
+Which times are undisturbed: see `maxq.checkers.evidence.quiescence`.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from checkers.evidence.faults import HOLDS, Fault
-from histories.fault_facts import DOUBTFUL, GONE, Effect, FaultFacts
+from maxq.checkers.evidence.faults import HOLDS, Fault
+from maxq.histories.fault_facts import DOUBTFUL, GONE, Effect, FaultFacts
 
 CLIENT = "client"  # whom cuts call so
 NO_NODE = "nobody"

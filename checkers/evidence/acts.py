@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence.faults import Fault, faults
-from checkers.evidence.observations import NEVER
-from histories.fault_facts import Effect
-from histories.history import History
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.observations import NEVER
+from maxq.histories.fault_facts import Effect
+from maxq.histories.history import History
 
 ANY = ""  # as the name of heals: all of them
 # What takes a node away, the most direct first.

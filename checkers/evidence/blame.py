@@ -12,10 +12,10 @@ last.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from checkers.evidence.acts import TAKES, Act, acts_of
-from checkers.evidence.culprit import EMPTIES, Chronicle, in_order, unavailable, with_stops
-from histories.history import History
-from histories.op import HistoryError, Op
+from maxq.checkers.evidence.acts import TAKES, Act, acts_of
+from maxq.checkers.evidence.culprit import EMPTIES, Chronicle, in_order, unavailable, with_stops
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError, Op
 
 
 def _controller(node: str, of: str) -> bool:

@@ -19,9 +19,9 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.acts import TAKES, Act, paired
-from checkers.evidence.faults import faults
-from checkers.evidence.observations import (
+from maxq.checkers.evidence.acts import TAKES, Act, paired
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.observations import (
     NEVER,
     SetSighting,
     Sighting,
@@ -29,9 +29,9 @@ from checkers.evidence.observations import (
     replica_sightings,
     set_sightings,
 )
-from histories.fault_facts import COPY_STORE, DOUBTFUL, ELECT_MASTER, GONE, TAMPERS, Effect
-from histories.history import History
-from histories.observed import ReplicaView
+from maxq.histories.fault_facts import COPY_STORE, DOUBTFUL, ELECT_MASTER, GONE, TAMPERS, Effect
+from maxq.histories.history import History
+from maxq.histories.observed import ReplicaView
 
 EMPTIES: tuple[Effect, ...] = ("down", "disk")  # what makes a broker forget by itself
 DEAFENS: tuple[Effect, ...] = (*GONE, *DOUBTFUL)  # a replica, for all others

@@ -7,7 +7,7 @@ a pair of both ways.
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from checkers.evidence.acts import Act
+from maxq.checkers.evidence.acts import Act
 
 ONE_WAY, BOTH_WAYS = "⇸", "⇹"
 NAMED_MAX = 3  # nodes on one side that are named; of more only the number

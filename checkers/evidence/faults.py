@@ -3,7 +3,7 @@
 Each action of the nemesis is a pair of `info` operations: begun, and completed once a probe saw it
 take effect (or, for a heal, end). The completion's value is a map from node to what was done there,
 with ``"holds": true`` where the probe saw it. An action that never completed, touched no node, or
-does not hold on each, is without proof (`checkers.judgement.fault_proof`).
+does not hold on each, is without proof (`maxq.checkers.judgement.fault_proof`).
 
 Sources: docs/spec/history-format.md 5, docs/spec/checkers.md 7.
 """
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from histories.fault_facts import (
+from maxq.histories.fault_facts import (
     BUILT_IN,
     Effect,
     FaultFacts,
     Kind,
     Kinds,
 )
-from histories.history import History
-from histories.op import Op
+from maxq.histories.history import History
+from maxq.histories.op import Op
 
 HOLDS = "holds"
 

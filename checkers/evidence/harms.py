@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from checkers.core.api import Anomaly, Harm, Verdict
-from checkers.evidence.culprit import Blame, Chronicle, Lost
-from checkers.evidence.story import Storyteller, when
-from histories.history import History
-from histories.op import HistoryError, Op
+from maxq.checkers.core.api import Anomaly, Harm, Verdict
+from maxq.checkers.evidence.culprit import Blame, Chronicle, Lost
+from maxq.checkers.evidence.story import Storyteller, when
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError, Op
 
 SENT = 3  # elements of what a send says of a message: what, key, value
 LOCATED_MAX = 10_000  # lost messages whose sends are looked at; of the others nobody is blamed

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from checkers.core.api import Context
-from checkers.evidence.observations import (
+from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.observations import (
     SetSighting,
     Sighting,
     listed,
@@ -19,8 +19,8 @@ from checkers.evidence.observations import (
     set_sightings,
     sightings,
 )
-from histories.history import History
-from histories.observed import (
+from maxq.histories.history import History
+from maxq.histories.observed import (
     OBSERVE_CONTROLLER,
     AddressedSet,
     ControllerView,

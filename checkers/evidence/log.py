@@ -18,14 +18,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from checkers.core.api import MalformedError
-from checkers.core.keyed import Event
-from checkers.evidence.quiescence import after_faults
-from checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
-from histories.fault_facts import ELECT_MASTER
-from histories.history import History
-from histories.op import Op
-from histories.tables import Element, elements_of
+from maxq.checkers.core.api import MalformedError
+from maxq.checkers.core.keyed import Event
+from maxq.checkers.evidence.quiescence import after_faults
+from maxq.checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
+from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.history import History
+from maxq.histories.op import Op
+from maxq.histories.tables import Element, elements_of
 
 Value = int | str  # ours is an integer; anything else is a payload that no client sent
 

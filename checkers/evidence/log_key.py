@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from checkers.evidence.log import End, KeyLog, Read, Sent, Value
+from maxq.checkers.evidence.log import End, KeyLog, Read, Sent, Value
 
 LISTED_MAX = 32  # values listed inside one anomaly
 

@@ -14,16 +14,16 @@ claimed all the same (S1, S5).
 from collections import defaultdict
 from collections.abc import Mapping
 
-from checkers.core.promises import CLEAN, unfulfilled
-from checkers.evidence.faults import Fault, faults
-from checkers.evidence.observations import (
+from maxq.checkers.core.promises import CLEAN, unfulfilled
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.observations import (
     NEVER,
     SetSighting,
     replica_sightings,
     set_sightings,
 )
-from histories.fault_facts import COPY_STORE, TAMPERS, WIPE
-from histories.history import History
+from maxq.histories.fault_facts import COPY_STORE, TAMPERS, WIPE
+from maxq.histories.history import History
 
 Seen = list[tuple[int, int, int, str]]  # begin, end, broker id, broker set
 

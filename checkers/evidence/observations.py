@@ -10,8 +10,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from msgspec import Struct, ValidationError, convert
 
-from histories.history import History
-from histories.observed import (
+from maxq.histories.history import History
+from maxq.histories.observed import (
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     ControllerView,
@@ -20,7 +20,7 @@ from histories.observed import (
     T,
     decoded,
 )
-from histories.op import HistoryError, Op
+from maxq.histories.op import HistoryError, Op
 
 ShapeT = TypeVar("ShapeT", bound=Struct)
 NEVER = 1 << 62  # an index, or a time, that never comes

@@ -21,7 +21,7 @@ Strikes and heals are acts of the nemesis. Brokers that join, leave, change thei
 their store are operations of clients (`MEMBERSHIP`) and disturb as well. Questions and ordered
 elections do not; checkers for which an election matters subtract it (`Interval.without`).
 
-An unknown act (`histories.fault_facts`) may have any effect, on any node, without end. No time
+An unknown act (`maxq.histories.fault_facts`) may have any effect, on any node, without end. No time
 after it is undisturbed by any of these notions, except `after_faults` and `after_acts`, which take
 an act for over with its completion. `unknown_acts` is the reason in words.
 """
@@ -31,13 +31,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from checkers.evidence.active_faults import InForce, State, leaves_ways, only_cuts
-from checkers.evidence.faults import Fault, faults
-from checkers.evidence.observations import NEVER
-from histories.fault_facts import AWAIT_RECOVERY, CHANGE_ADDRESS, ELECT_MASTER, LAST_LOOK
-from histories.history import History
-from histories.observed import AWAIT_LEVEL, JOIN, LEAVE, WIPE
-from histories.op import Op
+from maxq.checkers.evidence.active_faults import InForce, State, leaves_ways, only_cuts
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.observations import NEVER
+from maxq.histories.fault_facts import AWAIT_RECOVERY, CHANGE_ADDRESS, ELECT_MASTER, LAST_LOOK
+from maxq.histories.history import History
+from maxq.histories.observed import AWAIT_LEVEL, JOIN, LEAVE, WIPE
+from maxq.histories.op import Op
 
 MEMBERSHIP = frozenset((JOIN, LEAVE, WIPE, "kill-broker", CHANGE_ADDRESS))
 NAMED_MAX = 5  # unknown acts that are named

@@ -14,9 +14,9 @@ from itertools import pairwise
 
 import msgspec
 
-from checkers.evidence.observations import NEVER, SetSighting, set_sightings
-from histories.history import History
-from histories.op import HistoryError
+from maxq.checkers.evidence.observations import NEVER, SetSighting, set_sightings
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError
 
 Window = tuple[int, int]  # indices, both ends included
 

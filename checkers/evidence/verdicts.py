@@ -3,7 +3,7 @@
 Of each claim, in this order: settings that do not make it leave it *not promised*, with what was
 found as a measurement; an anomaly makes it *broken*; a doubt leaves it *not judged*; without an
 occasion nothing could have broken it; else it was *kept*. Whether the grounds are whole on which a
-kept claim rests is looked at by ``checkers.judgement.runner``, once for all checkers.
+kept claim rests is looked at by ``maxq.checkers.judgement.runner``, once for all checkers.
 """
 
 from collections import Counter
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
-from checkers.core.claims import BY_ID, unmade
-from checkers.core.promises import DEFAULTS
-from checkers.evidence.blame import Blamer
-from checkers.evidence.lost_stores import elected_empty, forfeited, replaced_by_none
-from checkers.evidence.story import Storyteller
-from histories.fault_facts import AWAIT_RECOVERY
-from histories.history import History
-from histories.observed import LATE_MS
+from maxq.checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Status, Verdict
+from maxq.checkers.core.claims import BY_ID, unmade
+from maxq.checkers.core.promises import DEFAULTS
+from maxq.checkers.evidence.blame import Blamer
+from maxq.checkers.evidence.lost_stores import elected_empty, forfeited, replaced_by_none
+from maxq.checkers.evidence.story import Storyteller
+from maxq.histories.fault_facts import AWAIT_RECOVERY
+from maxq.histories.history import History
+from maxq.histories.observed import LATE_MS
 
 LATE_MS_MAX = 250
 LISTED_MAX = 100  # anomalies of one name that are reported; all are counted

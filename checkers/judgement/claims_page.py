@@ -1,16 +1,16 @@
 """The list of all claims as a page: ``docs/claims.md``.
 
-python -m checkers.judgement.claims_page > docs/claims.md
+python -m maxq.checkers.judgement.claims_page > docs/claims.md
 """
 
-from checkers.core.claims import CLAIMS, Claim
-from checkers.core.promises import keys
-from histories.grounds import SAID
+from maxq.checkers.core.claims import CLAIMS, Claim
+from maxq.checkers.core.promises import keys
+from maxq.histories.grounds import SAID
 
 _HEAD = """\
 # Claims
 
-What Max-Q decides. Written by `python -m checkers.judgement.claims_page`; edit
+What Max-Q decides. Written by `python -m maxq.checkers.judgement.claims_page`; edit
 `checkers/core/claims.py`.
 
 Of each run a claim is one of five:

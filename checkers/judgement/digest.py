@@ -10,14 +10,14 @@ from typing import Any
 
 import msgspec
 
-from checkers.core.api import Anomaly, Harm
-from checkers.evidence.acts import Act, acts_of
-from checkers.evidence.cuts import in_short
-from checkers.judgement.phrases import said
-from checkers.judgement.runner import Results
-from histories.history import History
-from histories.observed import OBSERVE_REPLICA
-from histories.op import Op
+from maxq.checkers.core.api import Anomaly, Harm
+from maxq.checkers.evidence.acts import Act, acts_of
+from maxq.checkers.evidence.cuts import in_short
+from maxq.checkers.judgement.phrases import said
+from maxq.checkers.judgement.runner import Results
+from maxq.histories.history import History
+from maxq.histories.observed import OBSERVE_REPLICA
+from maxq.histories.op import Op
 
 NODES_MAX = 3  # nodes that a row names
 ROWS_MAX = 50  # rows of a digest

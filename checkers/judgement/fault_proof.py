@@ -2,17 +2,17 @@
 
 A run with a fault without proof is not valid. An order to elect counts as one: a run ends with
 one for each replica. Where the promises about messages were forfeited
-(`checkers.evidence.lost_stores`) it may be refused: no member of the set is left that could be
+(`maxq.checkers.evidence.lost_stores`) it may be refused: no member of the set is left that could be
 elected, and nothing rests on it. Nor can a replica be elected that never ran again on a damaged
 store.
 """
 
-from checkers.core.api import Context, Verdict
-from checkers.evidence.faults import Fault, faults, held
-from checkers.evidence.lost_stores import gone
-from checkers.evidence.verdicts import conditions
-from histories.fault_facts import ELECT_MASTER
-from histories.history import History
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.evidence.faults import Fault, faults, held
+from maxq.checkers.evidence.lost_stores import gone
+from maxq.checkers.evidence.verdicts import conditions
+from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.history import History
 
 NAMED_MAX = 5  # faults without proof that the reason names
 

@@ -1,12 +1,12 @@
 """Are the grounds of a verdict whole: which declared answers the history holds.
 
-A run declares what a verdict will rest on (`histories.grounds`); here each ground is looked for.
-Answers count from the end of the wait for recovery on: what was said before it was said of a
+A run declares what a verdict will rest on (`maxq.histories.grounds`); here each ground is looked
+for. Answers count from the end of the wait for recovery on: what was said before it was said of a
 cluster under faults. A node that was found to have ended by itself is gone, and what only it could
 have answered is ticked off by that; so is what concerns a broker set whose nodes are all gone.
 
 A claim may need undisturbed time as well. With an unknown act in the history
-(`histories.fault_facts`) there is none that is known to be so.
+(`maxq.histories.fault_facts`) there is none that is known to be so.
 
 A history that declares nothing is one of an older version, whose grounds follow from how the run
 was set up (`Context.grounds`), or a foreign one, which is taken as it is.
@@ -19,13 +19,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from checkers.availability.service import awaited_op, looks_of
-from checkers.core.api import Context
-from checkers.core.keyed import Alone, Event, results_of
-from checkers.evidence.observations import NEVER
-from checkers.evidence.quiescence import unknown_acts
-from histories.fault_facts import ELECT_MASTER
-from histories.grounds import (
+from maxq.checkers.availability.service import awaited_op, looks_of
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.keyed import Alone, Event, results_of
+from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.quiescence import unknown_acts
+from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
     CONTROLLER,
@@ -38,8 +38,8 @@ from histories.grounds import (
     Ground,
     declared,
 )
-from histories.history import History
-from histories.observed import (
+from maxq.histories.history import History
+from maxq.histories.observed import (
     ACQUIRE,
     FETCH_OFFSET,
     FINAL,
@@ -49,7 +49,7 @@ from histories.observed import (
     PROBE_READ,
     REPLICA_LOG,
 )
-from histories.op import HistoryError, Op
+from maxq.histories.op import HistoryError, Op
 
 ASKED = {OBSERVE_CONTROLLER: CONTROLLER, OBSERVE_ROUTE: NAMESRV, OBSERVE_REPLICA: BROKER}
 NOT_LEADER = "CONTROLLER_NOT_LEADER"

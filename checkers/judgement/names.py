@@ -8,7 +8,7 @@ page and with the sources of the checkers.
 
 from collections.abc import Mapping
 
-from checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
+from maxq.checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
 
 ANOMALIES: Mapping[str, str] = {
     # What clients saw.

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.core.api import (
+from maxq.checkers.core.api import (
     Anomaly,
     Checker,
     ClaimVerdict,
@@ -27,11 +27,11 @@ from checkers.core.api import (
     Verdict,
     unjudged,
 )
-from checkers.core.claims import BY_ID
-from checkers.evidence.harms import findings
-from checkers.evidence.harms import plain as plain_harms
-from checkers.judgement.grounds import Standing, standing_of
-from histories.history import Breach, History, wellformed
+from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.evidence.harms import findings
+from maxq.checkers.evidence.harms import plain as plain_harms
+from maxq.checkers.judgement.grounds import Standing, standing_of
+from maxq.histories.history import Breach, History, wellformed
 
 BREACHES_MAX = 100
 EXIT_VALID, EXIT_INVALID, EXIT_UNKNOWN, EXIT_CRASH = 0, 1, 2, 255

@@ -6,11 +6,11 @@ question: is something broken that was promised, and what was lost?
 
 from collections.abc import Mapping, Sequence
 
-from checkers.core.api import ClaimVerdict, Context
-from checkers.core.promises import DEFAULTS, unknown_keys
-from checkers.evidence.observations import listed
-from checkers.judgement.phrases import said as phrase
-from checkers.judgement.runner import Results
+from maxq.checkers.core.api import ClaimVerdict, Context
+from maxq.checkers.core.promises import DEFAULTS, unknown_keys
+from maxq.checkers.evidence.observations import listed
+from maxq.checkers.judgement.phrases import said as phrase
+from maxq.checkers.judgement.runner import Results
 
 LOST, ACKNOWLEDGED = "durability:lost", "durability:acknowledged"
 # What `--fail-on` counts, by the names of anomalies: what was lost, and what was shown and gone, or

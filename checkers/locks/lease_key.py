@@ -28,7 +28,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.observations import NEVER
 
 
 class Grant(NamedTuple):

@@ -11,16 +11,16 @@ loses its table in a restart must not vote until every lease that it may have gi
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.observations import NEVER, begin
-from checkers.evidence.story import when
-from checkers.evidence.verdicts import EVERY, Case, Found, rule
-from checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too_soon
-from histories.history import History
-from histories.observed import ACQUIRE, RELEASE, RENEW
-from histories.op import HistoryError, Op
-from histories.tables import node_of
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.observations import NEVER, begin
+from maxq.checkers.evidence.story import when
+from maxq.checkers.evidence.verdicts import EVERY, Case, Found, rule
+from maxq.checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too_soon
+from maxq.histories.history import History
+from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.tables import node_of
 
 REQUEST_NS = 2_000_000_000  # a broker's wait for its quorum: grants may be closer by that
 ASKING = frozenset((ACQUIRE, RENEW))

@@ -20,17 +20,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.faults import Fault, faults
-from checkers.evidence.observations import NEVER, SetSighting, set_sightings
-from checkers.evidence.quiescence import Interval, undisturbed
-from checkers.evidence.story import when
-from checkers.evidence.verdicts import Case, Found, rule
-from histories.fault_facts import ELECT_MASTER, TAMPERS
-from histories.history import History
-from histories.observed import COMMIT_OFFSET, COPIED_NS, FETCH_OFFSET
-from histories.op import HistoryError, Op
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.observations import NEVER, SetSighting, set_sightings
+from maxq.checkers.evidence.quiescence import Interval, undisturbed
+from maxq.checkers.evidence.story import when
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import ELECT_MASTER, TAMPERS
+from maxq.histories.history import History
+from maxq.histories.observed import COMMIT_OFFSET, COPIED_NS, FETCH_OFFSET
+from maxq.histories.op import HistoryError, Op
 
 
 class FailOver(NamedTuple):

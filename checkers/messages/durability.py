@@ -19,10 +19,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.harms import located, losses
-from checkers.evidence.log import (
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.harms import located, losses
+from maxq.checkers.evidence.log import (
     MESSAGES,
     LogFacts,
     LogOp,
@@ -32,12 +32,12 @@ from checkers.evidence.log import (
     read_key,
     steps_of,
 )
-from checkers.evidence.log_key import Finding, judge_key
-from checkers.evidence.story import Storyteller
-from checkers.evidence.verdicts import EVERY, Case, Found, conditions, rule
-from checkers.messages.excuses import WHATEVER, Excuses
-from checkers.messages.log_order import OrderFold, Placed
-from histories.history import History
+from maxq.checkers.evidence.log_key import Finding, judge_key
+from maxq.checkers.evidence.story import Storyteller
+from maxq.checkers.evidence.verdicts import EVERY, Case, Found, conditions, rule
+from maxq.checkers.messages.excuses import WHATEVER, Excuses
+from maxq.checkers.messages.log_order import OrderFold, Placed
+from maxq.histories.history import History
 
 LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 

@@ -12,9 +12,9 @@ that it never saw the message says nothing. So the poll that first went past a p
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
-from checkers.evidence.log import LogOp, Step
-from checkers.evidence.log_key import Finding, Order
-from checkers.evidence.reigns import Unrest
+from maxq.checkers.evidence.log import LogOp, Step
+from maxq.checkers.evidence.log_key import Finding, Order
+from maxq.checkers.evidence.reigns import Unrest
 
 WHATEVER = "S16"  # the claim that every setting makes
 # Wrong at any time.

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from checkers.evidence.log import Assignment, LogOp, Step, Value
-from checkers.evidence.log_key import Finding, Order
+from maxq.checkers.evidence.log import Assignment, LogOp, Step, Value
+from maxq.checkers.evidence.log_key import Finding, Order
 
 Memory = dict[int, tuple[Value, int]]  # process -> last value, and the operation that it came with
 

@@ -28,9 +28,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.observations import (
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.observations import (
     NEVER,
     SetSighting,
     begin,
@@ -40,11 +40,11 @@ from checkers.evidence.observations import (
     shaped,
     sighting,
 )
-from checkers.evidence.quiescence import after_acts
-from checkers.evidence.verdicts import Case, Found, power_lost, rule
-from histories.fault_facts import TAMPERS, WIPE
-from histories.history import History
-from histories.observed import (
+from maxq.checkers.evidence.quiescence import after_acts
+from maxq.checkers.evidence.verdicts import Case, Found, power_lost, rule
+from maxq.histories.fault_facts import TAMPERS, WIPE
+from maxq.histories.history import History
+from maxq.histories.observed import (
     APPLY_ID,
     JOIN,
     OBSERVE_CONTROLLER,
@@ -53,7 +53,7 @@ from histories.observed import (
     ReplicaView,
     decoded,
 )
-from histories.op import Op
+from maxq.histories.op import Op
 
 ANY_NODE = ""  # a removal whose victim is not known
 

@@ -15,9 +15,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.observations import NEVER, SetSighting, Sighting, listed
-from checkers.evidence.verdicts import Found
-from histories.observed import ReplicaView
+from maxq.checkers.evidence.observations import NEVER, SetSighting, Sighting, listed
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.observed import ReplicaView
 
 Said = Sighting[ReplicaView]
 

@@ -12,12 +12,12 @@ Source: docs/spec/controller-ha.md 6.3.
 from collections import defaultdict
 from collections.abc import Sequence
 
-from checkers.evidence.faults import faults
-from checkers.evidence.observations import SetSighting, listed, shaped
-from checkers.evidence.verdicts import Found
-from histories.fault_facts import ELECT_MASTER
-from histories.history import History
-from histories.observed import GRANTED, Grant, SetView
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.observations import SetSighting, listed, shaped
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.history import History
+from maxq.histories.observed import GRANTED, Grant, SetView
 
 Seen = Sequence[SetSighting]
 

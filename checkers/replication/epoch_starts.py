@@ -10,9 +10,9 @@ Claim: S8c (docs/spec/controller-ha.md 6.3).
 
 from collections.abc import Sequence
 
-from checkers.evidence.observations import Sighting
-from checkers.evidence.verdicts import Found
-from histories.observed import ReplicaView
+from maxq.checkers.evidence.observations import Sighting
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.observed import ReplicaView
 
 Said = Sighting[ReplicaView]
 

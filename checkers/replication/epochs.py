@@ -26,18 +26,18 @@ from functools import partial
 from itertools import accumulate
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.observations import SetSighting, Sighting, listed, of_sets, sighting
-from checkers.evidence.verdicts import Case, Found, rule
-from checkers.replication.confirmation import unconfirmed
-from checkers.replication.elections import granted, outsiders
-from checkers.replication.epoch_starts import moved_starts
-from checkers.replication.learners import members_that_learn
-from checkers.replication.masters import claimants_of, two_masters
-from checkers.replication.slave_reads import read_ahead
-from histories.history import History
-from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.observations import SetSighting, Sighting, listed, of_sets, sighting
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.checkers.replication.confirmation import unconfirmed
+from maxq.checkers.replication.elections import granted, outsiders
+from maxq.checkers.replication.epoch_starts import moved_starts
+from maxq.checkers.replication.learners import members_that_learn
+from maxq.checkers.replication.masters import claimants_of, two_masters
+from maxq.checkers.replication.slave_reads import read_ahead
+from maxq.histories.history import History
+from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, ControllerView, ReplicaView
 
 # Targets whose controllers answer only with what is committed when they answer.
 LINEARIZABLE = frozenset(("reference",))

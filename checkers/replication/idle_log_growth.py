@@ -10,12 +10,12 @@ after it. Ends are bytes of the commit log. Claim: S11b.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.observations import NEVER, Sighting, replica_sightings
-from checkers.evidence.verdicts import Case, Found, rule
-from histories.history import History
-from histories.observed import ReplicaView
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightings
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.history import History
+from maxq.histories.observed import ReplicaView
 
 WRITES = frozenset(("send", "txn"))
 PIECE = 1 << 16  # indices whose sends are looked at together

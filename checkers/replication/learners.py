@@ -9,9 +9,9 @@ Source: docs/spec/controller-ha.md 4.9.
 
 from collections.abc import Collection, Iterator, Sequence
 
-from checkers.evidence.observations import SetSighting, Sighting, listed
-from checkers.evidence.verdicts import Found
-from histories.observed import ReplicaView
+from maxq.checkers.evidence.observations import SetSighting, Sighting, listed
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.observed import ReplicaView
 
 
 def members_that_learn(

@@ -14,9 +14,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.observations import SetSighting, Sighting
-from checkers.evidence.verdicts import Found
-from histories.observed import ReplicaView
+from maxq.checkers.evidence.observations import SetSighting, Sighting
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.observed import ReplicaView
 
 Replicas = Sequence[Sighting[ReplicaView]]
 Seen = Sequence[SetSighting]

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from checkers.evidence.observations import Sighting
-from histories.observed import DIGEST_BYTES, ReplicaLog
-from histories.op import HistoryError
+from maxq.checkers.evidence.observations import Sighting
+from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
+from maxq.histories.op import HistoryError
 
 Piece = Sighting[ReplicaLog]  # one epoch of one replica, and who read it when
 Records = dict[tuple[int, int], Any]  # key, queue offset -> value

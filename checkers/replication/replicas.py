@@ -14,14 +14,20 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict
-from checkers.core.keyed import Event, KeyedChecker
-from checkers.evidence.lost_stores import copies
-from checkers.evidence.observations import SetSighting, Sighting, listed, set_sightings, sighting
-from checkers.evidence.quiescence import after_last_heal
-from checkers.evidence.story import when
-from checkers.evidence.verdicts import Case, Found, rule
-from checkers.replication.replica_logs import (
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.keyed import Event, KeyedChecker
+from maxq.checkers.evidence.lost_stores import copies
+from maxq.checkers.evidence.observations import (
+    SetSighting,
+    Sighting,
+    listed,
+    set_sightings,
+    sighting,
+)
+from maxq.checkers.evidence.quiescence import after_last_heal
+from maxq.checkers.evidence.story import when
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.checkers.replication.replica_logs import (
     Parting,
     Piece,
     Records,
@@ -31,10 +37,10 @@ from checkers.replication.replica_logs import (
     partings,
     stores_of,
 )
-from histories.history import History
-from histories.observed import REPLICA_LOG, ReplicaLog, decoded
-from histories.op import Op
-from histories.tables import elements_of, epoch_of, node_of
+from maxq.histories.history import History
+from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
+from maxq.histories.op import Op
+from maxq.histories.tables import elements_of, epoch_of, node_of
 
 NODES_MIN = 2  # replicas of a set that must have been read
 

@@ -14,9 +14,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from checkers.evidence.observations import SetSighting, Sighting
-from checkers.evidence.verdicts import Found
-from histories.observed import ReplicaView
+from maxq.checkers.evidence.observations import SetSighting, Sighting
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.observed import ReplicaView
 
 Said = Sighting[ReplicaView]
 

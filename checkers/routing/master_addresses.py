@@ -5,7 +5,7 @@ that the controller knows, or joined at it and was not touched by its owner sinc
 at that address once, for the recovery bound,
 
 1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
-   other, and no controller was half alive (`checkers.evidence.quiescence.undisturbed`); an
+   other, and no controller was half alive (`maxq.checkers.evidence.quiescence.undisturbed`); an
    address change is over at once;
 2. a controller answered all the while, with which the broker could register.
 
@@ -20,14 +20,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from checkers.evidence.faults import Fault
-from checkers.evidence.observations import NEVER, SetSighting, Sighting, registered, shaped
-from checkers.evidence.quiescence import MEMBERSHIP, Interval, undisturbed
-from checkers.evidence.verdicts import Found
-from histories.fault_facts import RESTART
-from histories.history import History
-from histories.observed import JOIN, ReplicaView
-from histories.op import Op
+from maxq.checkers.evidence.faults import Fault
+from maxq.checkers.evidence.observations import NEVER, SetSighting, Sighting, registered, shaped
+from maxq.checkers.evidence.quiescence import MEMBERSHIP, Interval, undisturbed
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.fault_facts import RESTART
+from maxq.histories.history import History
+from maxq.histories.observed import JOIN, ReplicaView
+from maxq.histories.op import Op
 
 SILENT_NS = 5_000_000_000  # without an answer: there may have been no leader
 

@@ -7,12 +7,12 @@ Claims and their exceptions: the text of `routes`.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from checkers.evidence.faults import Fault
-from checkers.evidence.observations import SetSighting, Sighting
-from checkers.evidence.quiescence import Interval, undisturbed
-from checkers.evidence.verdicts import Found
-from histories.fault_facts import ELECT_MASTER
-from histories.observed import ReplicaView, RouteView
+from maxq.checkers.evidence.faults import Fault
+from maxq.checkers.evidence.observations import SetSighting, Sighting
+from maxq.checkers.evidence.quiescence import Interval, undisturbed
+from maxq.checkers.evidence.verdicts import Found
+from maxq.histories.fault_facts import ELECT_MASTER
+from maxq.histories.observed import ReplicaView, RouteView
 
 MASTER = "0"  # the role id of a master in routes
 

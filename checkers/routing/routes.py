@@ -3,7 +3,7 @@ living stay.
 
 Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
 done to the name server and no cut parts it from the broker
-(`checkers.evidence.quiescence.undisturbed`; a cut holds the end of a connection back):
+(`maxq.checkers.evidence.quiescence.undisturbed`; a cut holds the end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in no name
   server's routes once the bound for a silent member is over, until it is started again. Not who had
@@ -27,19 +27,19 @@ Claims: N1, N5, N6, N10 (docs/spec/acting-master.md 8.1), S2b (docs/spec/control
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.core.api import Context, Verdict, unreadable
-from checkers.evidence.faults import HOLDS, Fault, faults
-from checkers.evidence.observations import (
+from maxq.checkers.core.api import Context, Verdict, unreadable
+from maxq.checkers.evidence.faults import HOLDS, Fault, faults
+from maxq.checkers.evidence.observations import (
     NEVER,
     Sighting,
     replica_sightings,
     set_sightings,
     sightings,
 )
-from checkers.evidence.quiescence import Interval, undisturbed
-from checkers.evidence.verdicts import Case, Found, rule
-from checkers.routing.master_addresses import elsewhere, known, stays
-from checkers.routing.route_completeness import (
+from maxq.checkers.evidence.quiescence import Interval, undisturbed
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.checkers.routing.master_addresses import elsewhere, known, stays
+from maxq.checkers.routing.route_completeness import (
     Answers,
     Replicas,
     Welcome,
@@ -52,9 +52,9 @@ from checkers.routing.route_completeness import (
     undisturbed_replicas,
     within,
 )
-from histories.history import History
-from histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
-from histories.op import HistoryError
+from maxq.histories.history import History
+from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
+from maxq.histories.op import HistoryError
 
 TIMED = ("S2b", "N5", "N6", "N10")
 

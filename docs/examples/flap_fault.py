@@ -5,12 +5,12 @@ Too short to be taken for dead, long enough to break what is on its way.
 
 from collections.abc import Iterator, Sequence
 
-from harness.contracts.environment import Capability
-from harness.schedule.format import Who
-from histories.fault_facts import FaultFacts
-from nemeses.grudges import isolated
-from nemeses.kind import ActKind, Args, Drawing, Kind, Step
-from nemeses.stage import Stage, Told, recorded, told
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.schedule.format import Who
+from maxq.histories.fault_facts import FaultFacts
+from maxq.nemeses.grudges import isolated
+from maxq.nemeses.kind import ActKind, Args, Drawing, Kind, Step
+from maxq.nemeses.stage import Stage, Told, recorded, told
 
 OFF_S, ON_S = 0.5, 2.0
 FLAPS = 3  # in a round

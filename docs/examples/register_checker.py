@@ -6,11 +6,11 @@ have taken effect or not.
 
 from collections import defaultdict
 
-from checkers.core.api import Context, Verdict
-from checkers.evidence.story import when
-from checkers.evidence.verdicts import Case, Found, rule
-from histories.history import History
-from histories.op import Op, Process
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.evidence.story import when
+from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.history import History
+from maxq.histories.op import Op, Process
 
 
 class LastWrite:

@@ -7,17 +7,17 @@ import asyncio
 
 import msgspec
 
-from harness.contracts.cluster import Cluster, Workload
-from harness.contracts.error_classes import error_of
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generators import each_thread
-from histories.op import Op
-from reference.rpc import ConnectionLost, NotSent, Pool
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.node_headers import KvRequest, KvResponse
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.error_classes import error_of
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
+from maxq.harness.generators import each_thread
+from maxq.histories.op import Op
+from maxq.reference.rpc import ConnectionLost, NotSent, Pool
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.node_headers import KvRequest, KvResponse
 
 TIMEOUT_S, NAMESPACE = 2.0, "MAXQ_EXAMPLE"
 

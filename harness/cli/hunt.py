@@ -4,15 +4,15 @@ from pathlib import Path
 
 import click
 
-from harness.cli.param_types import Duration
-from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
-from harness.cli.schedules import STORE
-from harness.contracts.terminal import echo
-from harness.experiments.engine import JOURNAL
-from harness.experiments.hunt.hunt import Hunt, labels_of
-from harness.experiments.hunt.page import FOLDER, markdown
-from harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
-from histories.store import write_whole
+from maxq.harness.cli.param_types import Duration
+from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
+from maxq.harness.cli.schedules import STORE
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.hunt.hunt import Hunt, labels_of
+from maxq.harness.experiments.hunt.page import FOLDER, markdown
+from maxq.harness.targets.rocketmq.releases import JRAFT_SINCE, ordered, parse
+from maxq.histories.store import write_whole
 
 MARKDOWN = "hunt.md"
 

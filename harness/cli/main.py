@@ -1,4 +1,4 @@
-"""The command line: ``maxq test`` and others; stored histories: `harness.cli.stored_runs`.
+"""The command line: ``maxq test`` and others; stored histories: `maxq.harness.cli.stored_runs`.
 
 Results go to standard output, progress to standard error. Exit codes are Jepsen's: 0 valid, 1
 invalid, 2 unknown, 254 bad arguments, 255 our own failure.
@@ -15,9 +15,9 @@ from typing import Any
 import click
 import msgspec
 
-from checkers.core.claims import CLAIMS
-from harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgrade
-from harness.cli.param_types import (
+from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgrade
+from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
     RELEASE_OPTION,
@@ -32,27 +32,31 @@ from harness.cli.param_types import (
     Target,
     usage,
 )
-from harness.cli.show import described, show
-from harness.cli.stored_runs import explained
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable, MissingCapability
-from harness.contracts.terminal import echo
-from harness.environments import leaks
-from harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
-from harness.experiments import campaign, scenario
-from harness.experiments.engine import JOURNAL
-from harness.experiments.shrink import NotRepeated
-from harness.run import doctor, stored_run
-from harness.run.judging import every_checker
-from harness.run.process.signals import as_interrupts
-from harness.run.run_context import RunContext
-from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX, ScheduleError
-from harness.schedule.options import PROFILES, TOGETHER, Options
-from harness.targets.rocketmq.releases import REFERENCE
-from histories.op import HistoryError
-from nemeses.catalogue import fault_names
-from reference import mutants
+from maxq.harness.cli.show import described, show
+from maxq.harness.cli.stored_runs import explained
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import (
+    EnvironmentLost,
+    EnvironmentUnavailable,
+    MissingCapability,
+)
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.environments import leaks
+from maxq.harness.environments.choose import AUTO, ENVIRONMENTS, SIMULATED
+from maxq.harness.experiments import campaign, scenario
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.shrink import NotRepeated
+from maxq.harness.run import doctor, stored_run
+from maxq.harness.run.judging import every_checker
+from maxq.harness.run.process.signals import as_interrupts
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX, ScheduleError
+from maxq.harness.schedule.options import PROFILES, TOGETHER, Options
+from maxq.harness.targets.rocketmq.releases import REFERENCE
+from maxq.histories.op import HistoryError
+from maxq.nemeses.catalogue import fault_names
+from maxq.reference import mutants
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
 MUTANTS = Path("mutants")

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from checkers.judgement.summary import FAIL_ON
-from harness.contracts.nearest import nearest
-from harness.schedule.format import SECONDS_MAX
-from harness.targets import known_keys
-from harness.targets.rocketmq.releases import NODE_COMPONENTS, REFERENCE, parse, spelled
-from histories.aliases import THEN, current
+from maxq.checkers.judgement.summary import FAIL_ON
+from maxq.harness.contracts.nearest import nearest
+from maxq.harness.schedule.format import SECONDS_MAX
+from maxq.harness.targets import known_keys
+from maxq.harness.targets.rocketmq.releases import NODE_COMPONENTS, REFERENCE, parse, spelled
+from maxq.histories.aliases import THEN, current
 
 DURATION_NS_MAX = SECONDS_MAX * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}

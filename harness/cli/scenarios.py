@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from harness.cli.param_types import Duration, Name, Target
-from harness.cli.schedules import STORE
-from harness.contracts.terminal import echo
-from harness.experiments.scenario import (
+from maxq.harness.cli.param_types import Duration, Name, Target
+from maxq.harness.cli.schedules import STORE
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.scenario import (
     HEAD,
     TRIALS_MAX,
     Trials,

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from checkers.judgement import runner
-from harness.cli.param_types import (
+from maxq.checkers.judgement import runner
+from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
     RELEASE_OPTION,
     Alias,
@@ -21,28 +21,28 @@ from harness.cli.param_types import (
     Percent,
     Target,
 )
-from harness.cli.show import show, word
-from harness.cli.stored_runs import explained
-from harness.contracts.terminal import echo
-from harness.experiments.engine import JOURNAL
-from harness.experiments.mutants import WANTED, MutantCampaign, table
-from harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
-from harness.experiments.shrink_real import BUDGET as REAL_BUDGET
-from harness.experiments.shrink_real import Shrinking, report_of
-from harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
-from harness.run.execute import capabilities_of
-from harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, judge_stored
-from harness.sampling.draw import draw
-from harness.sampling.factors import array_row, coverage, possible
-from harness.schedule.format import Schedule, encode
-from harness.schedule.options import PROFILES
-from harness.schedule.reductions import family
-from histories.aliases import current
-from histories.store import write_whole
-from nemeses.catalogue import fault_names
-from reference import mutants
+from maxq.harness.cli.show import show, word
+from maxq.harness.cli.stored_runs import explained
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.mutants import WANTED, MutantCampaign, table
+from maxq.harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
+from maxq.harness.experiments.shrink_real import BUDGET as REAL_BUDGET
+from maxq.harness.experiments.shrink_real import Shrinking, report_of
+from maxq.harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
+from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, judge_stored
+from maxq.harness.sampling.draw import draw
+from maxq.harness.sampling.factors import array_row, coverage, possible
+from maxq.harness.schedule.format import Schedule, encode
+from maxq.harness.schedule.options import PROFILES
+from maxq.harness.schedule.reductions import family
+from maxq.histories.aliases import current
+from maxq.histories.store import write_whole
+from maxq.nemeses.catalogue import fault_names
+from maxq.reference import mutants
 
 STORE = click.option(
     "--store",

@@ -5,16 +5,16 @@ from pathlib import Path
 import click
 from msgspec import convert
 
-from harness.cli.param_types import Alias
-from harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
-from harness.cli.schedules import STORE
-from harness.contracts.target import Profile
-from harness.contracts.terminal import echo
-from harness.experiments.engine import JOURNAL
-from harness.experiments.scorecard import Scorecard
-from harness.experiments.scorecard_page import markdown, page
-from harness.schedule.options import PROFILES
-from histories.store import write_whole
+from maxq.harness.cli.param_types import Alias
+from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
+from maxq.harness.cli.schedules import STORE
+from maxq.harness.contracts.target import Profile
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.scorecard import Scorecard
+from maxq.harness.experiments.scorecard_page import markdown, page
+from maxq.harness.schedule.options import PROFILES
+from maxq.histories.store import write_whole
 
 MARKDOWN, PAGE = "scorecard.md", "scorecard.html"
 

@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 import msgspec
 
-from checkers.availability.recovery import Recovery
-from checkers.core.api import ClaimVerdict, Context
-from checkers.evidence.faults import faults
-from checkers.evidence.harms import charged
-from checkers.evidence.harms import plain as plain_harms
-from checkers.judgement import summary
-from checkers.judgement.runner import Results
-from harness.contracts.terminal import echo, one_line
-from harness.run.explained import Explained
-from histories.store import StoredRun
+from maxq.checkers.availability.recovery import Recovery
+from maxq.checkers.core.api import ClaimVerdict, Context
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.harms import charged
+from maxq.checkers.evidence.harms import plain as plain_harms
+from maxq.checkers.judgement import summary
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.contracts.terminal import echo, one_line
+from maxq.harness.run.explained import Explained
+from maxq.histories.store import StoredRun
 
 SHOWN_MAX = 12  # findings that are shown on the terminal
 WIDTH = 100

@@ -7,18 +7,18 @@ from typing import Any
 import click
 import msgspec
 
-from checkers.judgement.runner import check_all
-from harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
-from harness.cli.show import described, show
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.contracts.terminal import echo
-from harness.experiments.explain import with_causes
-from harness.run import rejudge, stored_run
-from harness.run.rejudge import FORMATS, JudgedFile
-from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.run.stored_run import Judged
-from histories.store import StoredRun, open_run, write_whole
-from spark_checkers.session import LOCAL, missing
+from maxq.checkers.judgement.runner import check_all
+from maxq.harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
+from maxq.harness.cli.show import described, show
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.explain import with_causes
+from maxq.harness.run import rejudge, stored_run
+from maxq.harness.run.rejudge import FORMATS, JudgedFile
+from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.run.stored_run import Judged
+from maxq.histories.store import StoredRun, open_run, write_whole
+from maxq.spark_checkers.session import LOCAL, missing
 
 ENGINES = ("local", "spark")
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
@@ -98,7 +98,7 @@ def spark_missing() -> str:
 def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
     with stored_run.held(run.resolve()) as ended:
         if master:
-            from harness.run.spark_judging import judge_run
+            from maxq.harness.run.spark_judging import judge_run
 
             judged = judge_run(run, master, allow_truncated=allow_truncated)
         else:
@@ -147,7 +147,7 @@ def _check_file(
     )
     checkers = rejudge.checkers_for(workloads)
     if master:
-        from harness.run.spark_judging import as_table, judge_table
+        from maxq.harness.run.spark_judging import as_table, judge_table
 
         with as_table(stored.history.ops) as table:
             results = judge_table(table, checkers, context, master).results

@@ -5,17 +5,17 @@ from pathlib import Path
 import click
 from msgspec import convert
 
-from harness.cli.param_types import Alias, Name
-from harness.cli.scenarios import BUDGET, ENVIRONMENT, RESUME
-from harness.cli.schedules import STORE
-from harness.contracts.target import Profile
-from harness.contracts.terminal import echo
-from harness.experiments.engine import JOURNAL
-from harness.experiments.upgrade.page import cell, page
-from harness.experiments.upgrade.plans import upgrades
-from harness.experiments.upgrade.trials import Trials
-from harness.schedule.options import PROFILES
-from histories.store import write_whole
+from maxq.harness.cli.param_types import Alias, Name
+from maxq.harness.cli.scenarios import BUDGET, ENVIRONMENT, RESUME
+from maxq.harness.cli.schedules import STORE
+from maxq.harness.contracts.target import Profile
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.upgrade.page import cell, page
+from maxq.harness.experiments.upgrade.plans import upgrades
+from maxq.harness.experiments.upgrade.trials import Trials
+from maxq.harness.schedule.options import PROFILES
+from maxq.histories.store import write_whole
 
 ALL = "all"
 

@@ -7,15 +7,15 @@ Source: docs/spec/remoting.md 2.8 (14, 15), RocketMQ ``RemoteBrokerOffsetStore``
 
 import asyncio
 
-from harness.client.session import QueueName, RouteBook, pull_of
-from harness.contracts.error_classes import error_of, error_words
-from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool
-from reference.wire import headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
+from maxq.harness.client.session import QueueName, RouteBook, pull_of
+from maxq.harness.contracts.error_classes import error_of, error_words
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Dial, Pool
+from maxq.reference.wire import headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
 
 OFFSET_TIMEOUT_S = 3.0
 # Decided before anything is written.

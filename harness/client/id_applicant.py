@@ -8,14 +8,14 @@ Source: docs/spec/controller-ha.md 3.3, RocketMQ ``ReplicasManager.registerBroke
 import asyncio
 from collections.abc import Callable, Sequence
 
-from harness.contracts.error_classes import error_of, error_words
-from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from reference.records import RemoteProtocolError
-from reference.rpc import Dial, NotSent, Pool
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import Header, from_ext, to_ext
+from maxq.harness.contracts.error_classes import error_of, error_words
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Dial, NotSent, Pool
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import Header, from_ext, to_ext
 
 CALL_TIMEOUT_S = 3.0
 

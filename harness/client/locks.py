@@ -7,14 +7,14 @@ Units: seconds. Source: RocketMQ ``RebalanceImpl.lock``, whose time-out is one s
 
 import asyncio
 
-from harness.client.session import QueueName
-from harness.contracts.error_classes import error_of, plain
-from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool
-from reference.wire.bodies import LockRequest, LockResponse, MessageQueue
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
+from maxq.harness.client.session import QueueName
+from maxq.harness.contracts.error_classes import error_of, plain
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Dial, Pool
+from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
 
 LOCK_TIMEOUT_S = 1.5  # above what a broker waits for its peers
 

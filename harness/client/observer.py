@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import TypeVar
 
-from harness.contracts.error_classes import error_of, error_words
-from harness.contracts.outcome import Fail
-from histories.observed import (
+from maxq.harness.contracts.error_classes import error_of, error_words
+from maxq.harness.contracts.outcome import Fail
+from maxq.histories.observed import (
     AddressedSet,
     ControllerView,
     EpochView,
@@ -19,16 +19,16 @@ from histories.observed import (
     RouteView,
     SetView,
 )
-from reference.records import RemoteProtocolError
-from reference.rpc import ConnectionLost, Dial, Pool
-from reference.wire.bodies import EpochEntryCache, InSyncStateSet, ReplicaIdentity
-from reference.wire.body import Body
-from reference.wire.codes import RequestCode, ResponseCode, response_name
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.lenient_json import dumps
-from reference.wire.node_headers import TopicRequest
-from reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import ConnectionLost, Dial, Pool
+from maxq.reference.wire.bodies import EpochEntryCache, InSyncStateSet, ReplicaIdentity
+from maxq.reference.wire.body import Body
+from maxq.reference.wire.codes import RequestCode, ResponseCode, response_name
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.lenient_json import dumps
+from maxq.reference.wire.node_headers import TopicRequest
+from maxq.reference.wire.route import MASTER_ID, ClusterInfo, KVTable, TopicRouteData
 
 TIMEOUT_S = 1.0
 NO_ROUTE = response_name(ResponseCode.TOPIC_NOT_EXIST)

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from harness.contracts.environment import Port
-from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool, Wired
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.route import KVTable
+from maxq.harness.contracts.environment import Port
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Dial, Pool, Wired
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.route import KVTable
 
 PROBE_TIMEOUT_S = 2.0
 POLL_S = 0.05

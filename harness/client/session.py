@@ -11,18 +11,18 @@ from typing import Any
 
 import msgspec
 
-from harness.contracts.error_classes import classify_send, error_of, error_words, plain
-from harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
-from reference.records import RemoteProtocolError
-from reference.rpc import Dial, Pool
-from reference.wire import headers
-from reference.wire import property as props
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext, to_short_ext
-from reference.wire.message import decode_all, parse_offset_msg_id
-from reference.wire.node_headers import TopicRequest
-from reference.wire.route import MASTER_ID, TopicRouteData
+from maxq.harness.contracts.error_classes import classify_send, error_of, error_words, plain
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Dial, Pool
+from maxq.reference.wire import headers
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext, to_short_ext
+from maxq.reference.wire.message import decode_all, parse_offset_msg_id
+from maxq.reference.wire.node_headers import TopicRequest
+from maxq.reference.wire.route import MASTER_ID, TopicRouteData
 
 SEND_TIMEOUT_S = 6.0  # above slaveTimeout 3 s and syncFlushTimeout 5 s, so their answers arrive
 PULL_TIMEOUT_S = 3.0

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from histories.observed import DIGEST_BYTES, ReplicaLog
-from reference.records import RemoteProtocolError
-from reference.wire import message as records
-from reference.wire.files import decode_epochs
-from reference.wire.message import Message
+from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire import message as records
+from maxq.reference.wire.files import decode_epochs
+from maxq.reference.wire.message import Message
 
 STORE = "store"
 LOG_FOLDER, EPOCH_FILE = f"{STORE}/commitlog/", f"{STORE}/epochFileCheckpoint"

@@ -1,10 +1,10 @@
 """A deployed cluster: its life from nothing to stopped, and what faults and workloads see of it.
 
 A `Cluster` for every environment and target. Its parts fulfil the contracts that it offers:
-`harness.cluster.processes` (processes and the proofs of what was done to them),
-`harness.cluster.network` (cuts and addresses), `harness.cluster.packet_loss` (lossy ways),
-`harness.cluster.machines` (clocks, disks, slow ways), `harness.cluster.releases` (what nodes are
-started as), `harness.cluster.queries` (what it says of
+`maxq.harness.cluster.processes` (processes and the proofs of what was done to them),
+`maxq.harness.cluster.network` (cuts and addresses), `maxq.harness.cluster.packet_loss` (lossy
+ways), `maxq.harness.cluster.machines` (clocks, disks, slow ways), `maxq.harness.cluster.releases`
+(what nodes are started as), `maxq.harness.cluster.queries` (what it says of
 itself, and orders to its controllers). Spares have machines and can be started, ended, wiped and
 given other addresses, and are in no other way part of the cluster.
 """
@@ -12,18 +12,18 @@ given other addresses, and are in no other way part of the cluster.
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
-from harness.client.probes import until
-from harness.cluster.machines import Hardware
-from harness.cluster.network import Links
-from harness.cluster.packet_loss import Losses
-from harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
-from harness.cluster.queries import Inquiry, SetupFailed
-from harness.cluster.releases import Releases
-from harness.cluster.ways import Ways
-from harness.contracts.cluster import Part
-from harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
-from harness.contracts.target import Node, Settings, Target
-from reference.rpc import Dial
+from maxq.harness.client.probes import until
+from maxq.harness.cluster.machines import Hardware
+from maxq.harness.cluster.network import Links
+from maxq.harness.cluster.packet_loss import Losses
+from maxq.harness.cluster.processes import NODE_LOG, START_TIMEOUT_S, Nodes
+from maxq.harness.cluster.queries import Inquiry, SetupFailed
+from maxq.harness.cluster.releases import Releases
+from maxq.harness.cluster.ways import Ways
+from maxq.harness.contracts.cluster import Part
+from maxq.harness.contracts.environment import Environment, MachineSpec, MissingCapability, Role
+from maxq.harness.contracts.target import Node, Settings, Target
+from maxq.reference.rpc import Dial
 
 T = TypeVar("T")
 
@@ -156,7 +156,7 @@ class Deployment:
     # What can be done to them.
 
     def offers(self, contract: type[T]) -> T:
-        """The part that fulfils a contract (`harness.contracts.cluster`).
+        """The part that fulfils a contract (`maxq.harness.contracts.cluster`).
 
         Raises:
             MissingCapability: none does.

@@ -13,12 +13,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from harness.client.probes import PROBE_TIMEOUT_S, until
-from harness.cluster.processes import Nodes
-from harness.cluster.ways import Ways
-from harness.contracts.cluster import Proof
-from harness.contracts.environment import Misread, Port, Written
-from reference.rpc import split_address
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, until
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.cluster.ways import Ways
+from maxq.harness.contracts.cluster import Proof
+from maxq.harness.contracts.environment import Misread, Port, Written
+from maxq.reference.rpc import split_address
 
 CLOCK, DELAY = "clock", "delay"
 SLOW_DISK, FROZEN_DISK, FULL_DISK = "slow-disk", "frozen-disk", "full-disk"

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-from harness.client.probes import PROBE_TIMEOUT_S, met, until
-from harness.cluster.processes import Nodes
-from harness.cluster.ways import Ways
-from harness.contracts.cluster import Grudge, Proof
-from harness.contracts.environment import (
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, until
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.cluster.ways import Ways
+from maxq.harness.contracts.cluster import Grudge, Proof
+from maxq.harness.contracts.environment import (
     CLIENT,
     CLIENT_ADDRESS,
     Cut,

@@ -10,11 +10,11 @@ something on each way that nothing else impairs. Units: seconds.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness.client.probes import PROBE_TIMEOUT_S, until
-from harness.cluster.processes import Nodes
-from harness.cluster.ways import Losing, Way, Ways
-from harness.contracts.cluster import Direction, Grudge, Proof
-from harness.contracts.environment import Dropped, Loss
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, until
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.cluster.ways import Losing, Way, Ways
+from maxq.harness.contracts.cluster import Direction, Grudge, Proof
+from maxq.harness.contracts.environment import Dropped, Loss
 
 TRIAL_TIMEOUT_S = 0.1  # of one probe: that its packets come is what counts, not the answer
 LOSS_TIMEOUT_S, HEAL_TIMEOUT_S = 5.0, 10.0

@@ -12,13 +12,13 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.client.probes import PROBE_TIMEOUT_S, met, until
-from harness.contracts.cluster import NothingThere, Proof
-from harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
-from harness.contracts.target import Node, Settings, Target, plan
-from reference.records import RemoteProtocolError
-from reference.rpc import split_address
-from reference.wire.files import decode_identity
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, met, until
+from maxq.harness.contracts.cluster import NothingThere, Proof
+from maxq.harness.contracts.environment import Environment, Machine, Port, ProcessStatus, Role
+from maxq.harness.contracts.target import Node, Settings, Target, plan
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import split_address
+from maxq.reference.wire.files import decode_identity
 
 NODE_LOG = "node.log"
 IDENTITY_FILE = "store/brokerIdentity"

@@ -11,19 +11,24 @@ from typing import Any
 
 import msgspec
 
-from harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
-from harness.cluster.processes import START_TIMEOUT_S, Nodes
-from harness.contracts.cluster import Part, Proof
-from harness.contracts.environment import Environment, Role
-from harness.contracts.target import Node
-from histories.observed import GRANTED, Grant, encoded
-from reference.records import RemoteProtocolError
-from reference.rpc import Pool
-from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo, InSyncStateData, ReplicasInfo
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.node_headers import (
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, ask_all, probing, runtime_info, until
+from maxq.harness.cluster.processes import START_TIMEOUT_S, Nodes
+from maxq.harness.contracts.cluster import Part, Proof
+from maxq.harness.contracts.environment import Environment, Role
+from maxq.harness.contracts.target import Node
+from maxq.histories.observed import GRANTED, Grant, encoded
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.bodies import (
+    BrokerReplicasInfo,
+    HaRuntimeInfo,
+    InSyncStateData,
+    ReplicasInfo,
+)
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.node_headers import (
     ApplyBrokerIdRequest,
     CreateTopicRequest,
     ElectMasterRequest,
@@ -31,7 +36,7 @@ from reference.wire.node_headers import (
     MetadataResponse,
     TopicRequest,
 )
-from reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
+from maxq.reference.wire.route import MASTER_ID, ClusterInfo, TopicRouteData
 
 TOPIC_TIMEOUT_S = 30.0
 COPY_TIMEOUT_S = 15.0  # slaves copy tables every 12 s

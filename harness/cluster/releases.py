@@ -6,16 +6,16 @@ and its answers have the number of that version in their headers. Units: seconds
 
 from typing import Any
 
-from harness.client.probes import PROBE_TIMEOUT_S, probing, until
-from harness.cluster.processes import Nodes
-from harness.contracts.cluster import Proof
-from harness.contracts.environment import Environment, MissingCapability, Role
-from harness.contracts.target import Node, Settings, Target
-from harness.targets.mixed import MixedTarget
-from harness.targets.rocketmq.releases import version_name
-from reference.records import RemoteProtocolError
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
+from maxq.harness.client.probes import PROBE_TIMEOUT_S, probing, until
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.contracts.cluster import Proof
+from maxq.harness.contracts.environment import Environment, MissingCapability, Role
+from maxq.harness.contracts.target import Node, Settings, Target
+from maxq.harness.targets.mixed import MixedTarget
+from maxq.harness.targets.rocketmq.releases import version_name
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
 
 ANSWER_TIMEOUT_S = 30.0  # a JVM opens its port some seconds before it answers
 # Brokers answer it and others refuse it, whatever their state; both with their version, which not

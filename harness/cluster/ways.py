@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from harness.client.probes import met
-from harness.cluster.processes import Nodes
-from harness.contracts.cluster import Direction, Grudge
-from harness.contracts.environment import CLIENT, Capability, Environment, Port
-from reference.rpc import split_address
+from maxq.harness.client.probes import met
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.contracts.cluster import Direction, Grudge
+from maxq.harness.contracts.environment import CLIENT, Capability, Environment, Port
+from maxq.reference.rpc import split_address
 
 Met = dict[str, dict[str, Port]]  # destination -> source -> what its probe met
 Way = tuple[str, str]  # destination, source

@@ -3,7 +3,7 @@
 A cluster offers what it can; a fault asks for what it needs (`Cluster.offers`), and its kind names
 the capabilities that an environment must have for that. Faults choose their victims by role when
 they strike, so answers are about now: the cluster is asked, and None is the answer where it cannot
-know. `harness.cluster.deployment.Deployment` is such a cluster.
+know. `maxq.harness.cluster.deployment.Deployment` is such a cluster.
 """
 
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -11,11 +11,11 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
-from harness.contracts.environment import Misread, Role
-from harness.contracts.generator import Generator
-from harness.contracts.outcome import Client
-from harness.contracts.target import Node
-from reference.rpc import Dial
+from maxq.harness.contracts.environment import Misread, Role
+from maxq.harness.contracts.generator import Generator
+from maxq.harness.contracts.outcome import Client
+from maxq.harness.contracts.target import Node
+from maxq.reference.rpc import Dial
 
 T = TypeVar("T")
 

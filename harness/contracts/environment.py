@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
-from reference.rpc import Dial
+from maxq.reference.rpc import Dial
 
 NETWORK = "198.18"  # of 198.18.0.0/15, set aside for benchmarks: never a real host
 BLOCK = 16  # addresses that a machine owns

@@ -11,7 +11,7 @@ Source: docs/spec/remoting.md 6.2, from RocketMQ 5.x ``SendMessageProcessor``, `
 import re
 from typing import Literal
 
-from reference.wire.codes import ResponseCode, response_name
+from maxq.reference.wire.codes import ResponseCode, response_name
 
 Kind = Literal["ok", "fail", "info"]
 OBJECT_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,16}\b")

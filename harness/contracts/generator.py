@@ -1,4 +1,5 @@
-"""Generators: immutable, lazy sources of operations. The contract; `harness.generators` has them.
+"""Generators: immutable, lazy sources of operations. The contract; `maxq.harness.generators` has
+them.
 
 A generator answers two questions, changing nothing in itself:
 
@@ -26,7 +27,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from histories.op import NEMESIS, Op, Process
+from maxq.histories.op import NEMESIS, Op, Process
 
 Thread = int | str  # 0 … concurrency-1, or "nemesis"
 

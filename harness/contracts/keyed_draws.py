@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import TypeVar
 
-from harness.contracts.draws import Draws
+from maxq.harness.contracts.draws import Draws
 
 T = TypeVar("T")
 BITS = 64

@@ -1,16 +1,16 @@
 """What a client may say of an operation: it happened, it certainly did not, or that is unknown.
 
-The table that turns answers into these words is in `harness.contracts.error_classes`.
+The table that turns answers into these words is in `maxq.harness.contracts.error_classes`.
 """
 
 from typing import Any, Protocol
 
 import msgspec
 
-from harness.contracts.error_classes import plain
-from histories.op import Op
-from reference.rpc import ConnectionLost, NotSent, Pool
-from reference.wire.frame import Frame
+from maxq.harness.contracts.error_classes import plain
+from maxq.histories.op import Op
+from maxq.reference.rpc import ConnectionLost, NotSent, Pool
+from maxq.reference.wire.frame import Frame
 
 
 class Ok(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from harness.contracts.environment import Machine, Role
+from maxq.harness.contracts.environment import Machine, Role
 
 Timing = Literal["fast", "stock"]
 Profile = Literal["P-SAFE", "P-ALL", "P-NUM", "P-DEFAULT", "P-UNCLEAN"]

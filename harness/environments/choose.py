@@ -1,6 +1,7 @@
 """Which environment a run takes that names none: the first that can do what is asked, here and now.
 
-Pure. `harness.run.doctor` finds the facts out, by trying; the words are the same wherever they are
+Pure. `maxq.harness.run.doctor` finds the facts out, by trying; the words are the same wherever they
+are
 printed: by a run, by `maxq doctor`, and in the error where no environment can.
 """
 
@@ -8,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from harness.contracts.environment import Capability, Lack
+from maxq.harness.contracts.environment import Capability, Lack
 
 AUTO = "auto"
 DOCKER, LOCAL, SIMULATED = "docker", "local", "simulated"

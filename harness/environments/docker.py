@@ -1,6 +1,6 @@
 """Environment docker: one container a machine, on a network that leads nowhere else.
 
-Process 1 of each container is an agent (`harness.environments.machines.container_agent`) that
+Process 1 of each container is an agent (`maxq.harness.environments.machines.container_agent`) that
 calls the harness at a socket in a folder which both see, and ends with it. So kill, pause, cuts and
 changes of address are the same requests as in local, and none of them goes through the engine. A
 change of address in particular happens inside, by `ip addr`, under the running process: that is
@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from harness.contracts.environment import (
+from maxq.harness.contracts.environment import (
     BLOCK,
     CLIENT,
     DISK,
@@ -42,15 +42,21 @@ from harness.contracts.environment import (
     Loss,
     MachineSpec,
 )
-from harness.environments.disks import node_disk
-from harness.environments.engine import image as docker_image
-from harness.environments.engine import leaks, rights
-from harness.environments.engine.client import INSTEAD, ContainerSpec, Engine, EngineFailed, connect
-from harness.environments.machines.agent_client import Link
-from harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
-from harness.environments.machines.packet_filter import loss_ruleset, ruleset
-from reference.records import some
-from reference.rpc import Dial
+from maxq.harness.environments.disks import node_disk
+from maxq.harness.environments.engine import image as docker_image
+from maxq.harness.environments.engine import leaks, rights
+from maxq.harness.environments.engine.client import (
+    INSTEAD,
+    ContainerSpec,
+    Engine,
+    EngineFailed,
+    connect,
+)
+from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from, write_hosts
+from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
+from maxq.reference.records import some
+from maxq.reference.rpc import Dial
 
 POOL = IPv4Network("198.18.0.0/15")  # set aside for benchmarks: never a real host
 PREFIX_SMALL = 24  # of the smallest network of a run: 15 machines

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments.disks import leaks
-from harness.environments.engine import leaks as docker_remains
-from harness.environments.engine.client import EngineFailed, connect
-from harness.environments.engine.leaks import Cleaned
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.environments.disks import leaks
+from maxq.harness.environments.engine import leaks as docker_remains
+from maxq.harness.environments.engine.client import EngineFailed, connect
+from maxq.harness.environments.engine.leaks import Cleaned
 
 
 def clean() -> Cleaned:

@@ -1,8 +1,9 @@
 """Environment local: one Linux network namespace a machine, no Docker, no root.
 
-Everything lives under one agent process (`harness.environments.machines.netns_agent`), which ends
-with the harness. Files are shared with the host: a machine's data are a folder of the run. Where
-power is to be lost each machine has a namespace of mounts, too, and a disk in it; that needs root.
+Everything lives under one agent process (`maxq.harness.environments.machines.netns_agent`), which
+ends with the harness. Files are shared with the host: a machine's data are a folder of the run.
+Where power is to be lost each machine has a namespace of mounts, too, and a disk in it; that needs
+root.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from functools import cache, partial
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from harness.contracts.environment import (
+from maxq.harness.contracts.environment import (
     BLOCK,
     CLIENT,
     CLIENT_ADDRESS,
@@ -34,12 +35,12 @@ from harness.contracts.environment import (
     MachineSpec,
     machine_address,
 )
-from harness.environments.disks import node_disk
-from harness.environments.machines.agent_client import Link
-from harness.environments.machines.machine import LinkedMachine, Place, dial_from
-from harness.environments.machines.packet_filter import loss_ruleset, ruleset
-from reference.records import some
-from reference.rpc import Dial
+from maxq.harness.environments.disks import node_disk
+from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.machine import LinkedMachine, Place, dial_from
+from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
+from maxq.reference.records import some
+from maxq.reference.rpc import Dial
 
 PREFIX = 20  # the run's network is a /20; a machine owns a block of 16 addresses of it
 BLOCK_PREFIX = 33 - BLOCK.bit_length()
@@ -90,7 +91,7 @@ class AgentProcess:
         program = (
             sys.executable,
             "-m",
-            "harness.environments.machines.netns_agent",
+            "maxq.harness.environments.machines.netns_agent",
             str(theirs.fileno()),
         )
         try:

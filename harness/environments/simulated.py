@@ -1,8 +1,8 @@
 """Environment simulated: machines of a `World`; a process is a loop object of its own.
 
-Takes the same commands as every environment and knows one program, ``-m reference ROLE``, which it
-runs on the simulated loop of the machine. Capacity of a machine's disk and all timing are virtual.
-The harness's own loop is a process of the machine that clients dial from.
+Takes the same commands as every environment and knows one program, ``-m maxq.reference ROLE``,
+which it runs on the simulated loop of the machine. Capacity of a machine's disk and all timing are
+virtual. The harness's own loop is a process of the machine that clients dial from.
 """
 
 import asyncio
@@ -14,8 +14,8 @@ from functools import partial
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any, cast
 
-from harness.client.probes import met
-from harness.contracts.environment import (
+from maxq.harness.client.probes import met
+from maxq.harness.contracts.environment import (
     BLOCK,
     CLIENT_ADDRESS,
     OBSERVER_ADDRESS,
@@ -31,14 +31,14 @@ from harness.contracts.environment import (
     Written,
     machine_address,
 )
-from harness.simulation.loop import SimLoop
-from harness.simulation.network import Rule
-from harness.simulation.oracle.oracle import Oracle
-from harness.simulation.world import SimHost, SimMachine, World
-from reference import mutants
-from reference.__main__ import describe, is_our_bug, make_node, parse_arguments
-from reference.node_file import parse_node
-from reference.rpc import Dial, Wired
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.network import Rule
+from maxq.harness.simulation.oracle.oracle import Oracle
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference import mutants
+from maxq.reference.__main__ import describe, is_our_bug, make_node, parse_arguments
+from maxq.reference.node_file import parse_node
+from maxq.reference.rpc import Dial, Wired
 
 TRIAL = "trial"  # folder of the file that `try_disk` writes
 MACHINES_MAX = 0x10000 // BLOCK - 1  # of a /16, whose first block is the harness's
@@ -90,7 +90,7 @@ class SimulatedMachine:
         return ProcessStatus(pid=len(self._processes), code=None)
 
     async def _main(self, process: _Process, host: SimHost, arguments: list[str]) -> int:
-        """What ``reference.__main__.main`` does, without a process around it."""
+        """What ``maxq.reference.__main__.main`` does, without a process around it."""
         args = parse_arguments(arguments)
         try:
             content = self._machine.disk.open(args.config)
@@ -110,7 +110,7 @@ class SimulatedMachine:
 
     def _failed(self, process: _Process, failure: BaseException) -> None:
         """A callback of a node failed, and no task awaits it: the node ends, as a real one does
-        (`reference.__main__`), unless it was the world that failed."""
+        (`maxq.reference.__main__`), unless it was the world that failed."""
         trouble = isinstance(failure, OSError)
         trace = "node.trouble" if trouble else "node.failed"
         reported: dict[str, object] = {"why": describe(failure)}

@@ -43,12 +43,12 @@ from xml.etree import ElementTree
 import msgspec
 from msgspec import Meta
 
-from harness.environments.leaks import Left, left_of
-from harness.experiments.engine import JOURNAL, SPENT, run_missing
-from harness.experiments.journal import append, resumed
-from harness.schedule.format import Seed
-from histories.store import JOURNAL as HISTORY
-from histories.store import write_whole
+from maxq.harness.environments.leaks import Left, left_of
+from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.schedule.format import Seed
+from maxq.histories.store import JOURNAL as HISTORY
+from maxq.histories.store import write_whole
 
 VALID, NOTHING_LEFT = "valid", "nothing left"
 JUNIT = "junit.xml"
@@ -233,7 +233,7 @@ def run_campaign(
 def perform_job(job: Job, store: Path) -> Done:
     """Run one job in a process of its own."""
     begun = time.monotonic()
-    command = [sys.executable, "-m", "harness.cli.main", "test", *job.words]
+    command = [sys.executable, "-m", "maxq.harness.cli.main", "test", *job.words]
     command += ["--seed", str(job.seed), "--store", str(store)]
     killed = job.expect == NOTHING_LEFT
     done = _killed(command, store, job) if killed else _judged(command, job)
@@ -287,7 +287,7 @@ def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
     run = (store / "latest").resolve()
     if not (run / HISTORY).exists():  # killed so soon: nothing is recorded, and nothing known
         return _done(job, UNKNOWN, run=str(run))
-    check = [sys.executable, "-m", "harness.cli.main", "check", str(run)]
+    check = [sys.executable, "-m", "maxq.harness.cli.main", "check", str(run)]
     done = subprocess.run(check, capture_output=True, text=True)
     judged = done.returncode in (0, 1, 2)
     why = "" if judged else f"killed at {at_s:.1f} s; check: exit {done.returncode}: {done.stderr}"

@@ -1,8 +1,8 @@
 """The loop of every experiment: what is missing is run, some at a time, until the budget is spent.
 
 A client names the next trial, given those at work; says how one is performed, mostly in a worker;
-and takes what came of it. That is a line of its journal (`harness.experiments.journal`), so that
-the same command goes on where one was cut off: by its budget, by a signal, or by a crash.
+and takes what came of it. That is a line of its journal (`maxq.harness.experiments.journal`), so
+that the same command goes on where one was cut off: by its budget, by a signal, or by a crash.
 """
 
 import time
@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, wait
 from pathlib import Path
 from typing import TypeVar
 
-from harness.experiments.worker_pool import workers
+from maxq.harness.experiments.worker_pool import workers
 
 JOURNAL = "journal.jsonl"
 SPENT = "the budget is spent; run the same command again to go on"

@@ -18,22 +18,22 @@ from itertools import islice
 
 import msgspec
 
-from checkers.core.api import Harm
-from checkers.evidence.acts import Act as Past
-from checkers.evidence.acts import acts_of
-from checkers.evidence.observations import listed
-from checkers.evidence.story import Storyteller
-from harness.experiments.simulate import simulated
-from harness.experiments.worker_pool import processes
-from harness.run.explained import Explained
-from harness.run.replay import options_for, other_seed, with_seed
-from harness.run.stored_run import Judged
-from harness.schedule.format import SCHEDULE, Act, Schedule, Who, read
-from harness.schedule.from_history import as_recorded
-from harness.schedule.options import Options
-from harness.schedule.reductions import family, without_families
-from histories.fault_facts import BUILT_IN
-from histories.history import History
+from maxq.checkers.core.api import Harm
+from maxq.checkers.evidence.acts import Act as Past
+from maxq.checkers.evidence.acts import acts_of
+from maxq.checkers.evidence.observations import listed
+from maxq.checkers.evidence.story import Storyteller
+from maxq.harness.experiments.simulate import simulated
+from maxq.harness.experiments.worker_pool import processes
+from maxq.harness.run.explained import Explained
+from maxq.harness.run.replay import options_for, other_seed, with_seed
+from maxq.harness.run.stored_run import Judged
+from maxq.harness.schedule.format import SCHEDULE, Act, Schedule, Who, read
+from maxq.harness.schedule.from_history import as_recorded
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.reductions import family, without_families
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.history import History
 
 BUDGET = 25  # repetitions, those under other seeds among them
 SEEDS = 5

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from histories.aliases import renamed
-from histories.text import NOT_JSON
+from maxq.histories.aliases import renamed
+from maxq.histories.text import NOT_JSON
 
 T = TypeVar("T")
 

@@ -17,17 +17,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from checkers.availability.availability import Availability
-from checkers.availability.service import Service
-from checkers.core.claims import CLAIMS
-from harness.experiments.engine import JOURNAL, SPENT, run_missing
-from harness.experiments.journal import append, resumed
-from harness.experiments.simulate import SeedResult, run_seed
-from harness.run import provenance
-from harness.run.replay import Rate
-from harness.simulation.oracle.oracle import BROKE
-from reference import mutants
-from reference.mutants import About
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.availability.service import Service
+from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.simulate import SeedResult, run_seed
+from maxq.harness.run import provenance
+from maxq.harness.run.replay import Rate
+from maxq.harness.simulation.oracle.oracle import BROKE
+from maxq.reference import mutants
+from maxq.reference.mutants import About
 
 RANGES = (0, 10_020, 20_040)  # where each begins: at other rows of the covering array
 STAGES = (3, 10, 40, 200)  # seeds of a range; the last is the limit

@@ -20,22 +20,22 @@ from typing import Literal
 
 import msgspec
 
-from checkers.evidence.verdicts import late_harness
-from checkers.judgement.names import signatures as signatures_found
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import EnvironmentLost
-from harness.experiments.engine import JOURNAL, run_missing
-from harness.experiments.journal import append, resumed
-from harness.report.measures import kinds, quantile
-from harness.run.judging import every_checker
-from harness.run.replay import Rate, options_for, signatures
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, run_test
-from harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
-from harness.schedule.reductions import with_options
-from harness.targets.rocketmq.releases import MISSING, Version, parse
-from histories.aliases import current
-from histories.fault_facts import BUILT_IN
+from maxq.checkers.evidence.verdicts import late_harness
+from maxq.checkers.judgement.names import signatures as signatures_found
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import EnvironmentLost
+from maxq.harness.experiments.engine import JOURNAL, run_missing
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.report.measures import kinds, quantile
+from maxq.harness.run.judging import every_checker
+from maxq.harness.run.replay import Rate, options_for, signatures
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
+from maxq.harness.schedule.reductions import with_options
+from maxq.harness.targets.rocketmq.releases import MISSING, Version, parse
+from maxq.histories.aliases import current
+from maxq.histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
 SHOWN_MIN, TRIALS_MAX = 3, 10

@@ -18,26 +18,26 @@ from typing import Literal
 
 import msgspec
 
-from checkers.availability.recovery import Recovery
-from checkers.core.api import ClaimVerdict
-from checkers.core.claims import unmade
-from checkers.evidence.verdicts import late_harness
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
-from harness.contracts.target import Profile, Settings, Topology
-from harness.experiments.engine import JOURNAL, run_missing
-from harness.experiments.journal import append, resumed
-from harness.report.measures import kinds, quantile
-from harness.run import provenance as source
-from harness.run.execute import capabilities_of
-from harness.run.replay import Rate, options_for
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, run_test
-from harness.sampling.draw import draw
-from harness.sampling.factors import possible, row_of
-from harness.schedule.format import SEND, Schedule, digest_of, read
-from harness.targets.reference import effective
-from histories.fault_facts import KILL, PAUSE
+from maxq.checkers.availability.recovery import Recovery
+from maxq.checkers.core.api import ClaimVerdict
+from maxq.checkers.core.claims import unmade
+from maxq.checkers.evidence.verdicts import late_harness
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
+from maxq.harness.contracts.target import Profile, Settings, Topology
+from maxq.harness.experiments.engine import JOURNAL, run_missing
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.report.measures import kinds, quantile
+from maxq.harness.run import provenance as source
+from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.replay import Rate, options_for
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.sampling.draw import draw
+from maxq.harness.sampling.factors import possible, row_of
+from maxq.harness.schedule.format import SEND, Schedule, digest_of, read
+from maxq.harness.targets.reference import effective
+from maxq.histories.fault_facts import KILL, PAUSE
 
 BATTERY = Path(__file__).parents[1] / "schedule" / "battery"
 FAILED_MAX = 2  # runs of one schedule that do not come up, until it is left

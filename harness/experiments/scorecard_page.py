@@ -8,9 +8,9 @@ there was no run. In parentheses: what the profile does not promise.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.core.claims import CLAIMS
-from harness.contracts.target import Profile
-from harness.experiments.scorecard import (
+from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.contracts.target import Profile
+from maxq.harness.experiments.scorecard import (
     LATENCY,
     RECOVERIES,
     Cell,
@@ -21,9 +21,9 @@ from harness.experiments.scorecard import (
     cell,
     middle,
 )
-from harness.report.markup import Child, Html, el, join
-from harness.report.page import policy
-from harness.schedule.options import PROFILES
+from maxq.harness.report.markup import Child, Html, el, join
+from maxq.harness.report.page import policy
+from maxq.harness.schedule.options import PROFILES
 
 NONE = "-"
 NAMES = {profile: alias for alias, profile in PROFILES.items()}

@@ -1,8 +1,8 @@
 """Shrinks the schedule of a failing simulated run to the smallest that fails in the same way.
 
 The same way is the same signature: claim and kind of anomaly. Candidates
-(`harness.schedule.reductions`) are simulated, at most so many; whatever fails becomes the best and
-is saved at once. What was tried is written down, so that a shrinking that was cut off goes on.
+(`maxq.harness.schedule.reductions`) are simulated, at most so many; whatever fails becomes the best
+and is saved at once. What was tried is written down, so that a shrinking that was cut off goes on.
 Another anomaly on the way is told as a finding of its own. At the end times become conditions and
 calls become a load where that serves, and the script is run under noise: how often it fails there
 is what to expect of real machines.
@@ -19,16 +19,16 @@ from pathlib import Path
 
 import msgspec
 
-from harness.contracts.keyed_draws import Keyed
-from harness.experiments.journal import append, resumed
-from harness.experiments.simulate import simulated
-from harness.experiments.worker_pool import workers
-from harness.run import provenance
-from harness.run.replay import Rate, options_for, other_seed, with_seed
-from harness.schedule import reductions
-from harness.schedule.format import Schedule, decode, encode
-from harness.schedule.from_history import main_part
-from histories.store import write_whole
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.simulate import simulated
+from maxq.harness.experiments.worker_pool import workers
+from maxq.harness.run import provenance
+from maxq.harness.run.replay import Rate, options_for, other_seed, with_seed
+from maxq.harness.schedule import reductions
+from maxq.harness.schedule.format import Schedule, decode, encode
+from maxq.harness.schedule.from_history import main_part
+from maxq.histories.store import write_whole
 
 BUDGET = 300  # simulations
 PARTS_MAX = 16  # of calls: pieces smaller than that are not worth a simulation each

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Iterator
 
 import msgspec
 
-from harness.experiments.shrink import NotRepeated
-from harness.run.replay import Rate
-from harness.schedule import reductions
-from harness.schedule.format import Schedule
+from maxq.harness.experiments.shrink import NotRepeated
+from maxq.harness.run.replay import Rate
+from maxq.harness.schedule import reductions
+from maxq.harness.schedule.format import Schedule
 
 EACH = 3  # runs of a schedule until it is taken not to show the anomaly
 BUDGET = 30  # runs in all, but for those of the rate

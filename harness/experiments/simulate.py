@@ -17,32 +17,32 @@ from typing import get_args
 
 import msgspec
 
-from checkers.core.api import Status
-from checkers.core.claims import CLAIMS
-from checkers.evidence.lost_stores import forfeited
-from checkers.judgement.runner import Results
-from harness.contracts.keyed_draws import Keyed
-from harness.experiments.engine import JOURNAL, run_missing
-from harness.experiments.journal import append, resumed
-from harness.run import provenance as source
-from harness.run.execute import run_in_world
-from harness.run.judging import judge
-from harness.run.replay import options_for
-from harness.run.run_context import Progress, RunContext
-from harness.run.stored_run import config_of
-from harness.sampling.draw import draw
-from harness.sampling.factors import Coverage, coverage, row_of
-from harness.schedule.format import SCHEDULE, Schedule, encode
-from harness.schedule.from_history import as_performed
-from harness.schedule.options import Options
-from harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISE_LOST, PROMISED_BEYOND
-from harness.simulation.oracle.oracle import OracleAnomaly
-from harness.simulation.steps import Steps
-from histories.history import History
-from histories.op import Op
-from histories.store import JOURNAL as HISTORY
-from histories.store import ORACLE, Run, open_run, write_json, write_whole
-from reference import mutants
+from maxq.checkers.core.api import Status
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.evidence.lost_stores import forfeited
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.experiments.engine import JOURNAL, run_missing
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.run import provenance as source
+from maxq.harness.run.execute import run_in_world
+from maxq.harness.run.judging import judge
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.run_context import Progress, RunContext
+from maxq.harness.run.stored_run import config_of
+from maxq.harness.sampling.draw import draw
+from maxq.harness.sampling.factors import Coverage, coverage, row_of
+from maxq.harness.schedule.format import SCHEDULE, Schedule, encode
+from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.schedule.options import Options
+from maxq.harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISE_LOST, PROMISED_BEYOND
+from maxq.harness.simulation.oracle.oracle import OracleAnomaly
+from maxq.harness.simulation.steps import Steps
+from maxq.histories.history import History
+from maxq.histories.op import Op
+from maxq.histories.store import JOURNAL as HISTORY
+from maxq.histories.store import ORACLE, Run, open_run, write_json, write_whole
+from maxq.reference import mutants
 
 TRACEBACK_MAX = 2_000  # characters of a failure that are kept
 SHOWN_SEEDS, SHOWN_DOUBTS = 8, 5
@@ -186,12 +186,12 @@ def simulated(
 
     Args:
         script: what to do.
-        options: how the run is set up (`harness.run.replay.options_for`).
+        options: how the run is set up (`maxq.harness.run.replay.options_for`).
         folder: where history, schedule and verdict are written; None: nowhere.
         steps: records what the simulator does.
 
     Raises:
-        Exception: there was no run, as `harness.run.lifecycle.perform`.
+        Exception: there was no run, as `maxq.harness.run.lifecycle.perform`.
     """
     made = folder or Path(tempfile.mkdtemp(prefix="maxq-sim-"))
     try:

@@ -18,8 +18,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from harness.run.stored_run import held
-from nemeses import catalogue
+from maxq.harness.run.stored_run import held
+from maxq.nemeses import catalogue
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,11 +1,11 @@
-"""Generators and the ways to combine them: ``from harness import generators as gen``.
+"""Generators and the ways to combine them: ``from maxq.harness import generators as gen``.
 
 Names and semantics follow jepsen-io/generator, with an underscore where Python has the name
 already. Differences: durations are nanoseconds, `then` takes first what comes first, a `mix`
 passes over what is pending, and `flip_flop` and `mix` pass updates on.
 """
 
-from harness.generators.flow import (
+from maxq.harness.generators.flow import (
     any_of,
     cycle,
     flip_flop,
@@ -15,8 +15,8 @@ from harness.generators.flow import (
     repeat,
     until_ok,
 )
-from harness.generators.lift import EMPTY, Source, concat, lift, log, sleep
-from harness.generators.threads import (
+from maxq.harness.generators.lift import EMPTY, Source, concat, lift, log, sleep
+from maxq.harness.generators.threads import (
     clients,
     each_thread,
     nemesis,
@@ -27,8 +27,8 @@ from harness.generators.threads import (
     synchronize,
     then,
 )
-from harness.generators.timing import SECOND_NS, delay, stagger, time_limit
-from harness.generators.transform import (
+from maxq.harness.generators.timing import SECOND_NS, delay, stagger, time_limit
+from maxq.harness.generators.transform import (
     IllFormed,
     f_map,
     filter_,

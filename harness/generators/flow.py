@@ -8,9 +8,9 @@ from random import Random
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.generators.lift import EMPTY, Source, lift
-from histories.op import Op, Process
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.generators.lift import EMPTY, Source, lift
+from maxq.histories.op import Op, Process
 
 
 class Repeat(msgspec.Struct, frozen=True):

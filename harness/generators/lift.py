@@ -11,8 +11,8 @@ a generator           itself
 ====================  =========================================================================
 
 A function may be called more often than its operations are used, since asking is free (see
-`harness.contracts.generator`): a counter in a closure has gaps. It is not called while no thread is
-free.
+`maxq.harness.contracts.generator`): a counter in a closure has gaps. It is not called while no
+thread is free.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,8 +21,8 @@ from typing import Any, TypeAlias, TypeGuard
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Generator, Log, Sleep, Special, Step
-from histories.op import Op, OpType, Process
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Log, Sleep, Special, Step
+from maxq.histories.op import Op, OpType, Process
 
 Source: TypeAlias = (
     "Generator | Op | Mapping[str, Any] | Callable[..., Source] | Sequence[Source] | None"

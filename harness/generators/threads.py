@@ -9,10 +9,18 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Generator, Roster, Step, Thread, positions
-from harness.generators.flow import any_of, replaced, soonest
-from harness.generators.lift import Source, concat, lift
-from histories.op import NEMESIS, Op, Process
+from maxq.harness.contracts.generator import (
+    PENDING,
+    Context,
+    Generator,
+    Roster,
+    Step,
+    Thread,
+    positions,
+)
+from maxq.harness.generators.flow import any_of, replaced, soonest
+from maxq.harness.generators.lift import Source, concat, lift
+from maxq.histories.op import NEMESIS, Op, Process
 
 
 class OnThreads(msgspec.Struct, frozen=True):

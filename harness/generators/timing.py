@@ -2,9 +2,9 @@
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Generator, Special, Step
-from harness.generators.lift import Source, lift
-from histories.op import Op
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Special, Step
+from maxq.harness.generators.lift import Source, lift
+from maxq.histories.op import Op
 
 SECOND_NS = 1_000_000_000
 

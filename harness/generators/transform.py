@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from harness.contracts.generator import (
+from maxq.harness.contracts.generator import (
     PENDING,
     Context,
     Generator,
@@ -14,8 +14,8 @@ from harness.contracts.generator import (
     Special,
     Step,
 )
-from harness.generators.lift import Source, argument_count, is_generator, lift
-from histories.op import Op
+from maxq.harness.generators.lift import Source, argument_count, is_generator, lift
+from maxq.histories.op import Op
 
 REJECTS_MAX = 100_000  # operations in a row that a filter drops before it is given up
 

@@ -32,8 +32,8 @@ import pytest
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from checkers.core.api import Anomaly, Status
-    from harness.run.stored_run import Judged
+    from maxq.checkers.core.api import Anomaly, Status
+    from maxq.harness.run.stored_run import Judged
 
 SHOWN_MAX = 2  # stories of one name
 UNJUDGED = {  # whether the test allows it
@@ -89,7 +89,7 @@ def _run_api() -> "ModuleType":
     """
     __tracebackhide__ = True
     try:
-        from harness.python_api import run as run_api
+        from maxq.harness.python_api import run as run_api
     except ImportError as error:
         other = getattr(sys.modules.get("harness"), "__file__", None) or "a folder of that name"
         raise ImportError(f"maxq: harness is Max-Q's own package here, and {other} hides it; "
@@ -110,7 +110,7 @@ class Outcome:
     """
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
-        from checkers.judgement import summary
+        from maxq.checkers.judgement import summary
 
         results = judged.results
         self.allow_unknown = allow_unknown
@@ -150,7 +150,7 @@ class Outcome:
 
     def text(self) -> str:
         """All there is to say of it, for people."""
-        from harness.contracts.terminal import printable
+        from maxq.harness.contracts.terminal import printable
 
         lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
         if self.trouble is not None:

@@ -11,14 +11,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from checkers.judgement.summary import FAIL_ON
-from harness.cli import main
-from harness.contracts.nearest import nearest
-from harness.run import stored_run
-from harness.run.doctor import Place
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged
-from harness.schedule.options import Options
+from maxq.checkers.judgement.summary import FAIL_ON
+from maxq.harness.cli import main
+from maxq.harness.contracts.nearest import nearest
+from maxq.harness.run import stored_run
+from maxq.harness.run.doctor import Place
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged
+from maxq.harness.schedule.options import Options
 
 SEVERAL = ("workload", "nemesis")  # may be given as several names
 ARGUMENTS = (
@@ -89,7 +89,7 @@ def perform(
     Raises:
         ValueError: an argument is wrong.
         RuntimeError: called from a coroutine.
-        Exception: as `harness.run.stored_run.run_test`.
+        Exception: as `maxq.harness.run.stored_run.run_test`.
     """
     __tracebackhide__ = True
     try:

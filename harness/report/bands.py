@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from checkers.evidence.acts import Act, paired
-from checkers.evidence.faults import Fault, faults
-from histories.history import History
+from maxq.checkers.evidence.acts import Act, paired
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.histories.history import History
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from checkers.core.api import Anomaly, Context
-from checkers.judgement.runner import Results
-from harness.schedule.options import Options
-from histories.history import History
+from maxq.checkers.core.api import Anomaly, Context
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.schedule.options import Options
+from maxq.histories.history import History
 
 SHOWN_MAX = 50  # anomalies of one name
 

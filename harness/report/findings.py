@@ -6,15 +6,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from checkers.core.api import ClaimVerdict, Harm, Status, Valid
-from checkers.core.claims import BY_ID
-from checkers.judgement import summary as words
-from harness.report.evidence import Evidence, Group, Numbered
-from harness.report.markup import Child, Html, clean, el, join, short
-from harness.report.timescale import TimeScale, seconds
-from harness.schedule.options import Options
-from histories.history import History
-from histories.op import Op
+from maxq.checkers.core.api import ClaimVerdict, Harm, Status, Valid
+from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.judgement import summary as words
+from maxq.harness.report.evidence import Evidence, Group, Numbered
+from maxq.harness.report.markup import Child, Html, clean, el, join, short
+from maxq.harness.report.timescale import TimeScale, seconds
+from maxq.harness.schedule.options import Options
+from maxq.histories.history import History
+from maxq.histories.op import Op
 
 OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_000
 CARDS_MAX = 3  # anomalies of one name that need no click

@@ -6,18 +6,18 @@ holds its height against a screen's.
 
 from collections.abc import Sequence
 
-from checkers.core.api import Status
-from checkers.evidence.cuts import in_short
-from checkers.judgement import summary as words
-from checkers.judgement.digest import Row
-from harness.report.bands import Actions
-from harness.report.evidence import Evidence
-from harness.report.lanes import Lanes
-from harness.report.markup import Html, clean, el, join, short
-from harness.report.plot import axis
-from harness.report.timeline import Strip, marks_row, segments_row, strips_row
-from harness.report.timescale import TimeScale
-from harness.schedule.options import Options
+from maxq.checkers.core.api import Status
+from maxq.checkers.evidence.cuts import in_short
+from maxq.checkers.judgement import summary as words
+from maxq.checkers.judgement.digest import Row
+from maxq.harness.report.bands import Actions
+from maxq.harness.report.evidence import Evidence
+from maxq.harness.report.lanes import Lanes
+from maxq.harness.report.markup import Html, clean, el, join, short
+from maxq.harness.report.plot import axis
+from maxq.harness.report.timeline import Strip, marks_row, segments_row, strips_row
+from maxq.harness.report.timescale import TimeScale
+from maxq.harness.schedule.options import Options
 
 SHOWN, CLAIMS_MAX, SETS = 4, 12, 2  # rows; claims by name; broker sets with a lane
 SENTENCE_MAX, CELL_MAX = 700, 240

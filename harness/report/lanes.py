@@ -11,8 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from histories.history import History
-from histories.observed import (
+from maxq.histories.history import History
+from maxq.histories.observed import (
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     OBSERVE_ROUTE,
@@ -22,7 +22,7 @@ from histories.observed import (
     T,
     decoded,
 )
-from histories.op import HistoryError, Op
+from maxq.histories.op import HistoryError, Op
 
 State = Literal["master", "slave", "leader", "follower", "answers", "silent", "set"]
 NOT_LEADER = "CONTROLLER_NOT_LEADER"

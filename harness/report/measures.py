@@ -12,10 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from harness.report.timescale import WIDTH, TimeScale, nice_step
-from histories.history import History
-from histories.observed import ACQUIRE, NOT_GRANTED, RENEW
-from histories.op import Op
+from maxq.harness.report.timescale import WIDTH, TimeScale, nice_step
+from maxq.histories.history import History
+from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
+from maxq.histories.op import Op
 
 # A lock that another client has is refused, which is what it is there for, and no failure.
 Outcome = Literal["ok", "refused", "info", "fail"]

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from hashlib import sha256
 from importlib.resources import files
 
-from harness.report import findings, tables
-from harness.report.bands import Actions, actions
-from harness.report.evidence import Evidence, grouped
-from harness.report.lanes import lanes
-from harness.report.markup import Child, Html, clean, el, join
-from harness.report.measures import Kind, kinds, windows
-from harness.report.plot import (
+from maxq.harness.report import findings, tables
+from maxq.harness.report.bands import Actions, actions
+from maxq.harness.report.evidence import Evidence, grouped
+from maxq.harness.report.lanes import lanes
+from maxq.harness.report.markup import Child, Html, clean, el, join
+from maxq.harness.report.measures import Kind, kinds, windows
+from maxq.harness.report.plot import (
     FAULTS_MAX,
     axis,
     lane_row,
@@ -27,7 +27,7 @@ from harness.report.plot import (
     row,
     shared,
 )
-from harness.report.timescale import TimeScale, duration, timescale
+from maxq.harness.report.timescale import TimeScale, duration, timescale
 
 FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
 OPEN_KINDS = 4  # plots that need no click

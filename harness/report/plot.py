@@ -7,10 +7,10 @@ marks) is drawn once in `shared` and used by each.
 
 from collections.abc import Iterable, Sequence
 
-from harness.report.bands import Band
-from harness.report.markup import Html, el, join
-from harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
-from harness.report.timescale import WIDTH, TimeScale, duration, seconds
+from maxq.harness.report.bands import Band
+from maxq.harness.report.markup import Html, el, join
+from maxq.harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
+from maxq.harness.report.timescale import WIDTH, TimeScale, duration, seconds
 
 LANE, GAP = 16, 3  # px
 LATENCY, RATE, AXIS = 120, 46, 20  # px

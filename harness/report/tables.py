@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from checkers.availability.recovery import recoveries
-from checkers.evidence.faults import HOLDS, Fault
-from checkers.evidence.harms import charged
-from checkers.judgement.summary import lost_of
-from harness.report.bands import Actions
-from harness.report.evidence import Evidence
-from harness.report.findings import plain, table
-from harness.report.markup import Child, Html, el, join, short
-from harness.report.measures import Kind, quantile
-from harness.report.timescale import duration, seconds
+from maxq.checkers.availability.recovery import recoveries
+from maxq.checkers.evidence.faults import HOLDS, Fault
+from maxq.checkers.evidence.harms import charged
+from maxq.checkers.judgement.summary import lost_of
+from maxq.harness.report.bands import Actions
+from maxq.harness.report.evidence import Evidence
+from maxq.harness.report.findings import plain, table
+from maxq.harness.report.markup import Child, Html, el, join, short
+from maxq.harness.report.measures import Kind, quantile
+from maxq.harness.report.timescale import duration, seconds
 
 ACTIONS_MAX, RECOVERIES_MAX, SETTINGS_MAX = 500, 500, 400
 NAME_MAX, VALUE_MAX = 120, 300

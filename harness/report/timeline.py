@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.report.lanes import Lane, Segment
-from harness.report.markup import Html, el, short
-from harness.report.plot import (
+from maxq.harness.report.lanes import Lane, Segment
+from maxq.harness.report.markup import Html, el, short
+from maxq.harness.report.plot import (
     CHAR,
     EDGED,
     GAP,
@@ -21,7 +21,7 @@ from harness.report.plot import (
     span_of,
     use,
 )
-from harness.report.timescale import WIDTH, TimeScale, seconds
+from maxq.harness.report.timescale import WIDTH, TimeScale, seconds
 
 STRIP, STRIPS_MAX, EDGE = 14, 4, 3  # px: a strip and its lower edge; lines of strips
 FAULTS_MAX = 1000  # strips of one row that are drawn
@@ -44,9 +44,7 @@ def segments_row(time: TimeScale, lane: Lane) -> Html:
     return lane_row(time, lane, lane.name, ())
 
 
-def lane_row(
-    time: TimeScale, lane: Lane, name: Html | str, strips: Sequence[Strip]
-) -> Html:
+def lane_row(time: TimeScale, lane: Lane, name: Html | str, strips: Sequence[Strip]) -> Html:
     """One line of states, and below it the faults on its node."""
     bars = [_bar(time, s) for s in lane.segments]
     texts = []
@@ -73,9 +71,7 @@ def strips_row(time: TimeScale, name: str, strips: Sequence[Strip]) -> Html | No
     return row(name, picture, kind="lane")
 
 
-def drawn(
-    time: TimeScale, strips: Sequence[Strip], top: int
-) -> tuple[list[Html], list[Html], int]:
+def drawn(time: TimeScale, strips: Sequence[Strip], top: int) -> tuple[list[Html], list[Html], int]:
     """Strips from a height on: their shapes, their names, and where they end (px)."""
     slots = stacked(time, strips)
     shapes: list[Html] = []

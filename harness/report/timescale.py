@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from histories.op import Op
+from maxq.histories.op import Op
 
 WIDTH = 10_000  # units
 TICKS_MAX = 12

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from harness.report.evidence import Evidence
-from harness.report.page import render
-from histories.store import REPORT, write_whole
+from maxq.harness.report.evidence import Evidence
+from maxq.harness.report.page import render
+from maxq.histories.store import REPORT, write_whole
 
 
 def write_report(evidence: Evidence, folder: Path) -> Path:

@@ -2,7 +2,7 @@
 
 A trial of docker or local is what a run begins with: the target's files are had, an image is built
 where there is none, and one machine is made and removed again. So what cannot be had, built or made
-is known before the run, which then takes the next environment (`harness.environments.choose`).
+is known before the run, which then takes the next environment (`maxq.harness.environments.choose`).
 """
 
 import asyncio
@@ -14,17 +14,17 @@ from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import (
+from maxq.harness.contracts.environment import (
     Capability,
     Environment,
     EnvironmentUnavailable,
     Lack,
     MachineSpec,
 )
-from harness.contracts.target import plan
-from harness.contracts.terminal import echo
-from harness.environments import docker, local
-from harness.environments.choose import (
+from maxq.harness.contracts.target import plan
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.environments import docker, local
+from maxq.harness.environments.choose import (
     DOCKER,
     LOCAL,
     ORDER,
@@ -35,14 +35,14 @@ from harness.environments.choose import (
     decide,
     preferred,
 )
-from harness.environments.engine.client import EngineFailed, connect
-from harness.environments.engine.image import quiet
-from harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
-from harness.run.execute import make_environment, make_target
-from harness.schedule.options import Options
-from harness.targets.rocketmq.releases import REFERENCE
-from nemeses.catalogue import NO_FAULT, needs_of
-from nemeses.feasibility import replaceable, stand_ins
+from maxq.harness.environments.engine.client import EngineFailed, connect
+from maxq.harness.environments.engine.image import quiet
+from maxq.harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
+from maxq.harness.run.execute import make_environment, make_target
+from maxq.harness.schedule.options import Options
+from maxq.harness.targets.rocketmq.releases import REFERENCE
+from maxq.nemeses.catalogue import NO_FAULT, needs_of
+from maxq.nemeses.feasibility import replaceable, stand_ins
 
 TRIAL = ".maxq-trial-"
 
@@ -89,7 +89,7 @@ def choose(options: Options, place: Place, say: Say, *, lasting: bool = False) -
 
 def with_stand_ins(options: Options, place: Place, say: Say) -> Options:
     """The options, with faults that their environment cannot do replaced by those that take their
-    place (`nemeses.kind.Kind.stand_in`). Each is said, and recorded in the options."""
+    place (`maxq.nemeses.kind.Kind.stand_in`). Each is said, and recorded in the options."""
     if not replaceable(options.nemesis):
         return options  # it does not matter what the environment can do
     facts = FACTS[options.environment]()

@@ -1,6 +1,6 @@
 """Where a run takes place: its environment made, its cluster started, its end in good order.
 
-What asks a run to end: `harness.run.process.signals`. Nothing stays behind in any case.
+What asks a run to end: `maxq.harness.run.process.signals`. Nothing stays behind in any case.
 """
 
 import asyncio
@@ -12,28 +12,33 @@ from typing import Protocol
 
 import msgspec
 
-from harness.cluster.deployment import Deployment
-from harness.contracts.cluster import Killable
-from harness.contracts.environment import CLIENT_ADDRESS, SIMULATED_ONLY, Capability, Environment
-from harness.contracts.target import Target
-from harness.environments.disks import node_disk
-from harness.environments.docker import PYTHON, DockerEnvironment
-from harness.environments.local import LocalEnvironment
-from harness.environments.simulated import SimulatedEnvironment
-from harness.run.lifecycle import perform
-from harness.run.process.signals import interrupted, interruptible
-from harness.run.run_context import Progress, RunContext
-from harness.sampling.rounds import schedule_of
-from harness.schedule.format import Schedule
-from harness.schedule.options import Options
-from harness.simulation.oracle.oracle import Oracle
-from harness.simulation.world import SimHost, World
-from harness.targets.mixed import MixedTarget
-from harness.targets.reference import ReferenceTarget
-from harness.targets.rocketmq.releases import REFERENCE, parse
-from harness.targets.rocketmq.target import RocketMQTarget
-from histories.store import ORACLE, Run, write_whole
-from nemeses.catalogue import acts, needs_of
+from maxq.harness.cluster.deployment import Deployment
+from maxq.harness.contracts.cluster import Killable
+from maxq.harness.contracts.environment import (
+    CLIENT_ADDRESS,
+    SIMULATED_ONLY,
+    Capability,
+    Environment,
+)
+from maxq.harness.contracts.target import Target
+from maxq.harness.environments.disks import node_disk
+from maxq.harness.environments.docker import PYTHON, DockerEnvironment
+from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.environments.simulated import SimulatedEnvironment
+from maxq.harness.run.lifecycle import perform
+from maxq.harness.run.process.signals import interrupted, interruptible
+from maxq.harness.run.run_context import Progress, RunContext
+from maxq.harness.sampling.rounds import schedule_of
+from maxq.harness.schedule.format import Schedule
+from maxq.harness.schedule.options import Options
+from maxq.harness.simulation.oracle.oracle import Oracle
+from maxq.harness.simulation.world import SimHost, World
+from maxq.harness.targets.mixed import MixedTarget
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.harness.targets.rocketmq.releases import REFERENCE, parse
+from maxq.harness.targets.rocketmq.target import RocketMQTarget
+from maxq.histories.store import ORACLE, Run, write_whole
+from maxq.nemeses.catalogue import acts, needs_of
 
 NODES = "nodes"  # the folder of a run that holds its machines'
 
@@ -58,7 +63,7 @@ def run_in_world(options: Options, run: Run, context: RunContext, is_valid: Judg
 
     Raises:
         KeyboardInterrupt: it was ended at once.
-        Exception: as `harness.run.lifecycle.perform`.
+        Exception: as `maxq.harness.run.lifecycle.perform`.
     """
     if context.script is None:
         context = msgspec.structs.replace(context, script=planned(options))

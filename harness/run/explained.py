@@ -1,4 +1,4 @@
-"""What trying said of a finding's causes (`harness.experiments.explain`), for people and for
+"""What trying said of a finding's causes (`maxq.harness.experiments.explain`), for people and for
 JSON."""
 
 from collections.abc import Iterator

@@ -7,10 +7,10 @@ the last locks and offsets) is left out.
 
 from collections.abc import Iterator
 
-from harness.contracts.environment import Role
-from harness.contracts.target import plan
-from harness.schedule.options import COMMITTERS, Options
-from histories.grounds import (
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import plan
+from maxq.harness.schedule.options import COMMITTERS, Options
+from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
     CONTROLLER,
@@ -22,7 +22,7 @@ from histories.grounds import (
     REPLICA_LOG_READ,
     Ground,
 )
-from workloads.queue import QUEUES
+from maxq.workloads.queue import QUEUES
 
 NEW = frozenset((PROBE, LOCK, CONSUMER_OFFSET))  # kinds of which older versions had none
 OF_ROLE = {Role.CONTROLLER: CONTROLLER, Role.NAMESRV: NAMESRV, Role.BROKER: BROKER}

@@ -27,12 +27,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.contracts.error_classes import plain
-from harness.contracts.generator import PENDING, Context, Sleep, Special, Step, start_context
-from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
-from harness.generators.lift import Source, lift
-from harness.generators.transform import check
-from histories.op import NEMESIS, Op, OpType
+from maxq.harness.contracts.error_classes import plain
+from maxq.harness.contracts.generator import PENDING, Context, Sleep, Special, Step, start_context
+from maxq.harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
+from maxq.harness.generators.lift import Source, lift
+from maxq.harness.generators.transform import check
+from maxq.histories.op import NEMESIS, Op, OpType
 
 TICK_NS = 500_000_000  # half of what recorders are promised, so that a late wake-up keeps it
 PENDING_POLL_NS = 10_000_000  # a pending generator may wait for a time that it cannot name

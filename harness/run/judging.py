@@ -4,27 +4,27 @@ from collections.abc import Sequence
 
 import msgspec
 
-from checkers.availability.availability import Availability
-from checkers.availability.processes import Processes
-from checkers.availability.service import Service
-from checkers.core.api import Checker, Context
-from checkers.core.claims import CLAIMS
-from checkers.core.stats import Stats
-from checkers.judgement.fault_proof import FaultProof
-from checkers.judgement.runner import Results, check_all
-from checkers.locks.locks import Locks
-from checkers.messages.consumer_offsets import Offsets
-from checkers.messages.durability import Durability
-from checkers.replication.broker_ids import BrokerIds
-from checkers.replication.epochs import Epochs
-from checkers.replication.idle_log_growth import Idle
-from checkers.replication.replicas import Replicas
-from checkers.routing.routes import Routes
-from harness.run.grounds import grounds_of, older
-from harness.schedule.options import Options
-from harness.targets.rocketmq.releases import REFERENCE
-from histories.history import History
-from histories.store import StoredRun
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.availability.processes import Processes
+from maxq.checkers.availability.service import Service
+from maxq.checkers.core.api import Checker, Context
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.core.stats import Stats
+from maxq.checkers.judgement.fault_proof import FaultProof
+from maxq.checkers.judgement.runner import Results, check_all
+from maxq.checkers.locks.locks import Locks
+from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.messages.durability import Durability
+from maxq.checkers.replication.broker_ids import BrokerIds
+from maxq.checkers.replication.epochs import Epochs
+from maxq.checkers.replication.idle_log_growth import Idle
+from maxq.checkers.replication.replicas import Replicas
+from maxq.checkers.routing.routes import Routes
+from maxq.harness.run.grounds import grounds_of, older
+from maxq.harness.schedule.options import Options
+from maxq.harness.targets.rocketmq.releases import REFERENCE
+from maxq.histories.history import History
+from maxq.histories.store import StoredRun
 
 BY_WORKLOAD: dict[str, Sequence[Checker]] = {
     "queue": (Durability(),),

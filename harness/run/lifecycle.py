@@ -1,8 +1,8 @@
 """One run, from nothing to a verdict: set up, run, heal, recover, read everything, collect.
 
-The whole run is one generator (`harness.run.run_plan.steps`). Whatever a verdict needs to know is
-an operation in the history, so a stored run is judged as it was the first time. The history's time
-0 is the creation of the run folder.
+The whole run is one generator (`maxq.harness.run.run_plan.steps`). Whatever a verdict needs to know
+is an operation in the history, so a stored run is judged as it was the first time. The history's
+time 0 is the creation of the run folder.
 """
 
 import asyncio
@@ -11,21 +11,21 @@ from contextlib import suppress
 
 import msgspec
 
-from harness.client.session import RouteBook
-from harness.cluster.deployment import Deployment, until
-from harness.contracts.cluster import Electing
-from harness.contracts.environment import Capability, Environment
-from harness.contracts.outcome import Ok, Outcome
-from harness.contracts.target import Target
-from harness.run import interpreter
-from harness.run.grounds import grounds_of
-from harness.run.process.lateness import Lateness
-from harness.run.run_context import RunContext
-from harness.run.run_plan import Composed, Making, make_workloads, steps
-from harness.schedule.format import Schedule
-from harness.schedule.options import Options
-from harness.schedule.perform import First
-from histories.fault_facts import (
+from maxq.harness.client.session import RouteBook
+from maxq.harness.cluster.deployment import Deployment, until
+from maxq.harness.contracts.cluster import Electing
+from maxq.harness.contracts.environment import Capability, Environment
+from maxq.harness.contracts.outcome import Ok, Outcome
+from maxq.harness.contracts.target import Target
+from maxq.harness.run import interpreter
+from maxq.harness.run.grounds import grounds_of
+from maxq.harness.run.process.lateness import Lateness
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_plan import Composed, Making, make_workloads, steps
+from maxq.harness.schedule.format import Schedule
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.perform import First
+from maxq.histories.fault_facts import (
     AWAIT_RECOVERY,
     BUILT_IN,
     CHANGE_LEADER,
@@ -33,16 +33,16 @@ from histories.fault_facts import (
     INSPECT,
     LAST_LOOK,
 )
-from histories.grounds import conclusion, declaration
-from histories.jsonl import JournalWriter
-from histories.observed import LATE_MS
-from histories.op import Op
-from histories.store import Run
-from nemeses.catalogue import facts_of, needs_of
-from nemeses.feasibility import check, possible
-from nemeses.scripted import Scripted
-from nemeses.stage import told
-from reference.records import some
+from maxq.histories.grounds import conclusion, declaration
+from maxq.histories.jsonl import JournalWriter
+from maxq.histories.observed import LATE_MS
+from maxq.histories.op import Op
+from maxq.histories.store import Run
+from maxq.nemeses.catalogue import facts_of, needs_of
+from maxq.nemeses.feasibility import check, possible
+from maxq.nemeses.scripted import Scripted
+from maxq.nemeses.stage import told
+from maxq.reference.records import some
 
 ANSWER_S_MAX = 60  # beyond every time-out of a client
 ZERO_WALL_MS = "zero_wall_ms"  # of the configuration: the wall clock at time 0 of the history

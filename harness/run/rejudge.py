@@ -9,20 +9,20 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.availability.recovery import Recovery, recoveries
-from checkers.core.api import Checker, Context
-from checkers.core.stats import Stats
-from checkers.judgement import summary
-from checkers.judgement.runner import Results
-from harness.run.explained import Explained
-from harness.run.judging import BY_WORKLOAD
-from histories.history import History
-from histories.jepsen import encode_edn, read_edn_history
-from histories.jsonl import ReadReport, read_jsonl
-from histories.op import HistoryError, Op
-from histories.parquet import encode_parquet, read_parquet
-from histories.store import StoredRun
-from histories.text import encode_op
+from maxq.checkers.availability.recovery import Recovery, recoveries
+from maxq.checkers.core.api import Checker, Context
+from maxq.checkers.core.stats import Stats
+from maxq.checkers.judgement import summary
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.run.explained import Explained
+from maxq.harness.run.judging import BY_WORKLOAD
+from maxq.histories.history import History
+from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.jsonl import ReadReport, read_jsonl
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.store import StoredRun
+from maxq.histories.text import encode_op
 
 CONTEXT = Context(target="unknown")
 FORMATS: dict[str, Callable[[Sequence[Op], str], bytes]] = {

@@ -12,19 +12,28 @@ from typing import Any
 
 import msgspec
 
-from harness.contracts.nearest import nearest
-from harness.contracts.target import plan
-from harness.run.run_context import RunContext
-from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.run.stored_run import Judged, options_of, run_test
-from harness.schedule.format import SCHEDULE, Act, Call, Load, Schedule, ScheduleError, ns, read
-from harness.schedule.from_history import as_performed, as_recorded
-from harness.schedule.options import Options
-from harness.schedule.reductions import with_options
-from harness.targets.rocketmq.releases import excluded, misplaced, spelled
-from histories.fault_facts import RELEASE
-from histories.store import CONFIG, open_run
-from reference import mutants
+from maxq.harness.contracts.nearest import nearest
+from maxq.harness.contracts.target import plan
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.run.stored_run import Judged, options_of, run_test
+from maxq.harness.schedule.format import (
+    SCHEDULE,
+    Act,
+    Call,
+    Load,
+    Schedule,
+    ScheduleError,
+    ns,
+    read,
+)
+from maxq.harness.schedule.from_history import as_performed, as_recorded
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.reductions import with_options
+from maxq.harness.targets.rocketmq.releases import excluded, misplaced, spelled
+from maxq.histories.fault_facts import RELEASE
+from maxq.histories.store import CONFIG, open_run
+from maxq.reference import mutants
 
 LATE_S = 0.25  # of an act that is performed at the time of another run
 Z_95 = 1.96  # of the normal distribution, for an interval of 95 %

@@ -5,11 +5,11 @@ from typing import Protocol
 
 import msgspec
 
-from harness.cluster.deployment import Deployment
-from harness.run.process.signals import Stop
-from harness.schedule.format import Schedule
-from harness.simulation.steps import Steps
-from histories.op import Op
+from maxq.harness.cluster.deployment import Deployment
+from maxq.harness.run.process.signals import Stop
+from maxq.harness.schedule.format import Schedule
+from maxq.harness.simulation.steps import Steps
+from maxq.histories.op import Op
 
 
 class Progress(Protocol):

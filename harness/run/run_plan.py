@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from harness.client.session import RouteBook
-from harness.contracts.cluster import Cluster, Workload
-from harness.contracts.environment import Capability
-from harness.contracts.generator import Context, Generator, Step
-from harness.contracts.outcome import Client
-from harness.generators import (
+from maxq.harness.client.session import RouteBook
+from maxq.harness.contracts.cluster import Cluster, Workload
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.generator import Context, Generator, Step
+from maxq.harness.contracts.outcome import Client
+from maxq.harness.generators import (
     SECOND_NS,
     Source,
     any_of,
@@ -30,11 +30,11 @@ from harness.generators import (
     sleep,
     time_limit,
 )
-from harness.generators.lift import lift
-from harness.schedule.format import Schedule
-from harness.schedule.options import APPLICANTS, COMMITTERS, LOCK_LEASE_MS, LOCKERS, Options
-from harness.schedule.perform import Aware, Started, acts, queue_calls, turns
-from histories.fault_facts import (
+from maxq.harness.generators.lift import lift
+from maxq.harness.schedule.format import Schedule
+from maxq.harness.schedule.options import APPLICANTS, COMMITTERS, LOCK_LEASE_MS, LOCKERS, Options
+from maxq.harness.schedule.perform import Aware, Started, acts, queue_calls, turns
+from maxq.histories.fault_facts import (
     AWAIT_RECOVERY,
     CHANGE_LEADER,
     ELECT_MASTER,
@@ -42,16 +42,16 @@ from histories.fault_facts import (
     LAST_LOOK,
     Kinds,
 )
-from histories.observed import AWAIT_LEVEL, COPIED_NS
-from histories.op import Op
-from nemeses.heals import final_heals
-from workloads import payload
-from workloads.lock import lock_workload
-from workloads.observe import observe_workload
-from workloads.offsets import offsets_workload
-from workloads.probe import probe_workload
-from workloads.queue import queue_keys, queue_workload
-from workloads.registration import registration_workload
+from maxq.histories.observed import AWAIT_LEVEL, COPIED_NS
+from maxq.histories.op import Op
+from maxq.nemeses.heals import final_heals
+from maxq.workloads import payload
+from maxq.workloads.lock import lock_workload
+from maxq.workloads.observe import observe_workload
+from maxq.workloads.offsets import offsets_workload
+from maxq.workloads.probe import probe_workload
+from maxq.workloads.queue import queue_keys, queue_workload
+from maxq.workloads.registration import registration_workload
 
 OTHER = "other"  # as a replica: one that does not lead
 DRAIN_NS = 60_000_000_000  # the longest that a final read may take

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.core.api import Checker, Context
-from harness.run.judging import checkers_of
-from harness.run.stored_run import Judged, options_of
-from histories.history import History
-from histories.op import Op
-from histories.parquet import check_pages, encode_parquet, rows_of
-from histories.store import open_part, open_run, whole_table
-from spark_checkers import engine, session
-from spark_checkers.events import read_events
+from maxq.checkers.core.api import Checker, Context
+from maxq.harness.run.judging import checkers_of
+from maxq.harness.run.stored_run import Judged, options_of
+from maxq.histories.history import History
+from maxq.histories.op import Op
+from maxq.histories.parquet import check_pages, encode_parquet, rows_of
+from maxq.histories.store import open_part, open_run, whole_table
+from maxq.spark_checkers import engine, session
+from maxq.spark_checkers.events import read_events
 
 ROWS_A_TASK = 50_000
 TASKS_A_CORE = 4

@@ -23,31 +23,31 @@ import msgspec
 from rich.console import Console
 from rich.status import Status
 
-from checkers.availability.recovery import Recovery, recoveries
-from checkers.core.api import Context
-from checkers.judgement import runner, summary
-from checkers.judgement.runner import Results
-from harness.contracts.target import plan
-from harness.contracts.terminal import printable
-from harness.environments.choose import AUTO, LOCAL
-from harness.report.evidence import Evidence
-from harness.report.writing import write_report
-from harness.run import doctor, execute, judging, provenance
-from harness.run.execute import capabilities_of, planned, run_in_world
-from harness.run.explained import Explained
-from harness.run.judging import absent
-from harness.run.run_context import RunContext
-from harness.run.run_plan import MAKERS as WORKLOADS
-from harness.schedule.format import SCHEDULE, encode
-from harness.schedule.from_history import as_performed
-from harness.schedule.options import Options
-from harness.targets.reference import PROFILES
-from harness.targets.rocketmq.releases import excluded, misplaced
-from histories.aliases import renamed
-from histories.grounds import RUN
-from histories.op import HistoryError, Op
-from histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
-from nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
+from maxq.checkers.availability.recovery import Recovery, recoveries
+from maxq.checkers.core.api import Context
+from maxq.checkers.judgement import runner, summary
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.contracts.target import plan
+from maxq.harness.contracts.terminal import printable
+from maxq.harness.environments.choose import AUTO, LOCAL
+from maxq.harness.report.evidence import Evidence
+from maxq.harness.report.writing import write_report
+from maxq.harness.run import doctor, execute, judging, provenance
+from maxq.harness.run.execute import capabilities_of, planned, run_in_world
+from maxq.harness.run.explained import Explained
+from maxq.harness.run.judging import absent
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.schedule.format import SCHEDULE, encode
+from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.schedule.options import Options
+from maxq.harness.targets.reference import PROFILES
+from maxq.harness.targets.rocketmq.releases import excluded, misplaced
+from maxq.histories.aliases import renamed
+from maxq.histories.grounds import RUN
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
+from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
 
@@ -59,7 +59,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     went wrong besides, of our own. `report` is where the report is;
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
-    is 1 (`checkers.judgement.summary.FAIL_ON`).
+    is 1 (`maxq.checkers.judgement.summary.FAIL_ON`).
     """
 
     stored: StoredRun

@@ -6,23 +6,23 @@ with its victims, its trigger, its length, and how it is healed. Lengths are log
 to twice the longest time-out, a third of them beyond every time-out; gaps likewise, from none.
 Where faults shall last each is in force for longer than a cluster may take to recover from it, and
 so is now and then another one; some begin only when a cluster has had so long a time of peace.
-Or faults strike within others (`harness.sampling.nested_faults`).
+Or faults strike within others (`maxq.harness.sampling.nested_faults`).
 Every draw is keyed by what it is for. Times are drawn in milliseconds.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from harness.contracts.keyed_draws import Keyed
-from harness.contracts.target import Node, Topology, plan
-from harness.sampling.factors import KINDS, Row
-from harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
-from harness.sampling.nested_faults import NestedFaults
-from harness.sampling.rounds import rounds_of
-from harness.schedule.format import READ, SEND, TURN, Act, Call, Header, Schedule
-from harness.schedule.options import APPLICANTS, LOCKERS, SPARES
-from nemeses.catalogue import registered
-from nemeses.kind import Drawing
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import Node, Topology, plan
+from maxq.harness.sampling.factors import KINDS, Row
+from maxq.harness.sampling.faults import NESTED, OVER_AT_ONCE, Fault
+from maxq.harness.sampling.nested_faults import NestedFaults
+from maxq.harness.sampling.rounds import rounds_of
+from maxq.harness.schedule.format import READ, SEND, TURN, Act, Call, Header, Schedule
+from maxq.harness.schedule.options import APPLICANTS, LOCKERS, SPARES
+from maxq.nemeses.catalogue import registered
+from maxq.nemeses.kind import Drawing
 
 LENGTH_MS = (150_000, 180_000)
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations a second
@@ -78,7 +78,7 @@ def draw(
 
     Args:
         seed: keys every draw, and the run's own draws.
-        row: the values of the run's factors (`harness.sampling.factors`).
+        row: the values of the run's factors (`maxq.harness.sampling.factors`).
         length_ms: of the main part; 0: drawn.
         bounds: those of the simulator if none are given.
         beside: kinds of faults that strike in rounds of their own, beside those of the factors.

@@ -11,8 +11,8 @@ from itertools import combinations
 
 import msgspec
 
-from harness.contracts.environment import Capability
-from harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.keyed_draws import Keyed
 
 # Values of a factor, the usual one first: it is drawn as often as all others together, but where
 # faults' shapes and clients' ways are concerned, of which bugs need now one, now another.

@@ -1,17 +1,17 @@
 """One fault of a drawn run: whom it strikes, when, for how long, and how it is healed.
 
-`harness.sampling.draw` says how many there are, and of which kinds. Every draw is keyed by the
+`maxq.harness.sampling.draw` says how many there are, and of which kinds. Every draw is keyed by the
 number of the fault and by what it is for. Times are drawn in milliseconds.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from harness.contracts.environment import Role
-from harness.contracts.keyed_draws import Keyed
-from harness.contracts.target import Node
-from harness.sampling.factors import Row
-from harness.schedule.format import EVERYBODY, Act, When, Who
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import Node
+from maxq.harness.sampling.factors import Row
+from maxq.harness.schedule.format import EVERYBODY, Act, When, Who
 
 
 class Pace(NamedTuple):

@@ -2,8 +2,8 @@
 
 A broker that cannot register is killed; all lose their power while a disk is slow; a controller
 that was left behind comes back while the others restart. One fault after the other as
-`harness.sampling.draw` draws them rarely does so: here a fault that lasts is drawn, then one to
-three that strike while it is in force, and in half of the cases it is healed only after them. An
+`maxq.harness.sampling.draw` draws them rarely does so: here a fault that lasts is drawn, then one
+to three that strike while it is in force, and in half of the cases it is healed only after them. An
 order to elect, where a run has such, is among them: while controllers are struck they should have
 something to decide.
 """
@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.contracts.keyed_draws import Keyed
-from harness.contracts.target import Node
-from harness.sampling.factors import Row
-from harness.sampling.faults import OVER_AT_ONCE, Fault
-from harness.schedule.format import Act, When
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import Node
+from maxq.harness.sampling.factors import Row
+from maxq.harness.sampling.faults import OVER_AT_ONCE, Fault
+from maxq.harness.schedule.format import Act, When
 
 MOST = 40  # faults of a run, those within others counted
 PART = 70  # of a hundred: in how much of a run they may begin

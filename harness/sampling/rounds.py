@@ -2,8 +2,9 @@
 
 Each fault that is asked for strikes in rounds, one after another, as many as fit into the time
 limit: a while after the end of the round before, which is longer the more faults there are; its
-heals follow in the round (`nemeses.kind.Kind.rounds`). Rounds of different faults overlap. Only the
-victims are left to the moment. Heals of nodes wait for the end of cuts (`nemeses.heals`).
+heals follow in the round (`maxq.nemeses.kind.Kind.rounds`). Rounds of different faults overlap.
+Only the victims are left to the moment. Heals of nodes wait for the end of cuts
+(`maxq.nemeses.heals`).
 
 `A-then-B` is one round of both: B strikes within a while of the start or the end of A. Chance
 seldom kills a slave three seconds after a partition has made it the only one in sync; such bugs
@@ -17,8 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.contracts.target import plan
-from harness.schedule.format import (
+from maxq.harness.contracts.target import plan
+from maxq.harness.schedule.format import (
     READ,
     SEND,
     TURN,
@@ -30,12 +31,12 @@ from harness.schedule.format import (
     Who,
     seconds,
 )
-from harness.schedule.from_history import differing
-from harness.schedule.options import Options
-from histories.fault_facts import BUILT_IN, Kinds
-from nemeses.catalogue import NO_FAULT, facts_of, kinds_of
-from nemeses.kind import Drawing, Kind, Step
-from workloads.queue import QUEUES, reader_count
+from maxq.harness.schedule.from_history import differing
+from maxq.harness.schedule.options import Options
+from maxq.histories.fault_facts import BUILT_IN, Kinds
+from maxq.nemeses.catalogue import NO_FAULT, facts_of, kinds_of
+from maxq.nemeses.kind import Drawing, Kind, Step
+from maxq.workloads.queue import QUEUES, reader_count
 
 QUIET_S = 2.0  # before each strike of a fault that is alone
 CROWDED_S = 5.0  # so much longer for each other fault, or nothing ever works
@@ -53,7 +54,7 @@ def schedule_of(options: Options, patience: int) -> Schedule:
 
     Args:
         options: of the run.
-        patience: of its target (`harness.contracts.target.Target`).
+        patience: of its target (`maxq.harness.contracts.target.Target`).
 
     Raises:
         ValueError: one of the faults is not known.

@@ -23,8 +23,8 @@ from typing import Annotated, Any, Literal, overload
 import msgspec
 from msgspec import Meta
 
-from histories.aliases import renamed
-from histories.text import NOT_JSON
+from maxq.histories.aliases import renamed
+from maxq.histories.text import NOT_JSON
 
 SCHEDULE = "schedule.jsonl"
 VERSION = 1
@@ -72,8 +72,8 @@ class When(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 class Who(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """Whom an act concerns: `nodes` by name; those that play a `part` when it strikes (a part of
-    `harness.contracts.cluster.Part`, ``last-victim`` or ``last-rejoined``), `count` of them; or
-    those that the act `of` struck, all, the `first` or the `rest`. None of it: everybody whom it
+    `maxq.harness.contracts.cluster.Part`, ``last-victim`` or ``last-rejoined``), `count` of them;
+    or those that the act `of` struck, all, the `first` or the `rest`. None of it: everybody whom it
     may concern.
     """
 
@@ -100,8 +100,8 @@ class Act(
     tag="act",
     forbid_unknown_fields=True,
 ):
-    """One operation of the nemesis, a fault or its heal. `args` are its own (`nemeses.scripted`);
-    `done` is what it came to, in the schedule of a run that is over."""
+    """One operation of the nemesis, a fault or its heal. `args` are its own
+    (`maxq.nemeses.scripted`); `done` is what it came to, in the schedule of a run that is over."""
 
     id: str
     f: str
@@ -184,9 +184,9 @@ class Header(
     tag="header",
     forbid_unknown_fields=True,
 ):
-    """The first line. `options` are those of `harness.schedule.options.Options` that differ from a
-    default; `length` is how long the main part lasts, in seconds; `seed` keys every draw but the
-    schedule's own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was
+    """The first line. `options` are those of `maxq.harness.schedule.options.Options` that differ
+    from a default; `length` is how long the main part lasts, in seconds; `seed` keys every draw but
+    the schedule's own (latencies, time-outs, torn lengths); `factors` are what a drawn schedule was
     drawn from; `known` is what one that was written for it is known to show."""
 
     name: str = ""

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence.acts import Act as Past
-from checkers.evidence.acts import paired
-from checkers.evidence.faults import Fault, faults
-from checkers.evidence.quiescence import MEMBERSHIP
-from harness.schedule.format import (
+from maxq.checkers.evidence.acts import Act as Past
+from maxq.checkers.evidence.acts import paired
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.evidence.quiescence import MEMBERSHIP
+from maxq.harness.schedule.format import (
     READ,
     SEND,
     TURN,
@@ -27,13 +27,13 @@ from harness.schedule.format import (
     Who,
     seconds,
 )
-from harness.schedule.options import APPLICANTS, COMMITTERS, FLUSH, LOCKERS, SPARES, Options
-from histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
-from histories.history import History
-from histories.observed import APPLY_ID, COMMIT_OFFSET, FETCH_OFFSET, PROBED
-from histories.op import Op
-from workloads.observe import THREADS as OBSERVERS
-from workloads.queue import QUEUES
+from maxq.harness.schedule.options import APPLICANTS, COMMITTERS, FLUSH, LOCKERS, SPARES, Options
+from maxq.histories.fault_facts import ELECT_MASTER, INSPECT, RELEASE
+from maxq.histories.history import History
+from maxq.histories.observed import APPLY_ID, COMMIT_OFFSET, FETCH_OFFSET, PROBED
+from maxq.histories.op import Op
+from maxq.workloads.observe import THREADS as OBSERVERS
+from maxq.workloads.queue import QUEUES
 
 DIGITS = 9
 ENDING = "end/"  # of the requests of final heals and elections

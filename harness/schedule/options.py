@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from checkers.core.api import Context
-from harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
-from harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
-from harness.targets import known_keys
-from harness.targets.reference import effective
-from harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
-from histories.aliases import THEN
-from histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE
+from maxq.checkers.core.api import Context
+from maxq.harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
+from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
+from maxq.harness.targets import known_keys
+from maxq.harness.targets.reference import effective
+from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
+from maxq.histories.aliases import THEN
+from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE
 
 RECOVERY_S: dict[str, float] = {"fast": 20.0, "stock": 60.0}
 SHRINK_S: dict[str, float] = {"fast": 8.0, "stock": 30.0}  # catch-up limit, check, and a margin

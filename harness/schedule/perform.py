@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Generator, Roster, Sleep, Step
-from harness.schedule.format import (
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Roster, Sleep, Step
+from maxq.harness.schedule.format import (
     BODY_BYTES_MAX,
     EVENTS,
     READ,
@@ -27,9 +27,9 @@ from harness.schedule.format import (
     ScheduleError,
     ns,
 )
-from histories.fault_facts import BUILT_IN, Kinds
-from histories.observed import OBSERVE_CONTROLLER
-from histories.op import NEMESIS, Op, Process
+from maxq.histories.fault_facts import BUILT_IN, Kinds
+from maxq.histories.observed import OBSERVE_CONTROLLER
+from maxq.histories.op import NEMESIS, Op, Process
 
 LATE_NS = 250_000_000
 ASSIGN = "assign"

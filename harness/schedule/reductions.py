@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import msgspec
 
-from harness.schedule.format import START, Act, Call, Load, Schedule, When
-from harness.schedule.options import TOGETHER
+from maxq.harness.schedule.format import START, Act, Call, Load, Schedule, When
+from maxq.harness.schedule.options import TOGETHER
 
 WINDOWS_S = (0.5, 2.0, 8.0)  # around what an anomaly names
 USUAL = {"namesrvs": 1, "controllers": 3, "broker_sets": 1, "replicas": 3, "concurrency": 8}

@@ -23,11 +23,11 @@ from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
-from harness.contracts.draws import Draws
-from harness.simulation.disk import SimDisk
-from harness.simulation.loop import SimLoop
-from harness.simulation.stream import SimTransport
-from reference.host import File
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import SimDisk
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.stream import SimTransport
+from maxq.reference.host import File
 
 T = TypeVar("T")
 Kind = Literal[

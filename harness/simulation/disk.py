@@ -1,4 +1,4 @@
-"""The simulated disk: files in memory, under the contract of `reference.host.Disk`.
+"""The simulated disk: files in memory, under the contract of `maxq.reference.host.Disk`.
 
 What a process wrote survives its death, as a page cache does. The loss of power takes what was not
 synced (`SimDisk.power_loss`):
@@ -29,11 +29,11 @@ from zlib import crc32
 
 import msgspec
 
-from harness.contracts.draws import Draws
-from harness.contracts.environment import Misread
-from harness.simulation.loop import SimLoop
-from reference.host import File, Usage
-from reference.records import invariant
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.contracts.environment import Misread
+from maxq.harness.simulation.loop import SimLoop
+from maxq.reference.host import File, Usage
+from maxq.reference.records import invariant
 
 SYNC_NS = (200_000, 2_000_000)
 SECTOR = 512

@@ -23,9 +23,9 @@ from collections.abc import Callable, Coroutine, Generator
 from random import Random
 from typing import Any, Never, Protocol, TypeVar, cast
 
-from harness.contracts.draws import Draws
-from harness.simulation.steps import Steps
-from reference.records import InvariantViolation, invariant
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.steps import Steps
+from maxq.reference.records import InvariantViolation, invariant
 
 T = TypeVar("T")
 STEPS_MAX = 500_000_000
@@ -41,7 +41,7 @@ REAL_ONLY = frozenset({
 
 
 class Sockets(Protocol):
-    """What a process needs of its machine's network (`harness.simulation.network.Stack`)."""
+    """What a process needs of its machine's network (`maxq.harness.simulation.network.Stack`)."""
 
     name: str
 

@@ -9,8 +9,8 @@ connections when it is back: until a peer says something, the peer's half stays 
 
 How long a packet takes is drawn for its link (from which machine to which, for which port of a
 listener), the millisecond in which it is sent, and its length: removing an operation leaves the
-packets of all others as they were. Connections themselves are in `harness.simulation.stream`. Times
-are ns.
+packets of all others as they were. Connections themselves are in `maxq.harness.simulation.stream`.
+Times are ns.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Mapping
 from ipaddress import IPv4Address, IPv4Network
 from typing import Any
 
-from harness.contracts.draws import MILLION, Draws
-from harness.contracts.environment import Loss
-from harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
-from harness.simulation.stream import QUANTUM_NS, Address, Link, SimTransport, Verdict, join
+from maxq.harness.contracts.draws import MILLION, Draws
+from maxq.harness.contracts.environment import Loss
+from maxq.harness.simulation.loop import Kernel, Scheduler, SimHandle, SimLoop
+from maxq.harness.simulation.stream import QUANTUM_NS, Address, Link, SimTransport, Verdict, join
 
 EPHEMERAL_PORT, EPHEMERAL_PORTS = 32_768, 28_000
 SYN_RETRY_NS = 1_000_000_000  # then twice as long each time

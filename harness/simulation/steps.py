@@ -5,7 +5,7 @@ is named by qualified names and by numbers in the run alone, never by an address
 that equal runs have equal steps, byte for byte.
 
 A mismatch of two histories says that something differed long before; the first differing step says
-where. Record both runs with a `file`, then ``python -m harness.simulation.steps ONE OTHER``.
+where. Record both runs with a `file`, then ``python -m maxq.harness.simulation.steps ONE OTHER``.
 """
 
 import asyncio

@@ -18,8 +18,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
-from harness.contracts.draws import Draws
-from harness.simulation.loop import SimHandle, SimLoop
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.loop import SimHandle, SimLoop
 
 LATENCY_NS = (50_000, 500_000)
 QUANTUM_NS = 1_000_000  # draws of one of these are equal, so that small shifts leave them alone
@@ -189,7 +189,7 @@ class SimTransport(asyncio.Transport):
 
 
 class Ways(Protocol):
-    """What a flow needs of the network (`harness.simulation.network.Network`)."""
+    """What a flow needs of the network (`maxq.harness.simulation.network.Network`)."""
 
     version: int
 

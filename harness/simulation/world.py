@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.simulation.disk import Lost, SimDisk
-from harness.simulation.loop import Scheduler, SimLoop
-from harness.simulation.network import Network
-from harness.simulation.steps import Steps
-from reference.host import Disk
+from maxq.harness.simulation.disk import Lost, SimDisk
+from maxq.harness.simulation.loop import Scheduler, SimLoop
+from maxq.harness.simulation.network import Network
+from maxq.harness.simulation.steps import Steps
+from maxq.reference.host import Disk
 
 T = TypeVar("T")
 WALL_MS = 1_700_000_000_000  # 2023-11-14: a fixed birth, so that runs are equal on any day

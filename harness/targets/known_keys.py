@@ -1,12 +1,12 @@
 """Which keys of RocketMQ's configuration there are, and which of them the reference uses.
 
 A key that nobody knows is a typing error: RocketMQ ignores it in silence, and a run would be judged
-as if it had been set. The list is that of RocketMQ's own classes (`reference.java_keys`).
+as if it had been set. The list is that of RocketMQ's own classes (`maxq.reference.java_keys`).
 """
 
-from harness.contracts.environment import Role
-from harness.contracts.nearest import nearest
-from reference.config import keys_known, keys_used
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.nearest import nearest
+from maxq.reference.config import keys_known, keys_used
 
 _BY_LETTER = {"n": Role.NAMESRV, "c": Role.CONTROLLER, "b": Role.BROKER}
 

@@ -6,8 +6,8 @@ Which target a node has can be changed while the node is down; it is started as 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.contracts.environment import Machine
-from harness.contracts.target import Node, Settings, Target
+from maxq.harness.contracts.environment import Machine
+from maxq.harness.contracts.target import Node, Settings, Target
 
 
 class MixedTarget:

@@ -1,4 +1,5 @@
-"""Target reference: our own nodes, ``python -m reference ROLE``, configured by RocketMQ's keys.
+"""Target reference: our own nodes, ``python -m maxq.reference ROLE``, configured by RocketMQ's
+keys.
 
 Nodes listen on all addresses of their machine, and brokers are configured with none of their own
 (neither brokerIP1 nor brokerIP2), so that a machine's address can change under a running process.
@@ -10,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from checkers.core.promises import weakest
-from harness.contracts.environment import Machine, Role
-from harness.contracts.target import (
+from maxq.checkers.core.promises import weakest
+from maxq.harness.contracts.environment import Machine, Role
+from maxq.harness.contracts.target import (
     BROKER_PORT,
     CONTROLLER_PORT,
     NAMESRV_PORT,
@@ -20,11 +21,11 @@ from harness.contracts.target import (
     Settings,
     plan,
 )
-from reference.wire.frame import VERSION
+from maxq.reference.wire.frame import VERSION
 
 LOG_FILE_BYTES = 16 << 20  # small, so that stores can be collected
 QUEUE_FILE_BYTES = 60_000
-# A system property in Java, for our brokers a line of the file (`reference.config`).
+# A system property in Java, for our brokers a line of the file (`maxq.reference.config`).
 LOCK_LEASE = "rocketmq.broker.rebalance.lockMaxLiveTime"
 
 # Milliseconds, by RocketMQ's keys. `stock` is what RocketMQ ships.
@@ -88,8 +89,8 @@ def _set_for(whom: str, settings: Settings) -> dict[str, str]:
 
 
 def effective(settings: Settings) -> dict[str, str]:
-    """What a cluster's settings come to, by the keys of ``checkers.core.promises``: the weakest of
-    all its nodes. Spares do not count."""
+    """What a cluster's settings come to, by the keys of ``maxq.checkers.core.promises``: the
+    weakest of all its nodes. Spares do not count."""
     nodes = [n for n in plan(settings.topology) if not n.spare]
     addresses = {n.name: n.name for n in nodes}
     return weakest(
@@ -180,7 +181,7 @@ class ReferenceTarget:
         return "".join(f"{key}={value}\n" for key, value in lines.items())
 
     def argv(self, node: Node, settings: Settings, config_path: str) -> Sequence[str]:
-        command = [self._python, "-m", "reference", node.role.value, "--config", config_path]
+        command = [self._python, "-m", "maxq.reference", node.role.value, "--config", config_path]
         if settings.mutant:
             command += ["--mutant", settings.mutant]
         return command

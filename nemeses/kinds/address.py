@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from harness.contracts.cluster import AddressChangeable, Part
-from harness.contracts.environment import Capability
-from nemeses.bag import Bag
-from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
-from nemeses.kinds.process import one_of
-from nemeses.stage import Stage
+from maxq.harness.contracts.cluster import AddressChangeable, Part
+from maxq.harness.contracts.environment import Capability
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from maxq.nemeses.kinds.process import one_of
+from maxq.nemeses.stage import Stage
 
 CHANGED: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
 BY_NAME: tuple[Part, ...] = ("controller-leader", "controller", "namesrv")

@@ -13,14 +13,14 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from harness.contracts.cluster import NothingThere, Part, Tamperable
-from harness.contracts.environment import Capability
-from harness.schedule.format import EVERYBODY, Who
-from histories.fault_facts import REMOVE_EPOCHS
-from nemeses.bag import Bag
-from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step
-from nemeses.kinds.process import KILL_ACT, START, STOP_ACT, one_of
-from nemeses.stage import Stage, Told, told
+from maxq.harness.contracts.cluster import NothingThere, Part, Tamperable
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.schedule.format import EVERYBODY, Who
+from maxq.histories.fault_facts import REMOVE_EPOCHS
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step
+from maxq.nemeses.kinds.process import KILL_ACT, START, STOP_ACT, one_of
+from maxq.nemeses.stage import Stage, Told, told
 
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "sync-state-set-slave")
 FILES = ("epochFileCheckpoint", "epochFileCheckpoint.bak")

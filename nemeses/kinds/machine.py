@@ -9,7 +9,8 @@
     start-delay       ms: so much longer packets take from all other machines of nodes
     stop-delay
     start-packet-loss percent (1 to 99) of the packets between the node and others are lost;
-                      from: which others (`nemeses.peers`; the default: all); ways: ``both`` (the
+                      from: which others (`maxq.nemeses.peers`; the default: all); ways: ``both``
+                          (the
                       default), ``in`` (only packets to the node), ``out`` (only packets from it)
     stop-packet-loss
 
@@ -25,7 +26,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, get_args
 
-from harness.contracts.cluster import (
+from maxq.harness.contracts.cluster import (
     ClockShifting,
     Delayable,
     Direction,
@@ -33,12 +34,12 @@ from harness.contracts.cluster import (
     Lossy,
     Part,
 )
-from harness.contracts.environment import Capability, Misread
-from nemeses.bag import Bag
-from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
-from nemeses.kinds.process import held, one_of
-from nemeses.peers import REST, complaint, peers_of
-from nemeses.stage import Stage, Told
+from maxq.harness.contracts.environment import Capability, Misread
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from maxq.nemeses.kinds.process import held, one_of
+from maxq.nemeses.peers import REST, complaint, peers_of
+from maxq.nemeses.stage import Stage, Told
 
 # What a heal is for (`Ailing.ailments`).
 CLOCK_AILS = frozenset({"clock"})

@@ -8,10 +8,10 @@ order-election  of each victim, whether it can lead or not; no effect is awaited
 
 from collections.abc import Sequence
 
-from harness.contracts.cluster import Electing
-from harness.contracts.environment import Role
-from nemeses.kind import ActKind, Args, Kind, on_each
-from nemeses.stage import Stage, Told, told
+from maxq.harness.contracts.cluster import Electing
+from maxq.harness.contracts.environment import Role
+from maxq.nemeses.kind import ActKind, Args, Kind, on_each
+from maxq.nemeses.stage import Stage, Told, told
 
 OTHER = "other"
 

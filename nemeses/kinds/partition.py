@@ -2,8 +2,9 @@
 
     start-partition   shape: one of `SHAPES`, `AROUND` and `LINKS`, drawn when it strikes; keeps:
                       the cut must leave a majority of the controllers connected, and to it a
-                      replica of each broker set (`nemeses.majority`);
-                      or, without a shape, from: whom the victims do not hear (`nemeses.peers`; the
+                      replica of each broker set (`maxq.nemeses.majority`);
+                      or, without a shape, from: whom the victims do not hear (`maxq.nemeses.peers`;
+                      the
                       default: all others); ways: ``both``, ``in`` (only they do not hear), ``out``
                       (only they are not heard); clients: ``with`` the victims, ``against`` them, or
                       ``both`` (the default: clients hear everybody);
@@ -26,13 +27,13 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from harness.contracts.cluster import Grudge, Part
-from harness.contracts.environment import CLIENT, Capability, Role
-from harness.contracts.target import Node
-from nemeses.bag import Bag
-from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
-from nemeses.kind import ActKind, Args, Drawing, Kind, Step
-from nemeses.majority import (
+from maxq.harness.contracts.cluster import Grudge, Part
+from maxq.harness.contracts.environment import CLIENT, Capability, Role
+from maxq.harness.contracts.target import Node
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
+from maxq.nemeses.kind import ActKind, Args, Drawing, Kind, Step
+from maxq.nemeses.majority import (
     Layout,
     Shape,
     drawn,
@@ -41,9 +42,9 @@ from nemeses.majority import (
     some_majority,
     spared,
 )
-from nemeses.peers import REST, peers_of
-from nemeses.peers import complaint as peers_complaint
-from nemeses.stage import Stage, Told, recorded, told
+from maxq.nemeses.peers import REST, peers_of
+from maxq.nemeses.peers import complaint as peers_complaint
+from maxq.nemeses.stage import Stage, Told, recorded, told
 
 CUT_S = 5.0  # beyond the 3 s after which a silent broker counts as dead
 NAME = "partition"

@@ -9,12 +9,12 @@ before they answer (flushDiskType=SYNC_FLUSH): ASYNC_FLUSH promises nothing on a
 from collections.abc import Iterator, Sequence
 from itertools import cycle
 
-from harness.contracts.cluster import Part, PowerLosing
-from harness.contracts.environment import Capability
-from harness.schedule.format import EVERYBODY, Who
-from nemeses.bag import Bag
-from nemeses.kind import ActKind, Drawing, Kind, Step, on_each, running
-from nemeses.kinds.process import DOWN_S, START, held, one_of
+from maxq.harness.contracts.cluster import Part, PowerLosing
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.schedule.format import EVERYBODY, Who
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.kind import ActKind, Drawing, Kind, Step, on_each, running
+from maxq.nemeses.kinds.process import DOWN_S, START, held, one_of
 
 STRUCK: tuple[Part, ...] = ("master", "master", "slave", "controller-leader", "controller")
 

@@ -17,14 +17,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import cycle
 
-from harness.contracts.cluster import Killable, Part, Pausable, Proof, Replaceable
-from harness.contracts.environment import Capability
-from harness.schedule.format import Who
-from harness.targets.rocketmq.releases import REFERENCE, spelled
-from histories.fault_facts import RELEASE, REPLACE_RELEASE
-from nemeses.bag import Bag
-from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each, running
-from nemeses.stage import Stage, Told
+from maxq.harness.contracts.cluster import Killable, Part, Pausable, Proof, Replaceable
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.schedule.format import Who
+from maxq.harness.targets.rocketmq.releases import REFERENCE, spelled
+from maxq.histories.fault_facts import RELEASE, REPLACE_RELEASE
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each, running
+from maxq.nemeses.stage import Stage, Told
 
 # Masters most of all, since it is their death that can lose messages; one named twice is drawn
 # twice as often.

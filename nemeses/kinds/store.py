@@ -20,12 +20,12 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import get_args
 
-from harness.contracts.cluster import Killable, NothingThere, Part, Tamperable
-from harness.contracts.environment import Capability
-from nemeses.bag import Bag
-from nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
-from nemeses.kinds.process import KILL_ACT, START, one_of
-from nemeses.stage import Stage, Told, Verb, told
+from maxq.harness.contracts.cluster import Killable, NothingThere, Part, Tamperable
+from maxq.harness.contracts.environment import Capability
+from maxq.nemeses.bag import Bag
+from maxq.nemeses.kind import ActKind, Args, Drawing, Fit, Kind, Step, on_each
+from maxq.nemeses.kinds.process import KILL_ACT, START, one_of
+from maxq.nemeses.stage import Stage, Told, Verb, told
 
 STRUCK: tuple[Part, ...] = ("master", "slave", "slave", "sync-state-set-slave")
 FLIP, COPY, CUT = "flip-bit", "copy-store", "cut-file"

@@ -10,37 +10,37 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from reference import rpc
-from reference.bounds import Bounds
-from reference.broker.admin.admin import BLACK_LIST, LIVE_KEYS, Admin
-from reference.broker.admin.group_admin import GroupAdmin
-from reference.broker.admin.ha_admin import HaAdmin
-from reference.broker.admin.topic_admin import TopicAdmin
-from reference.broker.client_calls.clients import Clients
-from reference.broker.client_calls.heartbeats import Heartbeats
-from reference.broker.client_calls.lookup import Lookup
-from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.client_calls.offset_reset import OffsetReset
-from reference.broker.client_calls.offsets import Offsets
-from reference.broker.client_calls.pulls import Pulls
-from reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_S
-from reference.broker.client_calls.schedule import Schedule
-from reference.broker.client_calls.send_back import SendBack
-from reference.broker.client_calls.sends import Sends
-from reference.broker.client_calls.transactions import Transactions
-from reference.broker.locks.lock_quorum import Locks
-from reference.broker.membership.membership import Membership
-from reference.broker.membership.metadata import Metadata, of_known
-from reference.broker.membership.metadata_sync import TICK_S, MetadataSync
-from reference.broker.store.cleaner import Cleaner
-from reference.broker.store.metrics import SAMPLE_S
-from reference.broker.store.store import Store, Unflushed
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.node import dispatcher, every, now_ns
-from reference.settings import Settings
-from reference.wire.codes import RequestCode
+from maxq.reference import rpc
+from maxq.reference.bounds import Bounds
+from maxq.reference.broker.admin.admin import BLACK_LIST, LIVE_KEYS, Admin
+from maxq.reference.broker.admin.group_admin import GroupAdmin
+from maxq.reference.broker.admin.ha_admin import HaAdmin
+from maxq.reference.broker.admin.topic_admin import TopicAdmin
+from maxq.reference.broker.client_calls.clients import Clients
+from maxq.reference.broker.client_calls.heartbeats import Heartbeats
+from maxq.reference.broker.client_calls.lookup import Lookup
+from maxq.reference.broker.client_calls.made_topics import MadeTopics
+from maxq.reference.broker.client_calls.offset_reset import OffsetReset
+from maxq.reference.broker.client_calls.offsets import Offsets
+from maxq.reference.broker.client_calls.pulls import Pulls
+from maxq.reference.broker.client_calls.schedule import TICK_S as DELIVERY_TICK_S
+from maxq.reference.broker.client_calls.schedule import Schedule
+from maxq.reference.broker.client_calls.send_back import SendBack
+from maxq.reference.broker.client_calls.sends import Sends
+from maxq.reference.broker.client_calls.transactions import Transactions
+from maxq.reference.broker.locks.lock_quorum import Locks
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.membership.metadata import Metadata, of_known
+from maxq.reference.broker.membership.metadata_sync import TICK_S, MetadataSync
+from maxq.reference.broker.store.cleaner import Cleaner
+from maxq.reference.broker.store.metrics import SAMPLE_S
+from maxq.reference.broker.store.store import Store, Unflushed
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.node import dispatcher, every, now_ns
+from maxq.reference.settings import Settings
+from maxq.reference.wire.codes import RequestCode
 
 STOP_TIMEOUT_S = 5.0
 # What the fast port (P-2) does not serve, as in RocketMQ.

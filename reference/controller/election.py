@@ -9,7 +9,7 @@ Source: RocketMQ ``DefaultElectPolicy``; unlike it, a preferred replica outside 
 never wins over a living member, and equal candidates are ordered by id.
 """
 
-from reference.records import BrokerId, Record
+from maxq.reference.records import BrokerId, Record
 
 
 class Candidate(Record):

@@ -7,8 +7,8 @@ clock. Source: RocketMQ ``DefaultBrokerHeartbeatManager``.
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from reference.controller.election import Candidate
-from reference.records import BrokerId, Record
+from maxq.reference.controller.election import Candidate
+from maxq.reference.records import BrokerId, Record
 
 CLAIM_NS = 3_000_000_000  # from a registration to the first heartbeat, at most
 

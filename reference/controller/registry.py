@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from reference.controller import election
-from reference.records import (
+from maxq.reference.controller import election
+from maxq.reference.records import (
     BrokerId,
     MasterEpoch,
     Record,
@@ -24,7 +24,7 @@ from reference.records import (
     invariant,
     some,
 )
-from reference.wire.codes import ResponseCode
+from maxq.reference.wire.codes import ResponseCode
 
 
 class ApplyBrokerId(Record):

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from reference import rpc
-from reference.bounds import Bounds
-from reference.config import ConfigError, ControllerConfig
-from reference.controller import registry
-from reference.controller.election import Candidate
-from reference.controller.liveness import Heartbeat, Liveness
-from reference.controller.registry import (
+from maxq.reference import rpc
+from maxq.reference.bounds import Bounds
+from maxq.reference.config import ConfigError, ControllerConfig
+from maxq.reference.controller import registry
+from maxq.reference.controller.election import Candidate
+from maxq.reference.controller.liveness import Heartbeat, Liveness
+from maxq.reference.controller.registry import (
     AlterSyncStateSet,
     ApplyBrokerId,
     BrokerSet,
@@ -28,15 +28,15 @@ from reference.controller.registry import (
     RegisterBroker,
     Result,
 )
-from reference.host import Host
-from reference.node import dispatcher, every, now_ns
-from reference.raft.core import Timing
-from reference.raft.server import NotLeader, OutcomeUnknown, Raft
-from reference.records import BrokerId
-from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings
-from reference.wire import node_headers as headers
-from reference.wire.bodies import (
+from maxq.reference.host import Host
+from maxq.reference.node import dispatcher, every, now_ns
+from maxq.reference.raft.core import Timing
+from maxq.reference.raft.server import NotLeader, OutcomeUnknown, Raft
+from maxq.reference.records import BrokerId
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.settings import Settings
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import (
     BrokerReplicasInfo,
     ElectMasterBody,
     ReplicaIdentity,
@@ -44,10 +44,10 @@ from reference.wire.bodies import (
     SyncStateSet,
     broker_names,
 )
-from reference.wire.codes import ID_IN_USE, RAFT, RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.route import BrokerMemberGroup
+from maxq.reference.wire.codes import ID_IN_USE, RAFT, RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.route import BrokerMemberGroup
 
 ANY_BROKER = -1
 HEARTBEAT_TIMEOUT_MS = 10_000  # where a heartbeat names none

@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from reference.broker.replication.ha import HaServer
-from reference.broker.store.store import Store, Stored
-from reference.mutants import diverged, replaced
-from reference.records import MasterEpoch, PhyOffset, QueueOffset
-from reference.wire.message import Message, encoded_size
+from maxq.reference.broker.replication.ha import HaServer
+from maxq.reference.broker.store.store import Store, Stored
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.records import MasterEpoch, PhyOffset, QueueOffset
+from maxq.reference.wire.message import Message, encoded_size
 
 FAMILY = "replication"
 CLAIM = "S6"

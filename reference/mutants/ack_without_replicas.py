@@ -9,9 +9,9 @@ Breaks S6.
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication.ha import HaServer
-from reference.mutants import diverged, replaced
-from reference.records import MasterEpoch, PhyOffset
+from maxq.reference.broker.replication.ha import HaServer
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.records import MasterEpoch, PhyOffset
 
 FAMILY = "confirm"
 CLAIM = "S6"

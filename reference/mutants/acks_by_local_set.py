@@ -7,9 +7,9 @@ and may elect the member that no send waits for. Breaks S6, S9.
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
-from reference.broker.replication.sync_state_set import SyncStateSet
-from reference.mutants import diverged, ran, replaced
-from reference.records import BrokerId, MasterEpoch
+from maxq.reference.broker.replication.sync_state_set import SyncStateSet
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import BrokerId, MasterEpoch
 
 FAMILY = "sync-state-set"
 CLAIM = "S6"

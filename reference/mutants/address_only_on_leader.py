@@ -9,10 +9,10 @@ former times registers anew; here it does not.) Breaks S14, and S2b.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.membership import Membership
-from reference.controller.registry import OK, Command, RegisterBroker, Registry, Result
-from reference.controller.server import Controller
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.controller.registry import OK, Command, RegisterBroker, Registry, Result
+from maxq.reference.controller.server import Controller
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S14"

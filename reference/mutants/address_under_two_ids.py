@@ -7,9 +7,9 @@ one leads it stays listed twice, or for ever as a slave that does not exist. Bre
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv import routes
-from reference.namesrv.routes import Group, Master, Refused, Registration, Routes
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv import routes
+from maxq.reference.namesrv.routes import Group, Master, Refused, Registration, Routes
 
 FAMILY = "namesrv"
 CLAIM = "N1"

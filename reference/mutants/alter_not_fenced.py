@@ -8,10 +8,10 @@ Breaks S6, S7.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller import registry
-from reference.controller.registry import AlterSyncStateSet, BrokerSet, Result
-from reference.mutants import diverged, ran, replaced
-from reference.wire.codes import ResponseCode
+from maxq.reference.controller import registry
+from maxq.reference.controller.registry import AlterSyncStateSet, BrokerSet, Result
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.codes import ResponseCode
 
 FAMILY = "sync-state-set"
 CLAIM = "S6"

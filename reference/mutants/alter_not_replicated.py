@@ -7,9 +7,9 @@ elected again. Breaks S4, then S7 and S6.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller.registry import AlterSyncStateSet, Command, Result
-from reference.controller.server import Controller
-from reference.mutants import diverged, replaced
+from maxq.reference.controller.registry import AlterSyncStateSet, Command, Result
+from maxq.reference.controller.server import Controller
+from maxq.reference.mutants import diverged, replaced
 
 FAMILY = "sync-state-set"
 CLAIM = "S4"

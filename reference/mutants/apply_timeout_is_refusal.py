@@ -8,10 +8,10 @@ the call. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.controllers import Refused
-from reference.broker.membership.identity import Claimed, IdentityFiles, New, Owned
-from reference.broker.membership.joining import Joining
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.membership.controllers import Refused
+from maxq.reference.broker.membership.identity import Claimed, IdentityFiles, New, Owned
+from maxq.reference.broker.membership.joining import Joining
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S2"

@@ -7,9 +7,9 @@ all of the set any more. Breaks S14b.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication.ha_master import HaMaster
-from reference.mutants import diverged, ran, replaced
-from reference.records import BrokerId
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import BrokerId
 
 FAMILY = "sync-state-set"
 CLAIM = "S14b"

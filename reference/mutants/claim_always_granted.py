@@ -9,8 +9,8 @@ with two masters of one id no cluster would come up.) Breaks S1.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller.registry import OK, ApplyBrokerId, Registry, Result
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.controller.registry import OK, ApplyBrokerId, Registry, Result
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S1"

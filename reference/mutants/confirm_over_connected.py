@@ -6,9 +6,9 @@ Cut off from its slaves it confirms, shows and acknowledges alone. Breaks S6, S1
 from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 
-from reference.broker.replication import sync_state_set as sets
-from reference.mutants import diverged, ran, replaced
-from reference.records import BrokerId
+from maxq.reference.broker.replication import sync_state_set as sets
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import BrokerId
 
 FAMILY = "confirm"
 CLAIM = "S6"

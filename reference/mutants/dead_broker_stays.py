@@ -6,9 +6,9 @@ Clients are sent to a dead broker for two minutes, until its entry expires. Brea
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, replaced
-from reference.namesrv.server import Namesrv
-from reference.rpc import Connection
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.namesrv.server import Namesrv
+from maxq.reference.rpc import Connection
 
 FAMILY = "namesrv"
 CLAIM = "N5"

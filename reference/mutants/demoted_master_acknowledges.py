@@ -7,9 +7,9 @@ the second has no replicas to wait for. The message is truncated a moment later.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_master_events import Acknowledge, Await, Effect, GiveUp
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_master_events import Acknowledge, Await, Effect, GiveUp
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "confirm"
 CLAIM = "S6"

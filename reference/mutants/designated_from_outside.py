@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reference.controller import election
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.controller import election
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "election"
 CLAIM = "S7"

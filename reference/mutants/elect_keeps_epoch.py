@@ -7,9 +7,9 @@ write under one epoch, and nothing distinguishes their bytes. Breaks S5.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller.registry import ElectMaster, Registry, Result
-from reference.mutants import diverged, replaced
-from reference.records import MasterEpoch
+from maxq.reference.controller.registry import ElectMaster, Registry, Result
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.records import MasterEpoch
 
 FAMILY = "election"
 CLAIM = "S5"

@@ -7,8 +7,8 @@ on top of the new. Breaks S4.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller.registry import OK, ElectMaster, Registry, Result
-from reference.mutants import diverged, replaced
+from maxq.reference.controller.registry import OK, ElectMaster, Registry, Result
+from maxq.reference.mutants import diverged, replaced
 
 FAMILY = "sync-state-set"
 CLAIM = "S4"

@@ -7,9 +7,9 @@ master epoch goes back, and its number is given to another broker. Breaks S3, S5
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller.registry import Command, ElectMaster, Result
-from reference.controller.server import Controller
-from reference.mutants import diverged, replaced
+from maxq.reference.controller.registry import Command, ElectMaster, Result
+from maxq.reference.controller.server import Controller
+from maxq.reference.mutants import diverged, replaced
 
 FAMILY = "election"
 CLAIM = "S3"

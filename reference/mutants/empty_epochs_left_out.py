@@ -8,11 +8,11 @@ entry: the point up to which lists agree lies behind where logs part, and nothin
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.membership import Membership
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.mutants import diverged, ran, replaced
-from reference.records import MasterEpoch, PhyOffset
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import MasterEpoch, PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S8"

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import EpochFile, Epochs
-from reference.broker.store.incoming import Piece
-from reference.broker.store.store import Store
-from reference.mutants import diverged, ran, replaced
-from reference.records import PhyOffset, RemoteProtocolError
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import EpochFile, Epochs
+from maxq.reference.broker.store.incoming import Piece
+from maxq.reference.broker.store.store import Store
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import PhyOffset, RemoteProtocolError
 
 FAMILY = "replication"
 CLAIM = "S9"

@@ -8,9 +8,9 @@ master until the successor's next turn. Breaks S13.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv.routes import Registration, Routes
-from reference.wire.route import MASTER_ID
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv.routes import Registration, Routes
+from maxq.reference.wire.route import MASTER_ID
 
 FAMILY = "namesrv"
 CLAIM = "S13"

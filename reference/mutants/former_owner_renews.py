@@ -7,9 +7,9 @@ its lease, and has not noticed, goes on beside the new owner. Breaks L1, L2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks.locks import LockTable
-from reference.mutants import diverged, ran, replaced
-from reference.wire.bodies import MessageQueue
+from maxq.reference.broker.locks.locks import LockTable
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.bodies import MessageQueue
 
 FAMILY = "locks"
 CLAIM = "L1"

@@ -7,8 +7,8 @@ others are not informed, and come back one by one, each at its next turn. Breaks
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv.routes import Routes
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv.routes import Routes
 
 FAMILY = "namesrv"
 CLAIM = "N6"

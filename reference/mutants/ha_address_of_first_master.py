@@ -9,8 +9,8 @@ from contextlib import contextmanager
 
 import msgspec
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv.routes import Master, Refused, Registration, Routes
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv.routes import Master, Refused, Registration, Routes
 
 FAMILY = "namesrv"
 CLAIM = "S14"

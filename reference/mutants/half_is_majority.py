@@ -7,8 +7,8 @@ disappears when they meet again. Breaks S3, S4, S5.
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.raft import core, quorum
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.raft import core, quorum
 
 FAMILY = "raft"
 CLAIM = "S4"

@@ -8,11 +8,11 @@ identity. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.identity import IdentityFiles
-from reference.broker.membership.joining import Joining
-from reference.host import read_file, replace_file
-from reference.mutants import diverged, ran, replaced
-from reference.records import BrokerId
+from maxq.reference.broker.membership.identity import IdentityFiles
+from maxq.reference.broker.membership.joining import Joining
+from maxq.reference.host import read_file, replace_file
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import BrokerId
 
 FAMILY = "registration"
 CLAIM = "S2"

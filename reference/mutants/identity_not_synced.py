@@ -7,10 +7,10 @@ back as a new broker, while the SyncStateSet still counts on its old id. Breaks 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership import identity
-from reference.broker.membership.identity import IdentityError, IdentityFiles, New, State
-from reference.host import Disk
-from reference.mutants import diverged, replaced
+from maxq.reference.broker.membership import identity
+from maxq.reference.broker.membership.identity import IdentityError, IdentityFiles, New, State
+from maxq.reference.host import Disk
+from maxq.reference.mutants import diverged, replaced
 
 FAMILY = "registration"
 CLAIM = "S2"

@@ -9,10 +9,10 @@ this order. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.identity import IdentityFiles
-from reference.broker.membership.joining import Joining
-from reference.mutants import diverged, replaced
-from reference.records import BrokerId
+from maxq.reference.broker.membership.identity import IdentityFiles
+from maxq.reference.broker.membership.joining import Joining
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.records import BrokerId
 
 FAMILY = "registration"
 CLAIM = "S2"

@@ -8,9 +8,9 @@ that no broker reads. Breaks S15, and with it S13.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.store.commit_log import CorruptLog
-from reference.broker.store.store import Store
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.store import Store
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "replication"
 CLAIM = "S15"

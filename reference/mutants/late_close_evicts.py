@@ -7,9 +7,9 @@ a healthy broker until its next turn. Breaks S13.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv.server import Namesrv
-from reference.rpc import Connection
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv.server import Namesrv
+from maxq.reference.rpc import Connection
 
 FAMILY = "namesrv"
 CLAIM = "S13"

@@ -8,13 +8,13 @@ arrives, and evicts a healthy broker until its next turn. Breaks S13.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv.server import Namesrv
-from reference.rpc import Connection, Reply
-from reference.wire import node_headers as headers
-from reference.wire.codes import ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv.server import Namesrv
+from maxq.reference.rpc import Connection, Reply
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext
 
 FAMILY = "namesrv"
 CLAIM = "S13"

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import msgspec
 
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_master_events import Effect
-from reference.broker.replication.ha_progress import SlaveProgress
-from reference.mutants import diverged, ran, replaced
-from reference.wire.ha import SlaveHandshake
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_master_events import Effect
+from maxq.reference.broker.replication.ha_progress import SlaveProgress
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.ha import SlaveHandshake
 
 FAMILY = "sync-state-set"
 CLAIM = "S17"

@@ -8,13 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks.lock_quorum import ATTEMPT, Locks, _granted, _who
-from reference.mutants import diverged, ran, replaced
-from reference.node import now_ns
-from reference.rpc import Connection, Reply
-from reference.wire.bodies import LockRequest, MessageQueue
-from reference.wire.codes import ResponseCode
-from reference.wire.frame import Frame
+from maxq.reference.broker.locks.lock_quorum import ATTEMPT, Locks, _granted, _who
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.node import now_ns
+from maxq.reference.rpc import Connection, Reply
+from maxq.reference.wire.bodies import LockRequest, MessageQueue
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.frame import Frame
 
 FAMILY = "locks"
 CLAIM = "L1"

@@ -8,13 +8,13 @@ order. Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks.lock_quorum import Locks, _granted
-from reference.mutants import diverged, replaced
-from reference.node import now_ns
-from reference.rpc import Reply
-from reference.wire.bodies import MessageQueue
-from reference.wire.codes import ResponseCode
-from reference.wire.frame import Frame
+from maxq.reference.broker.locks.lock_quorum import Locks, _granted
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.node import now_ns
+from maxq.reference.rpc import Reply
+from maxq.reference.wire.bodies import MessageQueue
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.frame import Frame
 
 FAMILY = "locks"
 CLAIM = "L1"

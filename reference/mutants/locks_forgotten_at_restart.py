@@ -7,9 +7,9 @@ Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks.locks import LockTable
-from reference.mutants import diverged, ran, replaced
-from reference.wire.bodies import MessageQueue
+from maxq.reference.broker.locks.locks import LockTable
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.bodies import MessageQueue
 
 FAMILY = "locks"
 CLAIM = "L1"

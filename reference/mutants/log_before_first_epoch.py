@@ -9,13 +9,13 @@ again. Breaks S14.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.replication.ha_slave_events import Effect
-from reference.mutants import diverged, ran, replaced
-from reference.records import PhyOffset
-from reference.wire.ha import MasterHandshake
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.ha_slave_events import Effect
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import PhyOffset
+from maxq.reference.wire.ha import MasterHandshake
 
 FAMILY = "replication"
 CLAIM = "S14"

@@ -8,8 +8,8 @@ ever. Breaks S2.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.identity import IdentityFiles, New, State
-from reference.mutants import diverged, replaced
+from maxq.reference.broker.membership.identity import IdentityFiles, New, State
+from maxq.reference.mutants import diverged, replaced
 
 FAMILY = "registration"
 CLAIM = "S2"

@@ -8,9 +8,9 @@ different messages at the same offsets. Breaks S5.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.membership.membership import Membership
-from reference.controller.liveness import Liveness
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.controller.liveness import Liveness
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "registration"
 CLAIM = "S5"

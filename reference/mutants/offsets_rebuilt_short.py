@@ -8,10 +8,10 @@ next messages get their offsets. Breaks S6, S11.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.store.store import Store
-from reference.mutants import diverged, ran, replaced
-from reference.records import QueueOffset
-from reference.wire.message import Message
+from maxq.reference.broker.store.store import Store
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import QueueOffset
+from maxq.reference.wire.message import Message
 
 FAMILY = "replication"
 CLAIM = "S6"

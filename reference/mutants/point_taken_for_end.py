@@ -9,12 +9,12 @@ from asyncio import TaskGroup
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_slave_events as slave
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha import HaClient
-from reference.mutants import diverged, ran, replaced
-from reference.records import PhyOffset
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import ha_slave_events as slave
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha import HaClient
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S6"

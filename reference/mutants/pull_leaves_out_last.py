@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reference.broker.messages import pull
-from reference.broker.messages.pull import Found
-from reference.mutants import diverged, ran, replaced
-from reference.wire.codes import ResponseCode
+from maxq.reference.broker.messages import pull
+from maxq.reference.broker.messages.pull import Found
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.codes import ResponseCode
 
 FAMILY = "confirm"
 CLAIM = "S16"

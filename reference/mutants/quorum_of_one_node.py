@@ -6,9 +6,9 @@ Cut off from the others it has two votes of three. Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks import lock_quorum
-from reference.mutants import diverged, ran, replaced
-from reference.wire.route import BrokerMemberGroup
+from maxq.reference.broker.locks import lock_quorum
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.route import BrokerMemberGroup
 
 FAMILY = "locks"
 CLAIM = "L1"

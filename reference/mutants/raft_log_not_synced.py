@@ -7,12 +7,12 @@ that brokers act upon. Breaks S3, S4.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, replaced
-from reference.raft import storage
-from reference.raft.message import Entry
-from reference.raft.storage import Storage
-from reference.raft.watermark import Watermark
-from reference.records import some
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.raft import storage
+from maxq.reference.raft.message import Entry
+from maxq.reference.raft.storage import Storage
+from maxq.reference.raft.watermark import Watermark
+from maxq.reference.records import some
 
 FAMILY = "raft"
 CLAIM = "S3"

@@ -7,9 +7,9 @@ decisions that brokers act upon are taken back, and epochs given out again. Brea
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.raft.server import Raft
-from reference.raft.watermark import Reached
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.raft.server import Raft
+from maxq.reference.raft.watermark import Reached
 
 FAMILY = "raft"
 CLAIM = "S3"

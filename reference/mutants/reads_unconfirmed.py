@@ -6,9 +6,9 @@ What is read at a master that is cut off disappears when it is truncated. Breaks
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.store.store import Store
-from reference.mutants import diverged, ran, replaced
-from reference.records import QueueOffset
+from maxq.reference.broker.store.store import Store
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import QueueOffset
 
 FAMILY = "confirm"
 CLAIM = "S10"

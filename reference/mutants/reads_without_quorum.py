@@ -7,8 +7,8 @@ Breaks S3, S4.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.raft.core import Core, Effect, Read, ReadReady
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.raft.core import Core, Effect, Read, ReadReady
 
 FAMILY = "raft"
 CLAIM = "S3"

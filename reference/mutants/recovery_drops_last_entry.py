@@ -7,10 +7,10 @@ given out again. Breaks S4.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.raft.log import Log
-from reference.raft.storage import Snapshot, Storage
-from reference.raft.watermark import Watermark
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.raft.log import Log
+from maxq.reference.raft.storage import Snapshot, Storage
+from maxq.reference.raft.watermark import Watermark
 
 FAMILY = "raft"
 CLAIM = "S4"

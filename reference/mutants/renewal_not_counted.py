@@ -6,9 +6,9 @@ A client that has renewed in time gets that answer, and loses the queue all the 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks.locks import LockTable
-from reference.mutants import diverged, ran, replaced
-from reference.wire.bodies import MessageQueue
+from maxq.reference.broker.locks.locks import LockTable
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.bodies import MessageQueue
 
 FAMILY = "locks"
 CLAIM = "L1"

@@ -8,10 +8,10 @@ the difference. Breaks S8.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.mutants import diverged, ran, replaced
-from reference.records import MasterEpoch, PhyOffset
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import MasterEpoch, PhyOffset
 
 FAMILY = "election"
 CLAIM = "S8"

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
-from reference.broker.messages import send
-from reference.broker.messages.refusal import Refusal
-from reference.broker.messages.send import Accepted
-from reference.mutants import diverged, ran, replaced
-from reference.wire.codes import ResponseCode
+from maxq.reference.broker.messages import send
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.broker.messages.send import Accepted
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.codes import ResponseCode
 
 FAMILY = "replication"
 CLAIM = "S13"

@@ -8,9 +8,13 @@ cluster would come up. Breaks S14.
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
-from reference.broker.replication.sync_state_set import Members, ProposeSyncStateSet, SyncStateSet
-from reference.mutants import diverged, ran, replaced
-from reference.records import BrokerId, MasterEpoch
+from maxq.reference.broker.replication.sync_state_set import (
+    Members,
+    ProposeSyncStateSet,
+    SyncStateSet,
+)
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import BrokerId, MasterEpoch
 
 FAMILY = "sync-state-set"
 CLAIM = "S14"

@@ -8,9 +8,9 @@ Breaks S14b.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_master_events import Effect
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_master_events import Effect
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "sync-state-set"
 CLAIM = "S14b"

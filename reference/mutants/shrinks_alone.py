@@ -7,9 +7,9 @@ the controllers have long elected another broker. Breaks S6.
 from collections.abc import Iterator, Set
 from contextlib import contextmanager
 
-from reference.broker.replication.sync_state_set import ProposeSyncStateSet, SyncStateSet
-from reference.mutants import diverged, ran, replaced
-from reference.records import BrokerId
+from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet, SyncStateSet
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import BrokerId
 
 FAMILY = "sync-state-set"
 CLAIM = "S6"

@@ -7,9 +7,9 @@ two clients. Breaks L1, L2.
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from reference.broker.locks.locks import Tally
-from reference.mutants import diverged, ran, replaced
-from reference.wire.bodies import MessageQueue
+from maxq.reference.broker.locks.locks import Tally
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.bodies import MessageQueue
 
 FAMILY = "locks"
 CLAIM = "L1"

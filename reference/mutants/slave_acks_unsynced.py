@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from reference.broker.replication.replication import Replication
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.broker.replication.replication import Replication
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "replication"
 CLAIM = "S6"

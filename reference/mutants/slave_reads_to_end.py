@@ -6,10 +6,10 @@ It copies what its master has not confirmed yet, and what the next master may no
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.replication.ha_slave_events import Confirm, Effect
-from reference.mutants import diverged, ran, replaced
-from reference.wire.ha import Transfer
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.ha_slave_events import Confirm, Effect
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.wire.ha import Transfer
 
 FAMILY = "confirm"
 CLAIM = "S10"

@@ -7,8 +7,8 @@ successor, whose own turn comes much later. Breaks S13.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.mutants import diverged, ran, replaced
-from reference.namesrv.routes import Registration, Routes
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.namesrv.routes import Registration, Routes
 
 FAMILY = "namesrv"
 CLAIM = "S13"

@@ -6,10 +6,10 @@ A deposed master keeps what no other replica ever had, and calls it the new mast
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.mutants import diverged, ran, replaced
-from reference.records import PhyOffset
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S8"

@@ -7,9 +7,9 @@ ones, and takes them for the log's. Breaks S8.
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.store.commit_log import CommitLog
-from reference.mutants import diverged, replaced
-from reference.records import PhyOffset
+from maxq.reference.broker.store.commit_log import CommitLog
+from maxq.reference.mutants import diverged, replaced
+from maxq.reference.records import PhyOffset
 
 FAMILY = "replication"
 CLAIM = "S8"

@@ -7,8 +7,8 @@ so it is not dead, and keeps its office for ever, beside members that could lead
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.controller.liveness import Liveness
-from reference.mutants import diverged, ran, replaced
+from maxq.reference.controller.liveness import Liveness
+from maxq.reference.mutants import diverged, ran, replaced
 
 FAMILY = "election"
 CLAIM = "S13b"

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 import msgspec
 
-from reference.mutants import diverged, ran, replaced
-from reference.raft.core import Core, Effect
-from reference.raft.message import Vote
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.raft.core import Core, Effect
+from maxq.reference.raft.message import Vote
 
 FAMILY = "raft"
 CLAIM = "S4"

@@ -7,10 +7,10 @@ whoever of them is elected finds no record behind that place, and cuts there. Br
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from reference.broker.store.incoming import Incoming
-from reference.mutants import diverged, ran, replaced
-from reference.records import PhyOffset, RemoteProtocolError
-from reference.wire.message import Message
+from maxq.reference.broker.store.incoming import Incoming
+from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.records import PhyOffset, RemoteProtocolError
+from maxq.reference.wire.message import Message
 
 FAMILY = "replication"
 CLAIM = "S6"

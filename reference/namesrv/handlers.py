@@ -5,18 +5,18 @@ Brokers' own words (registration, signs of life, goodbye) are in `server`.
 
 import msgspec
 
-from reference.config import NamesrvConfig
-from reference.namesrv.kv import ORDER_TOPICS, Kv
-from reference.namesrv.route_view import in_zone, with_acting_masters
-from reference.namesrv.routes import Routes
-from reference.node import now_ns
-from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import BadHeader, from_ext, to_ext
-from reference.wire.route import (
+from maxq.reference.config import NamesrvConfig
+from maxq.reference.namesrv.kv import ORDER_TOPICS, Kv
+from maxq.reference.namesrv.route_view import in_zone, with_acting_masters
+from maxq.reference.namesrv.routes import Routes
+from maxq.reference.node import now_ns
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.settings import Settings
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import BadHeader, from_ext, to_ext
+from maxq.reference.wire.route import (
     BrokerMemberGroup,
     KVTable,
     MemberGroupBody,

@@ -8,10 +8,10 @@ of its own: `ORDER_TOPICS`, how many queues of an ordered topic each broker has.
 import asyncio
 from collections.abc import Mapping
 
-from reference.host import Host, read_file, replace_file
-from reference.records import RemoteProtocolError
-from reference.wire.body import Body
-from reference.wire.seal import seal, unseal
+from maxq.reference.host import Host, read_file, replace_file
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.body import Body
+from maxq.reference.wire.seal import seal, unseal
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 ENTRIES_MAX = 10_000

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from reference.wire.route import PERM_READ, PERM_WRITE, QueueData, TopicConfig
+from maxq.reference.wire.route import PERM_READ, PERM_WRITE, QueueData, TopicConfig
 
 
 class Queues:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from reference.wire.route import MASTER_ID, PERM_WRITE, BrokerData, TopicRouteData
+from maxq.reference.wire.route import MASTER_ID, PERM_WRITE, BrokerData, TopicRouteData
 
 RAW_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"  # topics by which old brokers ask for their group
 

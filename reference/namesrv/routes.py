@@ -10,9 +10,9 @@ of this node's monotonic clock.
 
 from dataclasses import dataclass, field
 
-from reference.namesrv.queues import Queues
-from reference.records import Record
-from reference.wire.route import (
+from maxq.reference.namesrv.queues import Queues
+from maxq.reference.records import Record
+from maxq.reference.wire.route import (
     MASTER_ID,
     PERM_WRITE,
     BrokerData,

@@ -1,31 +1,31 @@
 """The name server: answers where topics live, and forgets brokers that fell silent.
 
 This module owns its life and what brokers say of themselves; what is asked of it is in
-`reference.namesrv.handlers`. An address belongs to the connection that registered it last and is
-forgotten when that connection ends, as are all addresses of a connection (Java forgets only one of
-them, so that of a killed container the others stay in the routes until they expire).
+`maxq.reference.namesrv.handlers`. An address belongs to the connection that registered it last and
+is forgotten when that connection ends, as are all addresses of a connection (Java forgets only one
+of them, so that of a killed container the others stay in the routes until they expire).
 """
 
 import asyncio
 from collections.abc import Callable
 
-from reference import rpc
-from reference.bounds import Bounds
-from reference.config import NamesrvConfig
-from reference.host import Host
-from reference.names import broker_name_fault, topic_name_fault
-from reference.namesrv.handlers import BLACK_LIST, LIVE_KEYS, Handlers
-from reference.namesrv.kv import ORDER_TOPICS, Kv
-from reference.namesrv.routes import EXPIRY_MS, MinIdChanged, Refused, Registration, Routes
-from reference.node import dispatcher, every, now_ns
-from reference.rpc import Connection, Pool, Reply
-from reference.settings import Settings
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.registration import decode_compressed
-from reference.wire.route import DataVersion, KVTable, RegisterBrokerBody, body_crc32
+from maxq.reference import rpc
+from maxq.reference.bounds import Bounds
+from maxq.reference.config import NamesrvConfig
+from maxq.reference.host import Host
+from maxq.reference.names import broker_name_fault, topic_name_fault
+from maxq.reference.namesrv.handlers import BLACK_LIST, LIVE_KEYS, Handlers
+from maxq.reference.namesrv.kv import ORDER_TOPICS, Kv
+from maxq.reference.namesrv.routes import EXPIRY_MS, MinIdChanged, Refused, Registration, Routes
+from maxq.reference.node import dispatcher, every, now_ns
+from maxq.reference.rpc import Connection, Pool, Reply
+from maxq.reference.settings import Settings
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.registration import decode_compressed
+from maxq.reference.wire.route import DataVersion, KVTable, RegisterBrokerBody, body_crc32
 
 NOTICES_MAX = 1000  # waiting to be sent; older ones are overtaken by the next poll of the brokers
 NOTICE_TIMEOUT_S = 0.3

@@ -23,11 +23,19 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, TypeAlias, assert_never
 
-from reference.raft.log import Log
-from reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote, VoteReply
-from reference.raft.quorum import is_majority, reached_by_majority
-from reference.raft.watermark import Reached
-from reference.records import Record, invariant
+from maxq.reference.raft.log import Log
+from maxq.reference.raft.message import (
+    Append,
+    AppendReply,
+    Entry,
+    Install,
+    Message,
+    Vote,
+    VoteReply,
+)
+from maxq.reference.raft.quorum import is_majority, reached_by_majority
+from maxq.reference.raft.watermark import Reached
+from maxq.reference.records import Record, invariant
 
 BATCH_ENTRIES_MAX = 256
 RoleName = Literal["follower", "pre-candidate", "candidate", "leader"]

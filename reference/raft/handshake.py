@@ -14,8 +14,8 @@ from ipaddress import ip_address
 
 import msgspec
 
-from reference.records import Record, RemoteProtocolError
-from reference.rpc import split_address
+from maxq.reference.records import Record, RemoteProtocolError
+from maxq.reference.rpc import split_address
 
 
 class Hello(Record):

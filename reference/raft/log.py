@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reference.raft.message import Entry
-from reference.records import invariant
+from maxq.reference.raft.message import Entry
+from maxq.reference.records import invariant
 
 
 @dataclass(slots=True)

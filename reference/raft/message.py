@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from reference.records import Record, RemoteProtocolError
+from maxq.reference.records import Record, RemoteProtocolError
 
 
 class Entry(Record):

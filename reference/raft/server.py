@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 from typing import Any, Protocol
 
-from reference.bounds import Bounds
-from reference.host import Host
-from reference.node import now_ns
-from reference.raft import handshake
-from reference.raft import message as wire
-from reference.raft.core import (
+from maxq.reference.bounds import Bounds
+from maxq.reference.host import Host
+from maxq.reference.node import now_ns
+from maxq.reference.raft import handshake
+from maxq.reference.raft import message as wire
+from maxq.reference.raft.core import (
     Accepted,
     Apply,
     Compacted,
@@ -38,15 +38,15 @@ from reference.raft.core import (
     Timing,
     Trace,
 )
-from reference.raft.handshake import Hello
-from reference.raft.message import Entry, Install
-from reference.raft.soundness import complaint
-from reference.raft.storage import CorruptRaftLog, Snapshot, Storage
-from reference.raft.watermark import Reached, Watermark
-from reference.records import RemoteProtocolError, invariant, some
-from reference.rpc import Connection, Pool, Reply, spawn
-from reference.wire.codes import RAFT, ResponseCode
-from reference.wire.frame import Frame
+from maxq.reference.raft.handshake import Hello
+from maxq.reference.raft.message import Entry, Install
+from maxq.reference.raft.soundness import complaint
+from maxq.reference.raft.storage import CorruptRaftLog, Snapshot, Storage
+from maxq.reference.raft.watermark import Reached, Watermark
+from maxq.reference.records import RemoteProtocolError, invariant, some
+from maxq.reference.rpc import Connection, Pool, Reply, spawn
+from maxq.reference.wire.codes import RAFT, ResponseCode
+from maxq.reference.wire.frame import Frame
 
 COMPACT_BYTES = 1 << 20  # of log file
 WAIT_S = 5.0

@@ -8,8 +8,16 @@ next start would not read back.
 from collections.abc import Callable
 from typing import assert_never
 
-from reference.raft.core import BATCH_ENTRIES_MAX, Core
-from reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote, VoteReply
+from maxq.reference.raft.core import BATCH_ENTRIES_MAX, Core
+from maxq.reference.raft.message import (
+    Append,
+    AppendReply,
+    Entry,
+    Install,
+    Message,
+    Vote,
+    VoteReply,
+)
 
 INDEX_MAX = 2**53
 TERM_MAX = 2**53

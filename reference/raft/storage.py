@@ -18,10 +18,10 @@ import zlib
 
 import msgspec
 
-from reference.host import Disk, File, read_file, replace_file
-from reference.raft.log import Log
-from reference.raft.message import Entry
-from reference.records import Record, invariant, some
+from maxq.reference.host import Disk, File, read_file, replace_file
+from maxq.reference.raft.log import Log
+from maxq.reference.raft.message import Entry
+from maxq.reference.records import Record, invariant, some
 
 MARK = b"RFT1"
 _HEAD = struct.Struct(">4sII")

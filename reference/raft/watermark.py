@@ -17,8 +17,8 @@ import zlib
 
 import msgspec
 
-from reference.host import Disk, File
-from reference.records import Record
+from maxq.reference.host import Disk, File
+from maxq.reference.records import Record
 
 MARK = b"RFTW"
 SLOT_BYTES = 512

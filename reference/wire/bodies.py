@@ -7,10 +7,10 @@ Source: docs/spec/remoting.md 2.8 to 2.17 and 8; captures of all three lines.
 
 import msgspec
 
-from reference.records import RemoteProtocolError
-from reference.wire import lenient_json
-from reference.wire.body import Body, without_nulls
-from reference.wire.route import BrokerMemberGroup, DataVersion, TopicConfig
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire import lenient_json
+from maxq.reference.wire.body import Body, without_nulls
+from maxq.reference.wire.route import BrokerMemberGroup, DataVersion, TopicConfig
 
 OFFSET_MAX = 2**63 - 1  # the end of an epoch that is still open
 

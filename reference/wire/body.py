@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
-from reference.records import Record, RemoteProtocolError
-from reference.wire import lenient_json
-from reference.wire.lenient_json import Json
+from maxq.reference.records import Record, RemoteProtocolError
+from maxq.reference.wire import lenient_json
+from maxq.reference.wire.lenient_json import Json
 
 B = TypeVar("B", bound="Body")
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import msgspec
 
-from reference.records import (
+from maxq.reference.records import (
     BrokerId,
     LocalProtocolError,
     MasterEpoch,
@@ -26,7 +26,7 @@ from reference.records import (
     Record,
     RemoteProtocolError,
 )
-from reference.wire.ha import EpochStart
+from maxq.reference.wire.ha import EpochStart
 
 EPOCHS_MAX = 100_000
 FILE_BYTES_MAX = 16 * 1024 * 1024

@@ -14,7 +14,7 @@ from typing import Annotated
 
 import msgspec
 
-from reference.records import LocalProtocolError, Record, RemoteProtocolError
+from maxq.reference.records import LocalProtocolError, Record, RemoteProtocolError
 
 FRAME_BYTES_MAX = 16_777_216  # counts the length field itself
 VERSION = 479  # RocketMQ 5.3.3, the release whose behaviour we follow

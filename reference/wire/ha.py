@@ -15,7 +15,7 @@ import struct
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from reference.records import (
+from maxq.reference.records import (
     BrokerId,
     LocalProtocolError,
     MasterEpoch,

@@ -16,7 +16,7 @@ from typing import Annotated, ClassVar, TypeVar
 
 import msgspec
 
-from reference.records import Record, RemoteProtocolError
+from maxq.reference.records import Record, RemoteProtocolError
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]

@@ -16,7 +16,7 @@ import re
 
 import msgspec
 
-from reference.records import LocalProtocolError, RemoteProtocolError
+from maxq.reference.records import LocalProtocolError, RemoteProtocolError
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 

@@ -19,9 +19,9 @@ import zlib
 from collections.abc import Iterable
 from ipaddress import ip_address
 
-from reference.records import LocalProtocolError, PhyOffset, QueueOffset, Record
-from reference.records import RemoteProtocolError as Bad
-from reference.wire import property as property_text
+from maxq.reference.records import LocalProtocolError, PhyOffset, QueueOffset, Record
+from maxq.reference.records import RemoteProtocolError as Bad
+from maxq.reference.wire import property as property_text
 
 MAGIC_V1 = -626843481  # 0xDAA320A7
 MAGIC_V2 = -626843477  # 0xDAA320AB: the topic's length has 2 bytes

@@ -1,8 +1,8 @@
 """Typed headers of brokers, controllers, name servers and administrators.
 
-Same mechanism and rules as `reference.wire.headers`, which holds those of producers and consumers.
-A request or answer that is not here has no header, or none that the reference needs: 1005's,
-1006's and 1007's requests, for instance. Optional master fields are absent when there is no
+Same mechanism and rules as `maxq.reference.wire.headers`, which holds those of producers and
+consumers. A request or answer that is not here has no header, or none that the reference needs:
+1005's, 1006's and 1007's requests, for instance. Optional master fields are absent when there is no
 master; ``invoke_time`` appeared in 5.2.0.
 
 Times are milliseconds of the sender's clock. Source: RocketMQ 5.1.1 to 5.5.0, one record for each
@@ -11,7 +11,7 @@ header class; captures of all three lines.
 
 import msgspec
 
-from reference.wire.headers import Header, Int32, Int64
+from maxq.reference.wire.headers import Header, Int32, Int64
 
 # --- topics and groups on a broker ---------------------------------------------------------------
 

@@ -10,7 +10,7 @@ Source: RocketMQ ``MessageDecoder.string2messageProperties``, ``MessageConst``.
 
 from collections.abc import Mapping
 
-from reference.records import LocalProtocolError
+from maxq.reference.records import LocalProtocolError
 
 PROPERTIES_BYTES_MAX = 32_767  # the length is a signed 16-bit number
 

@@ -8,8 +8,8 @@ source. Bounded: a small stream must not unpack into all memory.
 
 import zlib
 
-from reference.records import RemoteProtocolError
-from reference.wire.route import (
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.route import (
     DataVersion,
     RegisterBrokerBody,
     TopicConfig,

@@ -7,7 +7,7 @@ RocketMQ ``TopicRouteData``, ``RegisterBrokerBody``; captures of 103, 105, 106 a
 
 import zlib
 
-from reference.wire.body import Body
+from maxq.reference.wire.body import Body
 
 MASTER_ID = 0
 PERM_INHERIT, PERM_WRITE, PERM_READ, PERM_PRIORITY = 1, 2, 4, 8

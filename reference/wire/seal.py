@@ -9,7 +9,7 @@ it; a file without it is read unchecked.
 import re
 import zlib
 
-from reference.records import LocalProtocolError, RemoteProtocolError
+from maxq.reference.records import LocalProtocolError, RemoteProtocolError
 
 _SEAL = re.compile(rb',?"crc32":"([0-9a-f]{8})"\}\Z')
 

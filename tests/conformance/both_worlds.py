@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation.world import World
-from reference.host import Host, RealHost
+from maxq.harness.simulation.world import World
+from maxq.reference.host import Host, RealHost
 
 Case = Callable[[Host, str], Awaitable[None]]
 Run = Callable[[Case], None]

@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.contracts.environment import Capability, EnvironmentUnavailable, MachineSpec
-from harness.environments import docker
-from harness.environments.docker import DockerEnvironment
-from harness.environments.engine.client import connect
-from harness.environments.local import LocalEnvironment, check, lacking
-from harness.environments.machines.machine import LinkedMachine
-from reference.rpc import Dial
+from maxq.harness.contracts.environment import Capability, EnvironmentUnavailable, MachineSpec
+from maxq.harness.environments import docker
+from maxq.harness.environments.docker import DockerEnvironment
+from maxq.harness.environments.engine.client import connect
+from maxq.harness.environments.local import LocalEnvironment, check, lacking
+from maxq.harness.environments.machines.machine import LinkedMachine
+from maxq.reference.rpc import Dial
 
 
 def missing(environment: str) -> str:

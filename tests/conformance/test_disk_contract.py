@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from both_worlds import Run, in_both_worlds
 
-from reference.host import Disk, Host, read_file, replace_file
+from maxq.reference.host import Disk, Host, read_file, replace_file
 
 run = in_both_worlds  # the fixture
 FAR = 1_000_000

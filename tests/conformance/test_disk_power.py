@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.contracts.draws import Draws
-from harness.environments.disks import kernel, node_disk
-from harness.environments.disks.node_disk import TRIAL_BYTES, OwnDisk
-from harness.simulation.world import World
-from reference.host import Disk, RealDisk, replace_file
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.environments.disks import kernel, node_disk
+from maxq.harness.environments.disks.node_disk import TRIAL_BYTES, OwnDisk
+from maxq.harness.simulation.world import World
+from maxq.reference.host import Disk, RealDisk, replace_file
 
 LACKING = str(node_disk.lacking() or "")
 Case = Callable[[Disk, str], Awaitable[None]]

@@ -6,9 +6,9 @@ import errno
 import pytest
 from both_worlds import Run, in_both_worlds
 
-from reference import rpc
-from reference.host import Host, read_file, replace_file
-from reference.wire.frame import Frame
+from maxq.reference import rpc
+from maxq.reference.host import Host, read_file, replace_file
+from maxq.reference.wire.frame import Frame
 
 run = in_both_worlds  # the fixture
 

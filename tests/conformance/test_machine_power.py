@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from real_machines import LONG_S, PORT, SHORT_S, WORLDS, Real, line, make, python_of, until, world
 
-from harness.contracts.environment import (
+from maxq.harness.contracts.environment import (
     DISK,
     Capability,
     Cut,
@@ -16,10 +16,10 @@ from harness.contracts.environment import (
     MissingCapability,
     Port,
 )
-from harness.environments.disks import leaks, node_disk
-from harness.environments.engine import leaks as docker_remains
-from harness.environments.machines import machine
-from harness.environments.machines.machine import LinkedMachine
+from maxq.harness.environments.disks import leaks, node_disk
+from maxq.harness.environments.engine import leaks as docker_remains
+from maxq.harness.environments.machines import machine
+from maxq.harness.environments.machines.machine import LinkedMachine
 
 LACKING = str(node_disk.lacking() or "")
 pytestmark = [

@@ -23,8 +23,8 @@ from real_machines import (
     world,
 )
 
-from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, Cut, Dropped, Loss
-from harness.environments.machines.machine import LinkedMachine
+from maxq.harness.contracts.environment import CLIENT, CLIENT_ADDRESS, Cut, Dropped, Loss
+from maxq.harness.environments.machines.machine import LinkedMachine
 
 pytestmark = [pytest.mark.parametrize("where", WORLDS), pytest.mark.timeout(300)]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from both_worlds import Run, in_both_worlds
 
-from reference.host import Host
+from maxq.reference.host import Host
 
 run = in_both_worlds  # the fixture
 PATIENCE_S = 10.0

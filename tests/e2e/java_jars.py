@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.targets.rocketmq.libraries import libraries
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.targets.rocketmq.libraries import libraries
 
 SOURCES = Path(__file__).resolve().parent / "java"
 FETCH_S, COMPILE_S = 300, 60  # a fetch: where nothing is cached

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
-from reference import rpc
-from reference.wire.bodies import BrokerReplicasInfo
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
+from maxq.reference import rpc
+from maxq.reference.wire.bodies import BrokerReplicasInfo
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
 
 CLUSTER, SET = "maxq-judge", "jg"
 REPLICAS, CONTROLLERS = 3, 3

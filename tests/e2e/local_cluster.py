@@ -17,8 +17,8 @@ from typing import Any
 from small import SMALL_ARGS
 from waiting import line_count
 
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments.local import check
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.environments.local import check
 
 MARK = "MAXQ_TEST_MARK"
 
@@ -38,7 +38,7 @@ def start(
     """Start ``maxq test`` in `folder`; what it prints can be read, unless it has a terminal: a
     session of its own with that one."""
     command = [
-        sys.executable, "-m", "harness.cli.main",
+        sys.executable, "-m", "maxq.harness.cli.main",
         "test", "--environment", "local", *SMALL_ARGS, "--store", str(folder), *args,
     ]  # fmt: skip
     return subprocess.Popen(
@@ -63,7 +63,7 @@ def run_json(folder: Path, *args: str) -> tuple[int, dict[str, Any]]:
 
 def check_json(run: Path) -> tuple[int, dict[str, Any], str]:
     """Exit code, verdict and messages of ``maxq check``."""
-    command = [sys.executable, "-m", "harness.cli.main", "check", str(run), "--json"]
+    command = [sys.executable, "-m", "maxq.harness.cli.main", "check", str(run), "--json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout), done.stderr
@@ -87,7 +87,9 @@ def agents_of(folder: Path) -> list[int]:
     """The agent of a run: the inner process, and the `unshare` around it."""
     found = processes_of(folder)
     return [
-        pid for pid, words in found.items() if "harness.environments.machines.netns_agent" in words
+        pid
+        for pid, words in found.items()
+        if "maxq.harness.environments.machines.netns_agent" in words
     ]
 
 

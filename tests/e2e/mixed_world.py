@@ -13,19 +13,19 @@ from pathlib import Path
 import pytest
 from local_cluster import missing
 
-from harness.cluster.deployment import Deployment, until
-from harness.cluster.processes import NODE_LOG
-from harness.contracts.environment import EnvironmentUnavailable, Role
-from harness.contracts.target import Settings, Target
-from harness.environments.local import LocalEnvironment
-from harness.targets.mixed import MixedTarget
-from harness.targets.reference import ReferenceTarget
-from harness.targets.rocketmq.releases import REFERENCE, Version
-from harness.targets.rocketmq.target import RocketMQTarget
-from reference import rpc
-from reference.records import RemoteProtocolError
-from reference.wire import property as props
-from reference.wire.bodies import (
+from maxq.harness.cluster.deployment import Deployment, until
+from maxq.harness.cluster.processes import NODE_LOG
+from maxq.harness.contracts.environment import EnvironmentUnavailable, Role
+from maxq.harness.contracts.target import Settings, Target
+from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.targets.mixed import MixedTarget
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.harness.targets.rocketmq.releases import REFERENCE, Version
+from maxq.harness.targets.rocketmq.target import RocketMQTarget
+from maxq.reference import rpc
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import (
     BrokerReplicasInfo,
     ConsumerOffsets,
     EpochEntryCache,
@@ -33,16 +33,16 @@ from reference.wire.bodies import (
     SubscriptionGroupConfig,
     SubscriptionGroups,
 )
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import (
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import (
     SendRequest,
     UpdateConsumerOffsetRequest,
     to_ext,
     to_short_ext,
 )
-from reference.wire.node_headers import CreateTopicRequest
-from reference.wire.route import TopicConfigSerializeWrapper
+from maxq.reference.wire.node_headers import CreateTopicRequest
+from maxq.reference.wire.route import TopicConfigSerializeWrapper
 
 TOPIC, QUEUES = "mixed", 4
 TABLED = "tabled"  # a topic, and a group, that only slaves' copies of tables have

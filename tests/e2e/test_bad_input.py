@@ -33,7 +33,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Node]]:
 
 def maxq(*argv: object, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness.cli.main", *map(str, argv)],
+        [sys.executable, "-m", "maxq.harness.cli.main", *map(str, argv)],
         env={**os.environ, **environ},
         capture_output=True,
         text=True,

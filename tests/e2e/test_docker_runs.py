@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments.engine import client as docker_engine
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.environments.engine import client as docker_engine
 
 
 def missing() -> str:
@@ -39,7 +39,16 @@ MUTANTS = {
 
 
 def maxq(store: Path, *words: str) -> tuple[int, dict[str, Any]]:
-    command = [sys.executable, "-m", "harness.cli.main", "test", "--env", "docker", "--seed", "16"]
+    command = [
+        sys.executable,
+        "-m",
+        "maxq.harness.cli.main",
+        "test",
+        "--env",
+        "docker",
+        "--seed",
+        "16",
+    ]
     done = subprocess.run(
         [*command, *words, "--store", str(store), "--json"],
         capture_output=True,

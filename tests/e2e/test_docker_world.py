@@ -15,20 +15,20 @@ import pytest
 from waiting import eventually
 
 from docker import APIClient
-from harness.cluster.deployment import until
-from harness.contracts.environment import (
+from maxq.harness.cluster.deployment import until
+from maxq.harness.contracts.environment import (
     CLIENT,
     Capability,
     EnvironmentLost,
     EnvironmentUnavailable,
     MachineSpec,
 )
-from harness.environments import docker
-from harness.environments.docker import DockerEnvironment
-from harness.environments.engine import leaks, rights
-from harness.environments.engine.client import Engine, connect
-from harness.environments.machines import rights as machine_rights
-from harness.environments.machines.machine import LinkedMachine
+from maxq.harness.environments import docker
+from maxq.harness.environments.docker import DockerEnvironment
+from maxq.harness.environments.engine import leaks, rights
+from maxq.harness.environments.engine.client import Engine, connect
+from maxq.harness.environments.machines import rights as machine_rights
+from maxq.harness.environments.machines.machine import LinkedMachine
 
 try:
     connect().close()
@@ -45,8 +45,8 @@ GONE_S = 15.0
 UP = """
 import asyncio, sys
 from pathlib import Path
-from harness.contracts.environment import MachineSpec
-from harness.environments.docker import DockerEnvironment
+from maxq.harness.contracts.environment import MachineSpec
+from maxq.harness.environments.docker import DockerEnvironment
 
 async def main():
     environment = DockerEnvironment(Path(sys.argv[1]))

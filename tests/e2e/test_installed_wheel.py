@@ -24,8 +24,8 @@ pytestmark = [
 OURS = """
 import harness, reference, json
 from pathlib import Path
-from harness.environments.engine import image
-from harness.run import provenance
+from maxq.harness.environments.engine import image
+from maxq.harness.run import provenance
 print(json.dumps({
     "harness": harness.__file__, "reference": reference.__file__,
     "image": sorted(image.inputs()), "tag": image.tag_of(image.inputs(), "x"),
@@ -98,7 +98,7 @@ def test_a_run_repeats_from_the_wheel_as_from_the_checkout(project: Path, tmp_pa
     words = ("test", "--env", "simulated", "--workload", "queue", "--nemesis", "kill", "--seed",
              "4", "--time-limit", "3s", "--store")  # fmt: skip
     wheel = done(project / ".venv/bin/maxq", *words, tmp_path / "wheel", cwd=project)
-    here = done(sys.executable, "-m", "harness.cli.main", *words, tmp_path / "here", cwd=ROOT)
+    here = done(sys.executable, "-m", "maxq.harness.cli.main", *words, tmp_path / "here", cwd=ROOT)
     assert (wheel.returncode, here.returncode) == (0, 0), wheel.stderr + here.stderr
     first, second = (tmp_path / name / "latest" / "history.jsonl" for name in ("wheel", "here"))
     assert first.read_bytes() == second.read_bytes()

@@ -20,11 +20,11 @@ import pytest
 from java_jars import COMPILE_S, FETCH_S, compiled
 from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
-from reference import rpc
-from reference.records import RemoteProtocolError
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.route import TopicRouteData
+from maxq.reference import rpc
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.route import TopicRouteData
 
 CLUSTER, BROKERS = "maxq-java", ("ja", "jb")
 QUEUES, SENDS, BATCH = 4, 100, 5  # as in Exchange.java

@@ -75,7 +75,7 @@ def test_a_machine_without_the_tools_says_which_package_and_what_works_instead(
     assert "unshare is missing (package util-linux)" in told
     assert "--environment simulated" in told
     command = [
-        sys.executable, "-m", "harness.cli.main", "test", *SMALL_ARGS, "--time-limit", "1s",
+        sys.executable, "-m", "maxq.harness.cli.main", "test", *SMALL_ARGS, "--time-limit", "1s",
         "--store", str(tmp_path / "auto"),
     ]  # fmt: skip
     done = subprocess.run(
@@ -112,7 +112,7 @@ def ordinary_python() -> tuple[list[str], dict[str, str], str]:
             "--map-root-user",
             python,
             "-c",
-            "import harness.cli.main",
+            "import maxq.harness.cli.main",
         ]
         try:
             subprocess.run(probe, env=environ, check=True, capture_output=True, timeout=30, cwd="/")
@@ -129,7 +129,15 @@ def test_an_ordinary_user_needs_no_privileges() -> None:
     folder = Path(tempfile.mkdtemp())  # pytest's own folders are root's alone
     os.chown(folder, NOBODY, NOBODY)
     try:
-        argv = ["-m", "harness.cli.main", "test", "--environment", "local", "--time-limit", "3s"]
+        argv = [
+            "-m",
+            "maxq.harness.cli.main",
+            "test",
+            "--environment",
+            "local",
+            "--time-limit",
+            "3s",
+        ]
         done = subprocess.run(
             [*command, *argv, *SMALL_ARGS, "--store", str(folder)],
             env=environ, cwd="/", capture_output=True, text=True, timeout=60,

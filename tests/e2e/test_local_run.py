@@ -16,8 +16,8 @@ from local_cluster import (
 )
 from waiting import eventually
 
-from harness.run.process.signals import ENDING
-from histories.store import RESULTS
+from maxq.harness.run.process.signals import ENDING
+from maxq.histories.store import RESULTS
 
 MISSING = missing()
 pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

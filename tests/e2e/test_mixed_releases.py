@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from local_cluster import missing
 
-from harness.experiments.upgrade.trials import Job, measure
-from harness.run.replay import options_for
-from harness.run.run_context import RunContext
-from harness.run.stored_run import run_test
-from harness.schedule.format import Act, Header, Load, Schedule, When, Who
+from maxq.harness.experiments.upgrade.trials import Job, measure
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import run_test
+from maxq.harness.schedule.format import Act, Header, Load, Schedule, When, Who
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.campaign, pytest.mark.timeout(900)]
 

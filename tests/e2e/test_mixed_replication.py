@@ -19,14 +19,14 @@ from pathlib import Path
 import pytest
 from mixed_world import FETCH_S, World, mixed, mixed_target
 
-from harness.contracts.target import Settings, Topology
-from harness.environments.local import LocalEnvironment
-from harness.run.lifecycle import perform
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Progress, config_of, judge_stored
-from harness.sampling.rounds import schedule_of
-from harness.schedule.options import Options
-from histories.store import RunStore
+from maxq.harness.contracts.target import Settings, Topology
+from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.run.lifecycle import perform
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Progress, config_of, judge_stored
+from maxq.harness.sampling.rounds import schedule_of
+from maxq.harness.schedule.options import Options
+from maxq.histories.store import RunStore
 
 BIG, TAIL = 300_000, 40  # bytes, messages: more than sockets hold
 PATIENT = {"broker:haMaxTimeSlaveNotCatchup": "15000"}  # no slave leaves the set while it is held

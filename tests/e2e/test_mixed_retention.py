@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from mixed_world import FETCH_S, World, mixed, mixed_target
 
-from harness.contracts.target import Settings, Topology
+from maxq.harness.contracts.target import Settings, Topology
 
 FILE, BIG, FILES = 1 << 20, 200_000, 6
 JAVA_LOOKS_S = 90.0  # it looks for old files a minute after its start for the first time

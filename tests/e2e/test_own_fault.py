@@ -7,13 +7,13 @@ import pytest
 from flap_fault import FACTS, FLAP
 from local_cluster import missing
 
-from checkers.evidence.acts import acts_of
-from harness.report.bands import actions
-from harness.run.replay import late, options_for, repeat, script_of
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged
-from harness.schedule.format import Schedule, decode
-from nemeses import catalogue
+from maxq.checkers.evidence.acts import acts_of
+from maxq.harness.report.bands import actions
+from maxq.harness.run.replay import late, options_for, repeat, script_of
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged
+from maxq.harness.schedule.format import Schedule, decode
+from maxq.nemeses import catalogue
 
 MISSING = missing()
 pytestmark = [pytest.mark.local, pytest.mark.skipif(bool(MISSING), reason=MISSING)]

@@ -13,11 +13,11 @@ import pytest
 from local_cluster import missing
 from waiting import eventually
 
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments.disks import leaks, node_disk
-from harness.environments.engine import client as docker_engine
-from harness.environments.engine.leaks import Cleaned
-from harness.environments.leaks import left_of
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.environments.disks import leaks, node_disk
+from maxq.harness.environments.engine import client as docker_engine
+from maxq.harness.environments.engine.leaks import Cleaned
+from maxq.harness.environments.leaks import left_of
 
 
 def no_engine() -> str:
@@ -49,7 +49,7 @@ MOUNTS = Path("/proc/mounts")
 
 def start(where: str, folder: Path, *args: str) -> subprocess.Popen[str]:
     command = [
-        sys.executable, "-m", "harness.cli.main", "test", "--environment", where, *ARGS,
+        sys.executable, "-m", "maxq.harness.cli.main", "test", "--environment", where, *ARGS,
         "--store", str(folder), *args,
     ]  # fmt: skip
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)

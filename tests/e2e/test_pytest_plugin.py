@@ -68,8 +68,8 @@ def test_unknown_is_a_failure_unless_it_is_allowed(pytester: pytest.Pytester) ->
     short = 'workload="queue", nemesis="none", time_limit="1ms", env="simulated"'
     pytester.makepyfile(f"""
         import pytest
-        from checkers.core.api import Verdict
-        from harness.run import judging
+        from maxq.checkers.core.api import Verdict
+        from maxq.harness.run import judging
 
         class Doubter:
             name, claims = "doubter", ()
@@ -156,7 +156,7 @@ def test_auto_takes_what_can_do_it_and_says_so(
     monkeypatch.setenv("PATH", str(pytester.path))
     pytester.makepyfile("""
         import pytest
-        from harness.contracts.environment import EnvironmentUnavailable
+        from maxq.harness.contracts.environment import EnvironmentUnavailable
 
         def test_it(maxq, capsys):
             outcome = maxq.run(workload="queue", nemesis="kill", time_limit="3s", seed=3)
@@ -203,7 +203,7 @@ def test_a_project_that_does_not_use_it_is_left_alone(pytester: pytest.Pytester)
 
         def test_it(maxq):
             assert maxq == "theirs"
-            assert "harness.run.stored_run" not in sys.modules
+            assert "maxq.harness.run.stored_run" not in sys.modules
             assert "pyarrow" not in sys.modules
     """)
     pytester.runpytest_subprocess().assert_outcomes(passed=1)

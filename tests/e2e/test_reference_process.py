@@ -20,12 +20,12 @@ from typing import TypeVar
 import pytest
 from reference_nodes import free_port
 
-from reference.rpc import Pool
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import PullRequest, SendRequest, to_ext
-from reference.wire.message import decode_all
-from reference.wire.route import KVTable
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import PullRequest, SendRequest, to_ext
+from maxq.reference.wire.message import decode_all
+from maxq.reference.wire.route import KVTable
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[2]
@@ -55,7 +55,15 @@ class Node:
         self.config = folder / f"{role}.conf"
         self.config.write_text(text)
         self.log = folder / f"{role}.log"
-        command = [sys.executable, "-m", "reference", role, "--config", str(self.config), *more]
+        command = [
+            sys.executable,
+            "-m",
+            "maxq.reference",
+            role,
+            "--config",
+            str(self.config),
+            *more,
+        ]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, cwd=ROOT, stderr=log, stdout=log)
 

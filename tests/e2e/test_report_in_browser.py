@@ -7,8 +7,8 @@ import pytest
 from browser import Browser, found, running
 from report_evidence import hostile
 
-from harness.cli.main import run_cli
-from harness.report.page import render
+from maxq.harness.cli.main import run_cli
+from maxq.harness.report.page import render
 
 PROGRAM = found()
 pytestmark = [

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from mixed_world import FETCH_S, LEAD_S, World, mixed, mixed_target
 
-from harness.client.stored_logs import read_log
-from harness.contracts.target import Settings, Topology
-from harness.targets.rocketmq.releases import REFERENCE, Version
-from nemeses.kinds.epochs import FILES
+from maxq.harness.client.stored_logs import read_log
+from maxq.harness.contracts.target import Settings, Topology
+from maxq.harness.targets.rocketmq.releases import REFERENCE, Version
+from maxq.nemeses.kinds.epochs import FILES
 
 pytestmark = [pytest.mark.rocketmq, pytest.mark.timeout(FETCH_S + 240)]
 PAIR = Topology(controllers=1, broker_sets=1, replicas=2)

@@ -16,8 +16,8 @@ from random import Random
 import fuzz_raft
 from reference_nodes import HOST, NodeProcess, controller_settings, free_port, wait_until
 
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Decoder, Frame, encode
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Decoder, Frame, encode
 
 START_S = 60
 ASK_S = 20

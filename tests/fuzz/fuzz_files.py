@@ -15,22 +15,22 @@ from random import Random
 import msgspec
 from history_recorder import Recorder
 
-from checkers.judgement.runner import check_all
-from harness.experiments.campaign import (
+from maxq.checkers.judgement.runner import check_all
+from maxq.harness.experiments.campaign import (
     BUILT_IN,
     CampaignError,
     Done,
     jobs_of,
     read_campaign,
 )
-from harness.experiments.journal import append, resumed
-from harness.run import rejudge
-from harness.run.replay import options_for
-from harness.run.stored_run import config_of, judge_stored
-from harness.schedule import format as schedules
-from harness.schedule.options import Options
-from histories.jsonl import JournalWriter
-from histories.op import HistoryError, Op
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.run import rejudge
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.stored_run import config_of, judge_stored
+from maxq.harness.schedule import format as schedules
+from maxq.harness.schedule.options import Options
+from maxq.histories.jsonl import JournalWriter
+from maxq.histories.op import HistoryError, Op
 
 FILE_S = 5.0  # that one file may take, on a busy machine
 MEMORY_MAX = 256 << 20  # that files, of 1 MiB at most, may add to the most that the process had

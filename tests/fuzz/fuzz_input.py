@@ -11,12 +11,12 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from reference.records import BrokerId, LocalProtocolError, PhyOffset
-from reference.wire import ha
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame, Serialize, encode
-from reference.wire.message import BatchElement, Message, encode_batch
-from reference.wire.message import encode as encode_record
+from maxq.reference.records import BrokerId, LocalProtocolError, PhyOffset
+from maxq.reference.wire import ha
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame, Serialize, encode
+from maxq.reference.wire.message import BatchElement, Message, encode_batch
+from maxq.reference.wire.message import encode as encode_record
 
 ESCAPED = "ESCAPED"  # the name of what must never come to be
 CODES = [int(code) for code in RequestCode] + [0, -1, 999, 2**31 - 1, -(2**31)]

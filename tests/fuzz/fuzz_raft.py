@@ -10,11 +10,11 @@ from random import Random
 
 import msgspec
 
-from reference.controller.registry import ApplyBrokerId, RegisterBroker, encode_command
-from reference.raft import handshake
-from reference.raft import message as wire
-from reference.raft.handshake import Hello
-from reference.raft.message import (
+from maxq.reference.controller.registry import ApplyBrokerId, RegisterBroker, encode_command
+from maxq.reference.raft import handshake
+from maxq.reference.raft import message as wire
+from maxq.reference.raft.handshake import Hello
+from maxq.reference.raft.message import (
     Append,
     AppendReply,
     Entry,
@@ -23,9 +23,9 @@ from reference.raft.message import (
     Vote,
     VoteReply,
 )
-from reference.records import BrokerId
-from reference.wire.codes import RAFT
-from reference.wire.frame import ONEWAY_FLAG, Frame, encode
+from maxq.reference.records import BrokerId
+from maxq.reference.wire.codes import RAFT
+from maxq.reference.wire.frame import ONEWAY_FLAG, Frame, encode
 
 GROUP, VICTIM, PEERS = "r", "r0", ("r1", "r2")
 TERMS_A_BATCH = 3

@@ -18,9 +18,9 @@ import fuzz_stories
 from fuzz_cluster import FuzzCluster, Port
 from reference_nodes import HOST
 
-from reference.records import RemoteProtocolError
-from reference.wire.codes import RAFT
-from reference.wire.frame import Decoder, Frame, encode
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.codes import RAFT
+from maxq.reference.wire.frame import Decoder, Frame, encode
 
 CHECK_EVERY = 25  # batches
 FRAMES_MAX = 40  # of a batch

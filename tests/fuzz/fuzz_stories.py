@@ -13,13 +13,13 @@ from fuzz_cluster import Port, ask
 from fuzz_input import SEND, TEXTS
 from reference_nodes import HOST
 
-from reference.records import PhyOffset, QueueOffset
-from reference.wire import property as props
-from reference.wire.bodies import SubscriptionGroupConfig
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.message import Message, encode_at
-from reference.wire.route import KVTable
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import SubscriptionGroupConfig
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.message import Message, encode_at
+from maxq.reference.wire.route import KVTable
 
 HEAD_BYTES = 88  # of a record with addresses of IPv4; its body begins behind it
 COMMIT, ROLLBACK = "8", "12"

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master_events as master
-from reference.broker.replication import ha_slave_events as slave
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_settings import MasterSettings
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.replication.sync_state_set import ProposeSyncStateSet
-from reference.records import BrokerId, MasterEpoch, PhyOffset
-from reference.wire import ha as wire
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import ha_master_events as master
+from maxq.reference.broker.replication import ha_slave_events as slave
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_settings import MasterSettings
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.wire import ha as wire
 
 FILE_SIZE = 64
 SECOND = 1_000_000_000

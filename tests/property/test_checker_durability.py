@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.core.api import Context, Verdict
-from checkers.messages.durability import ALLOWED, CLAIMS, Durability
-from histories.history import History, wellformed
-from histories.op import Op, OpType
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.messages.durability import ALLOWED, CLAIMS, Durability
+from maxq.histories.history import History, wellformed
+from maxq.histories.op import Op, OpType
 
 CONCURRENCY = 5
 NAMES = {*CLAIMS, *ALLOWED}

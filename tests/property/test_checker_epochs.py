@@ -6,15 +6,15 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.availability.availability import Availability
-from checkers.core.api import Context
-from checkers.locks.locks import Locks
-from checkers.replication.broker_ids import BrokerIds
-from checkers.replication.epochs import Epochs
-from checkers.replication.replicas import Replicas
-from histories.history import History
-from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
-from histories.op import Op
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.core.api import Context
+from maxq.checkers.locks.locks import Locks
+from maxq.checkers.replication.broker_ids import BrokerIds
+from maxq.checkers.replication.epochs import Epochs
+from maxq.checkers.replication.replicas import Replicas
+from maxq.histories.history import History
+from maxq.histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
+from maxq.histories.op import Op
 
 IDS = (1, 2, 3)
 CONTEXT = Context(broker_sets={"b0": ("b0-1", "b0-2", "b0-3")})

@@ -5,12 +5,12 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.core.api import Context
-from checkers.evidence.observations import NEVER
-from checkers.locks.lease_key import Grant, hold_ends, overlaps, too_soon
-from checkers.locks.locks import REQUEST_NS, Locks
-from histories.history import History
-from histories.op import Op
+from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.locks.lease_key import Grant, hold_ends, overlaps, too_soon
+from maxq.checkers.locks.locks import REQUEST_NS, Locks
+from maxq.histories.history import History
+from maxq.histories.op import Op
 
 S = 1_000_000_000
 LEASE, CLIENT_LEASE = 10, 5  # seconds

@@ -5,9 +5,9 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from checkers.evidence.observations import Sighting
-from checkers.replication.replica_logs import first_other_span, partings, stores_of
-from histories.observed import DIGEST_BYTES, ReplicaLog
+from maxq.checkers.evidence.observations import Sighting
+from maxq.checkers.replication.replica_logs import first_other_span, partings, stores_of
+from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
 
 RECORD = 24 * 1024  # bytes of a message: several in a block, and blocks end inside of them
 Message = tuple[int, int, int]

@@ -21,9 +21,9 @@ from benchmarks.completeness import (
     without,
 )
 from benchmarks.recording import Recorded, record
-from checkers.core.api import Valid
-from histories.grounds import KINDS, declared
-from histories.history import wellformed
+from maxq.checkers.core.api import Valid
+from maxq.histories.grounds import KINDS, declared
+from maxq.histories.history import wellformed
 
 LAST, SAMPLED, ANSWERS, MIXES = 80, 30, 60, 8
 # What each history is there for: its verdict, and claims of it with what must have become of them.

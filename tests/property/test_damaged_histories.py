@@ -9,10 +9,10 @@ from history_recorder import Recorder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.experiments.campaign import BUILT_IN, CampaignError, jobs_of, read_campaign
-from harness.run.rejudge import FORMATS, open_file
-from histories.history import wellformed
-from histories.op import HistoryError
+from maxq.harness.experiments.campaign import BUILT_IN, CampaignError, jobs_of, read_campaign
+from maxq.harness.run.rejudge import FORMATS, open_file
+from maxq.histories.history import wellformed
+from maxq.histories.op import HistoryError
 
 # What a value is replaced by, or what is put between two.
 PIECES = (

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_recorder import MemoryRecorder
 
-from harness import generators as gen
-from harness.contracts.generator import Context
-from harness.contracts.outcome import Fail, Info, Ok, Outcome
-from harness.run.interpreter import run
-from harness.simulation.loop import Scheduler, SimLoop
-from histories.op import Op
+from maxq.harness import generators as gen
+from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome
+from maxq.harness.run.interpreter import run
+from maxq.harness.simulation.loop import Scheduler, SimLoop
+from maxq.histories.op import Op
 
 OPS_MAX = 150
 

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from ha_model import Model
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import sync_state_set as sets
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.sync_state_set import Outcome, SyncStateSet
-from reference.records import BrokerId, MasterEpoch, PhyOffset
-from reference.wire.ha import EpochStart
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import sync_state_set as sets
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.sync_state_set import Outcome, SyncStateSet
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.wire.ha import EpochStart
 
 STEPS = 1500
 

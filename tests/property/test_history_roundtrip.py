@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from histories.digests import digests_of
-from histories.history import History, pair_up
-from histories.jsonl import JournalWriter, read_jsonl
-from histories.op import NEMESIS, Op
-from histories.parquet import encode_parquet, read_parquet
-from histories.text import FIXED, decode_value, encode_value
+from maxq.histories.digests import digests_of
+from maxq.histories.history import History, pair_up
+from maxq.histories.jsonl import JournalWriter, read_jsonl
+from maxq.histories.op import NEMESIS, Op
+from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.text import FIXED, decode_value, encode_value
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 NAMES = st.one_of(TEXT, st.sampled_from(["$kw", "$set", "$map", "$", "end", "index"]))

@@ -12,9 +12,9 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from machines import SETTINGS, finds
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.records import MasterEpoch, PhyOffset
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.records import MasterEpoch, PhyOffset
 
 SIZE = 3
 WHO = st.integers(0, SIZE - 1)

@@ -13,9 +13,9 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from machines import SETTINGS, finds
 
-from reference.broker.locks import locks
-from reference.broker.locks.locks import LockTable, Tally, quorum
-from reference.wire.bodies import MessageQueue
+from maxq.reference.broker.locks import locks
+from maxq.reference.broker.locks.locks import LockTable, Tally, quorum
+from maxq.reference.wire.bodies import MessageQueue
 
 LEASE = 50
 GROUP = "g"

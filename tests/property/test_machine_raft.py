@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from machines import SETTINGS, finds
 from test_raft_safety import Group, sender
 
-from reference.raft import core as raft
-from reference.raft.core import Core, Received, Timeout
+from maxq.reference.raft import core as raft
+from maxq.reference.raft.core import Core, Received, Timeout
 
 NAMES = st.sampled_from(["n0", "n1", "n2"])
 WIRE_MAX = 60  # messages on their way; older ones are lost

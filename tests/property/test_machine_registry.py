@@ -10,9 +10,9 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from machines import SETTINGS, finds
 
-from reference.controller import election, registry
-from reference.controller.election import Candidate
-from reference.controller.registry import (
+from maxq.reference.controller import election, registry
+from maxq.reference.controller.election import Candidate
+from maxq.reference.controller.registry import (
     AlterSyncStateSet,
     ApplyBrokerId,
     CleanBrokerData,
@@ -25,8 +25,8 @@ from reference.controller.registry import (
     from_bytes,
     to_bytes,
 )
-from reference.records import BrokerId
-from reference.wire.codes import ResponseCode
+from maxq.reference.records import BrokerId
+from maxq.reference.wire.codes import ResponseCode
 
 SET = "b"
 IDS = st.integers(1, 4).map(BrokerId)

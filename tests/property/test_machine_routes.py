@@ -11,9 +11,9 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from machines import SETTINGS, finds
 
-from reference.namesrv import routes
-from reference.namesrv.routes import Master, Refused, Registration, Routes
-from reference.wire.route import MASTER_ID, DataVersion, TopicConfig
+from maxq.reference.namesrv import routes
+from maxq.reference.namesrv.routes import Master, Refused, Registration, Routes
+from maxq.reference.wire.route import MASTER_ID, DataVersion, TopicConfig
 
 NS_PER_MS = 1_000_000
 BROKERS = st.sampled_from(["a", "b"])

@@ -11,14 +11,14 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from machines import SETTINGS, finds
 
-from reference.broker.replication import sync_state_set as sets
-from reference.broker.replication.sync_state_set import (
+from maxq.reference.broker.replication import sync_state_set as sets
+from maxq.reference.broker.replication.sync_state_set import (
     JoinTiming,
     Outcome,
     ProposeSyncStateSet,
     SyncStateSet,
 )
-from reference.records import BrokerId, MasterEpoch
+from maxq.reference.records import BrokerId, MasterEpoch
 
 ME = BrokerId(1)
 OTHERS = [BrokerId(i) for i in (2, 3, 4)]

@@ -11,7 +11,7 @@ from random import Random
 
 import pytest
 
-from reference.raft.core import (
+from maxq.reference.raft.core import (
     Accepted,
     Apply,
     Compacted,
@@ -31,8 +31,8 @@ from reference.raft.core import (
     Timeout,
     Timing,
 )
-from reference.raft.log import Log
-from reference.raft.message import (
+from maxq.reference.raft.log import Log
+from maxq.reference.raft.message import (
     Append,
     AppendReply,
     Entry,

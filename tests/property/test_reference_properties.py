@@ -6,13 +6,13 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from harness.simulation.world import SimHost, World
-from reference.broker.messages.pull import find
-from reference.broker.store.commit_log import CorruptLog
-from reference.broker.store.store import Store
-from reference.controller import registry
-from reference.controller.election import Candidate, choose
-from reference.controller.registry import (
+from maxq.harness.simulation.world import SimHost, World
+from maxq.reference.broker.messages.pull import find
+from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.store import Store
+from maxq.reference.controller import registry
+from maxq.reference.controller.election import Candidate, choose
+from maxq.reference.controller.registry import (
     AlterSyncStateSet,
     ApplyBrokerId,
     CleanBrokerData,
@@ -20,8 +20,8 @@ from reference.controller.registry import (
     RegisterBroker,
     Registry,
 )
-from reference.records import PhyOffset, QueueOffset
-from reference.wire.message import Message, QueueUnit, decode
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.wire.message import Message, QueueUnit, decode
 
 IDS = st.integers(1, 5)
 CANDIDATES = st.lists(

@@ -8,11 +8,11 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.run.replay import options_for
-from harness.sampling.draw import draw
-from harness.sampling.factors import row_of
-from harness.schedule import reductions
-from harness.schedule.format import (
+from maxq.harness.run.replay import options_for
+from maxq.harness.sampling.draw import draw
+from maxq.harness.sampling.factors import row_of
+from maxq.harness.schedule import reductions
+from maxq.harness.schedule.format import (
     START,
     Act,
     Call,

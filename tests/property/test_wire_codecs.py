@@ -14,16 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reference.records import (
+from maxq.reference.records import (
     BrokerId,
     MasterEpoch,
     PhyOffset,
     QueueOffset,
     RemoteProtocolError,
 )
-from reference.wire import bodies, files, frame, ha, headers, lenient_json, message, route
-from reference.wire import property as property_text
-from reference.wire.frame import Frame, Serialize
+from maxq.reference.wire import bodies, files, frame, ha, headers, lenient_json, message, route
+from maxq.reference.wire import property as property_text
+from maxq.reference.wire.frame import Frame, Serialize
 
 quick = settings(max_examples=60, deadline=None)
 int16 = st.integers(-(2**15), 2**15 - 1)

@@ -10,12 +10,12 @@ The two test modules that run them take every other mutant each, so that two wor
 from pathlib import Path
 from typing import NamedTuple
 
-from checkers.core.claims import CLAIMS
-from harness.run.replay import options_for
-from harness.run.run_context import RunContext
-from harness.run.stored_run import run_test
-from harness.schedule.format import Schedule, read
-from reference import mutants
+from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import run_test
+from maxq.harness.schedule.format import Schedule, read
+from maxq.reference import mutants
 
 FOLDER = Path(__file__).parents[2] / "harness" / "schedule" / "directed"
 

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
-from harness.run.execute import run_in_world
-from harness.run.run_context import RunContext
-from harness.schedule.options import Options
-from harness.simulation.steps import Steps
-from histories.store import JOURNAL, RunStore
+from maxq.harness.run.execute import run_in_world
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.schedule.options import Options
+from maxq.harness.simulation.steps import Steps
+from maxq.histories.store import JOURNAL, RunStore
 
 SECONDS = 2
 

@@ -6,19 +6,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from harness.simulation.loop import SimLoop
-from harness.simulation.oracle.oracle import Oracle
-from harness.simulation.world import SimMachine, World
-from reference.__main__ import make_node
-from reference.controller.server import Controller
-from reference.node_file import parse_node
-from reference.rpc import Connection, Handler, Pool, refuse
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import PullRequest, SendRequest, to_ext
-from reference.wire.message import Message, decode_all
-from reference.wire.node_headers import CreateTopicRequest
-from reference.wire.route import KVTable
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.oracle.oracle import Oracle
+from maxq.harness.simulation.world import SimMachine, World
+from maxq.reference.__main__ import make_node
+from maxq.reference.controller.server import Controller
+from maxq.reference.node_file import parse_node
+from maxq.reference.rpc import Connection, Handler, Pool, refuse
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import PullRequest, SendRequest, to_ext
+from maxq.reference.wire.message import Message, decode_all
+from maxq.reference.wire.node_headers import CreateTopicRequest
+from maxq.reference.wire.route import KVTable
 
 T = TypeVar("T")
 NAMESRV, CONTROLLER = "198.18.0.16:9876", "198.18.0.32:9878"
@@ -211,7 +211,7 @@ class Controllers:
 
 def relay(cluster: Cluster, handle: Callable[[Pool, Frame], Awaitable[Frame | None]]) -> None:
     """Listen as a controller on the relay's address; `handle` answers or loses each request."""
-    from reference import rpc
+    from maxq.reference import rpc
 
     loop, _ = cluster.world.process(cluster.machines["relay"])
     open_ = [False]

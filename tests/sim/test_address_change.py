@@ -14,9 +14,9 @@ from reference_world import (
     create_topic,
 )
 
-from reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo
-from reference.wire.codes import RequestCode
-from reference.wire.route import TopicRouteData
+from maxq.reference.wire.bodies import BrokerReplicasInfo, HaRuntimeInfo
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.route import TopicRouteData
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

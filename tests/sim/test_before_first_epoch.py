@@ -19,13 +19,13 @@ from reference_world import (
 )
 from test_address_change import in_sync
 
-from harness.contracts.environment import Role
-from harness.experiments.crash_points.arena import Arena
-from harness.experiments.crash_points.flows import all_brokers, basis, tail_of_its_own
-from reference.broker.store.store import Store
-from reference.records import MasterEpoch, PhyOffset
-from reference.wire.files import encode_epochs
-from reference.wire.ha import EpochStart
+from maxq.harness.contracts.environment import Role
+from maxq.harness.experiments.crash_points.arena import Arena
+from maxq.harness.experiments.crash_points.flows import all_brokers, basis, tail_of_its_own
+from maxq.reference.broker.store.store import Store
+from maxq.reference.records import MasterEpoch, PhyOffset
+from maxq.reference.wire.files import encode_epochs
+from maxq.reference.wire.ha import EpochStart
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 from reference_world import BROKER, NAMESRV, Cluster, broker_up, create_topic, pull_header
 
-from reference import rpc
-from reference.bounds import FRAME_S_MAX, Bounds
-from reference.broker.messages import pull
-from reference.namesrv.kv import CHARS_MAX
-from reference.rpc import Connection, Pool
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame, encode
-from reference.wire.headers import to_ext
+from maxq.reference import rpc
+from maxq.reference.bounds import FRAME_S_MAX, Bounds
+from maxq.reference.broker.messages import pull
+from maxq.reference.namesrv.kv import CHARS_MAX
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame, encode
+from maxq.reference.wire.headers import to_ext
 
 PORT = 9000
 HALF_MAX, UNREAD_MAX = 1_000_000, 2_000_000

@@ -22,9 +22,9 @@ from reference_world import (
     broker_up as up,
 )
 
-from reference.rpc import Pool
-from reference.wire import headers
-from reference.wire.bodies import (
+from maxq.reference.rpc import Pool
+from maxq.reference.wire import headers
+from maxq.reference.wire.bodies import (
     ConsumerConnections,
     ConsumerData,
     ConsumeStats,
@@ -40,10 +40,10 @@ from reference.wire.bodies import (
     TopicConfigList,
     TopicStats,
 )
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.message import decode
-from reference.wire.route import TopicConfig, TopicConfigSerializeWrapper, TopicRouteData
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.message import decode
+from maxq.reference.wire.route import TopicConfig, TopicConfigSerializeWrapper, TopicRouteData
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

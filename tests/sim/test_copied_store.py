@@ -15,8 +15,8 @@ from reference_world import (
 )
 from test_address_change import in_sync, move
 
-from harness.simulation.network import Rule
-from reference.broker.membership.identity import IdentityError
+from maxq.harness.simulation.network import Rule
+from maxq.reference.broker.membership.identity import IdentityError
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from harness.experiments.crash_points.flows import FLOWS, Flow, Outcome, perform, record
-from harness.simulation.crash_points import Crash, crashes
-from reference.broker.membership import identity
-from reference.broker.membership.identity import Claimed, IdentityFiles
-from reference.broker.store.commit_log import CommitLog
-from reference.host import Disk
-from reference.raft.message import Entry
-from reference.raft.storage import Storage
-from reference.records import PhyOffset
+from maxq.harness.experiments.crash_points.flows import FLOWS, Flow, Outcome, perform, record
+from maxq.harness.simulation.crash_points import Crash, crashes
+from maxq.reference.broker.membership import identity
+from maxq.reference.broker.membership.identity import Claimed, IdentityFiles
+from maxq.reference.broker.store.commit_log import CommitLog
+from maxq.reference.host import Disk
+from maxq.reference.raft.message import Entry
+from maxq.reference.raft.storage import Storage
+from maxq.reference.records import PhyOffset
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -22,13 +22,13 @@ from reference_world import (
     send_header,
 )
 
-from harness.simulation.world import WALL_MS, SimHost
-from reference.records import PhyOffset
-from reference.wire import property as props
-from reference.wire.bodies import LockRequest, MessageQueue, SubscriptionGroupConfig
-from reference.wire.codes import RequestCode
-from reference.wire.headers import SendBackRequest
-from reference.wire.message import BatchElement, Message, encode_batch
+from maxq.harness.simulation.world import WALL_MS, SimHost
+from maxq.reference.records import PhyOffset
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import LockRequest, MessageQueue, SubscriptionGroupConfig
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.headers import SendBackRequest
+from maxq.reference.wire.message import BatchElement, Message, encode_batch
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation.steps import first_difference
+from maxq.harness.simulation.steps import first_difference
 
 SEEDS = list(range(1, 11))
 BEFORE = list(range(101, 120))  # so that a worker's next seed is its twentieth

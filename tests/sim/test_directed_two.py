@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from directed import check
 
-from reference import mutants
+from maxq.reference import mutants
 
 
 @pytest.mark.parametrize("name", mutants.names()[1::2])

@@ -13,24 +13,24 @@ from flap_fault import FACTS, FLAP
 from register_checker import LastWrite
 from register_workload import register_workload
 
-from checkers.core.api import Context
-from checkers.evidence.acts import acts_of
-from checkers.evidence.faults import faults
-from checkers.evidence.quiescence import Lull, lulls
-from checkers.judgement.runner import Results
-from harness.experiments.shrink_real import Shrinking
-from harness.experiments.simulate import Campaign, drawn, simulated
-from harness.run import judging, run_plan
-from harness.run.replay import late, options_for, repeat, script_of
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, run_test
-from harness.schedule.format import Schedule, decode
-from harness.schedule.options import Options
-from histories.fault_facts import BUILT_IN
-from histories.grounds import RUN
-from histories.history import History
-from histories.op import Op
-from nemeses import catalogue
+from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.acts import acts_of
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.quiescence import Lull, lulls
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.experiments.shrink_real import Shrinking
+from maxq.harness.experiments.simulate import Campaign, drawn, simulated
+from maxq.harness.run import judging, run_plan
+from maxq.harness.run.replay import late, options_for, repeat, script_of
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.schedule.format import Schedule, decode
+from maxq.harness.schedule.options import Options
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.grounds import RUN
+from maxq.histories.history import History
+from maxq.histories.op import Op
+from maxq.nemeses import catalogue
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
@@ -110,8 +110,8 @@ def test_a_flap_that_the_run_does_not_declare_is_unknown(named: None, tmp_path: 
 READ_BACK = """
 import json, sys
 from pathlib import Path
-from harness.report.bands import actions
-from harness.run.stored_run import judge_stored
+from maxq.harness.report.bands import actions
+from maxq.harness.run.stored_run import judge_stored
 
 judged = judge_stored(Path(sys.argv[1]))
 colors = actions(judged.stored.history).colors

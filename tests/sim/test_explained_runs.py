@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.main import run_cli
-from harness.experiments.explain import explain
-from harness.experiments.simulate import simulated
-from harness.run.explained import Explained
-from harness.run.replay import options_for
-from harness.schedule.format import Act, Header, Load, Schedule, When, Who, encode
+from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments.explain import explain
+from maxq.harness.experiments.simulate import simulated
+from maxq.harness.run.explained import Explained
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import Act, Header, Load, Schedule, When, Who, encode
 
 
 def cut(name: str, at: float) -> tuple[Act, Act]:

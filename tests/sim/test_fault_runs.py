@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from checkers.evidence.faults import faults
-from harness.experiments.simulate import simulated
-from harness.run.replay import options_for
-from harness.run.stored_run import Judged, run_test
-from harness.schedule.format import decode
-from harness.schedule.options import Options
-from nemeses.catalogue import NO_FAULT, fault_names
+from maxq.checkers.evidence.faults import faults
+from maxq.harness.experiments.simulate import simulated
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.schedule.format import decode
+from maxq.harness.schedule.options import Options
+from maxq.nemeses.catalogue import NO_FAULT, fault_names
 
 SECOND_NS = 1_000_000_000
 TRIO: dict[str, Any] = {
@@ -125,7 +125,7 @@ def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
         folder = tmp_path / hash_seed
         words = [f"--nemesis={name}" for name in SINGLE]
         command = [
-            sys.executable, "-m", "harness.cli.main", "test", "--environment", "simulated", *words,
+            sys.executable, "-m", "maxq.harness.cli.main", "test", "--environment", "simulated", *words,
             "--time-limit", "30s", "--seed", "9", "--store", str(folder), "--json",
             "--workload", "queue", "--controllers", "3", "--broker-sets", "1",
             "--replicas", "3", "--profile", "P-SAFE",

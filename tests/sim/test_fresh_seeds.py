@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.experiments.simulate import SeedResult, run_seed
+from maxq.harness.experiments.simulate import SeedResult, run_seed
 
 ROOT = Path(__file__).parent.parent.parent
 COUNT, LENGTH_MS = 20, 30_000

@@ -15,7 +15,7 @@ from reference_world import (
     create_topic,
 )
 
-from reference.wire.codes import RequestCode
+from maxq.reference.wire.codes import RequestCode
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

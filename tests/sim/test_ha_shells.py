@@ -11,17 +11,17 @@ from random import Random
 
 import pytest
 
-from harness.contracts.draws import Draws
-from harness.simulation.disk import SimDisk
-from harness.simulation.loop import SimLoop
-from harness.simulation.world import SimMachine, World
-from reference.broker.replication import ha_master_events as master
-from reference.broker.replication.epochs import EpochFile
-from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
-from reference.broker.replication.replication import Replication
-from reference.broker.replication.sync_state_set import ProposeSyncStateSet
-from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
-from reference.wire import ha as wire
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import SimDisk
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.world import SimMachine, World
+from maxq.reference.broker.replication import ha_master_events as master
+from maxq.reference.broker.replication.epochs import EpochFile
+from maxq.reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
+from maxq.reference.broker.replication.replication import Replication
+from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
+from maxq.reference.wire import ha as wire
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -21,16 +21,16 @@ from reference_world import (
     create_topic,
 )
 
-from harness.simulation.loop import SimLoop
-from reference.broker.replication.epochs import Epochs
-from reference.records import MasterEpoch, PhyOffset, QueueOffset
-from reference.rpc import Pool
-from reference.wire import ha
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.message import Message, encode_at
-from reference.wire.node_headers import RegisterBrokerRequest
+from maxq.harness.simulation.loop import SimLoop
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.records import MasterEpoch, PhyOffset, QueueOffset
+from maxq.reference.rpc import Pool
+from maxq.reference.wire import ha
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.message import Message, encode_at
+from maxq.reference.wire.node_headers import RegisterBrokerRequest
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

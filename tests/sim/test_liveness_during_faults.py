@@ -1,8 +1,8 @@
 """S13d in whole runs: a set goes on without its master, and one that does not is caught."""
 
-from harness.experiments.simulate import Simulated, simulated
-from harness.run.replay import options_for
-from harness.schedule.format import Act, Header, Load, Schedule, When, Who
+from maxq.harness.experiments.simulate import Simulated, simulated
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import Act, Header, Load, Schedule, When, Who
 
 KILLED = Schedule(
     header=Header(

@@ -10,14 +10,14 @@ import pytest
 from reference_world import ALONE, BROKER, BROKER_CONF, NAMESRV, NAMESRV_CONF, Cluster, Process
 from test_address_change import move
 
-from reference import rpc
-from reference.broker.locks.lock_quorum import ATTEMPT
-from reference.rpc import Connection, Pool
-from reference.wire.bodies import LockRequest, LockResponse, MessageQueue
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.node_headers import RegisterBrokerRequest
+from maxq.reference import rpc
+from maxq.reference.broker.locks.lock_quorum import ATTEMPT
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.node_headers import RegisterBrokerRequest
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -11,10 +11,10 @@ from random import Random
 import pytest
 from reference_world import BROKER_CONF, NAMESRV_CONF, SECOND_NS, Cluster, Process
 
-from reference.rpc import Pool
-from reference.wire.bodies import LockRequest, LockResponse, MessageQueue
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

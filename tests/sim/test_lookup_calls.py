@@ -7,12 +7,12 @@ from collections.abc import Awaitable
 import pytest
 from reference_world import BROKER, Cluster, bodies, broker_up, create_topic
 
-from reference.rpc import Connection, Pool
-from reference.wire.bodies import ConsumerData, GroupList, HeartbeatBody, SubscriptionData
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import QueryMessageRequest, UpdateConsumerOffsetRequest, to_ext
-from reference.wire.node_headers import ConsumerClientRequest
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire.bodies import ConsumerData, GroupList, HeartbeatBody, SubscriptionData
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import QueryMessageRequest, UpdateConsumerOffsetRequest, to_ext
+from maxq.reference.wire.node_headers import ConsumerClientRequest
 
 LATER = 4_000_000_000_000
 

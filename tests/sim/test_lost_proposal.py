@@ -14,9 +14,9 @@ from reference_world import (
     through_relay,
 )
 
-from reference.rpc import Pool
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -22,15 +22,15 @@ from reference_world import (
 )
 from test_address_change import in_sync
 
-from reference import rpc
-from reference.broker.membership import metadata_sync
-from reference.broker.membership.metadata import TABLE_CODES
-from reference.broker.membership.metadata_sync import MetadataSync, sync_once
-from reference.broker.store.topics import Tables
-from reference.host import Host
-from reference.rpc import Connection, Pool
-from reference.wire import headers, lenient_json
-from reference.wire.bodies import (
+from maxq.reference import rpc
+from maxq.reference.broker.membership import metadata_sync
+from maxq.reference.broker.membership.metadata import TABLE_CODES
+from maxq.reference.broker.membership.metadata_sync import MetadataSync, sync_once
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.host import Host
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire import headers, lenient_json
+from maxq.reference.wire.bodies import (
     ConsumerOffsets,
     DelayOffsets,
     MessageRequestModes,
@@ -38,11 +38,11 @@ from reference.wire.bodies import (
     SubscriptionGroups,
     TimerMetrics,
 )
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.files import TimerCheckpoint, decode_timer_checkpoint
-from reference.wire.frame import Decoder, Frame
-from reference.wire.route import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from reference.wire.seal import unseal
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.files import TimerCheckpoint, decode_timer_checkpoint
+from maxq.reference.wire.frame import Decoder, Frame
+from maxq.reference.wire.route import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from maxq.reference.wire.seal import unseal
 
 GOLDEN = Path(__file__).parents[1] / "wire" / "golden"
 FAST = "198.18.0.48:10909"

@@ -13,13 +13,13 @@ from reference_world import (
     ext,
 )
 
-from reference.broker.client_calls.made_topics import QUEUES_MAX
-from reference.names import GROUP_CHARS_MAX
-from reference.wire import node_headers as headers
-from reference.wire.bodies import ConsumerData, HeartbeatBody, SubscriptionGroupConfig
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.headers import SendBackRequest
-from reference.wire.route import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from maxq.reference.broker.client_calls.made_topics import QUEUES_MAX
+from maxq.reference.names import GROUP_CHARS_MAX
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import ConsumerData, HeartbeatBody, SubscriptionGroupConfig
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.headers import SendBackRequest
+from maxq.reference.wire.route import RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 
 TOO_LONG = "g" * (GROUP_CHARS_MAX + 1)
 

@@ -9,14 +9,14 @@ import msgspec
 import pytest
 from reference_world import NAMESRV, NAMESRV_CONF, Cluster, ext
 
-from reference import rpc
-from reference.namesrv.kv import ENTRIES_MAX
-from reference.rpc import Connection, Pool
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.route import (
+from maxq.reference import rpc
+from maxq.reference.namesrv.kv import ENTRIES_MAX
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.route import (
     ClusterInfo,
     DataVersion,
     KVTable,
@@ -28,7 +28,7 @@ from reference.wire.route import (
     TopicList,
     TopicRouteData,
 )
-from reference.wire.seal import unseal
+from maxq.reference.wire.seal import unseal
 
 CONF = {**NAMESRV_CONF, "kvConfigPath": "/data/kvConfig.json"}
 KV = "/data/kvConfig.json"

@@ -5,13 +5,18 @@ import json
 
 from reference_world import BROKER, Cluster, broker_up, create_topic
 
-from reference.rpc import Connection, Pool
-from reference.wire.bodies import ConsumerData, HeartbeatBody, MessageQueue, SubscriptionGroupConfig
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import UpdateConsumerOffsetRequest, to_ext
-from reference.wire.lenient_json import loads
-from reference.wire.node_headers import ResetOffsetRequest
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire.bodies import (
+    ConsumerData,
+    HeartbeatBody,
+    MessageQueue,
+    SubscriptionGroupConfig,
+)
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import UpdateConsumerOffsetRequest, to_ext
+from maxq.reference.wire.lenient_json import loads
+from maxq.reference.wire.node_headers import ResetOffsetRequest
 
 
 def reset(timestamp: int, *, is_force: bool = True, topic: str = "T") -> ResetOffsetRequest:

@@ -19,9 +19,9 @@ from reference_world import (
     ext,
 )
 
-from harness.simulation.disk import SimDisk
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.headers import MaxOffsetRequest, QueueRequest
+from maxq.harness.simulation.disk import SimDisk
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.headers import MaxOffsetRequest, QueueRequest
 
 FILE = 4096
 BODY = 1700  # two messages fill a file
@@ -241,7 +241,7 @@ def log_of(cluster: Cluster, name: str) -> list[tuple[int, bytes]]:
 
 
 def create_topic_at(cluster: Cluster, address: str) -> None:
-    from reference.wire.node_headers import CreateTopicRequest
+    from maxq.reference.wire.node_headers import CreateTopicRequest
 
     header = CreateTopicRequest(
         topic="T", default_topic="TBW102", read_queue_nums=1, write_queue_nums=1, perm=6,

@@ -1,6 +1,7 @@
 """The oracle sees each invariant break, and nothing on the correct reference.
 
-Every break is made by a seeded bug: one of `reference.mutants`, or a patch of a few lines here.
+Every break is made by a seeded bug: one of `maxq.reference.mutants`, or a patch of a few lines
+here.
 """
 
 import contextlib
@@ -12,28 +13,28 @@ from typing import Any
 import msgspec
 import pytest
 
-import harness.run.execute
-from harness.run.stored_run import run_test
-from harness.schedule.options import Options
-from harness.simulation.oracle.log import CHUNK, LogDigest
-from harness.simulation.oracle.oracle import Oracle, OracleAnomaly
-from histories.store import ORACLE
-from reference.broker.replication import epochs
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha import HaClient
-from reference.broker.replication.ha_slave_events import Truncate
-from reference.broker.store.store import Store
-from reference.controller import election, registry
-from reference.controller.registry import (
+import maxq.harness.run.execute
+from maxq.harness.run.stored_run import run_test
+from maxq.harness.schedule.options import Options
+from maxq.harness.simulation.oracle.log import CHUNK, LogDigest
+from maxq.harness.simulation.oracle.oracle import Oracle, OracleAnomaly
+from maxq.histories.store import ORACLE
+from maxq.reference.broker.replication import epochs
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha import HaClient
+from maxq.reference.broker.replication.ha_slave_events import Truncate
+from maxq.reference.broker.store.store import Store
+from maxq.reference.controller import election, registry
+from maxq.reference.controller.registry import (
     AlterSyncStateSet,
     ApplyBrokerId,
     ElectMaster,
     Registry,
     Result,
 )
-from reference.raft import quorum
-from reference.records import PhyOffset
-from reference.wire.ha import EpochStart
+from maxq.reference.raft import quorum
+from maxq.reference.records import PhyOffset
+from maxq.reference.wire.ha import EpochStart
 
 SECOND_NS = 1_000_000_000
 TRIO: dict[str, Any] = {
@@ -248,7 +249,7 @@ def test_a_run_says_that_it_found_something(
         trace=())]})()  # fmt: skip
     teller = type("Teller", (), {"say": lambda self, text: told.append(text)})()
     run = type("Folder", (), {"path": tmp_path})()
-    harness.run.execute._save_findings(oracle, run, teller)
+    maxq.harness.run.execute._save_findings(oracle, run, teller)
     assert told == ["oracle: 1 broken invariants, the first is log-agreement at 1.000 s: they "
                     "differ (see oracle.jsonl)"]  # fmt: skip
     assert b'"nodes":["a","b"]' in (tmp_path / ORACLE).read_bytes()

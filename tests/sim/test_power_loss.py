@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 
 from benchmarks.recording import record, small
-from harness.contracts.draws import Draws
-from harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
-from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.replication.ha import HaClient
-from reference.broker.replication.ha_settings import SlaveTiming
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.replication.ha_slave_events import Append
-from reference.broker.store.commit_log import CorruptLog
-from reference.broker.store.seals import Sealed
-from reference.broker.store.store import Store
-from reference.broker.store.watermark import CorruptWatermark, Watermark
-from reference.host import read_file, replace_file
-from reference.raft.message import Entry
-from reference.raft.storage import Storage
-from reference.records import BrokerId, PhyOffset, QueueOffset
-from reference.wire.message import Message, decode, encode_at
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import JOURNAL_MAX, SECTOR, SimDisk
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference.broker.replication.ha import HaClient
+from maxq.reference.broker.replication.ha_settings import SlaveTiming
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.ha_slave_events import Append
+from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.seals import Sealed
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.watermark import CorruptWatermark, Watermark
+from maxq.reference.host import read_file, replace_file
+from maxq.reference.raft.message import Entry
+from maxq.reference.raft.storage import Storage
+from maxq.reference.records import BrokerId, PhyOffset, QueueOffset
+from maxq.reference.wire.message import Message, decode, encode_at
 
 FILE = 4096
 LOG = "/s/commitlog"

@@ -12,16 +12,16 @@ import pytest
 from reference_world import BROKER_CONF, CONTROLLER_CONF, JOINED, NAMESRV_CONF, Cluster
 from test_raft_group import PORT, Group, say, until
 
-from harness.simulation.world import SimHost, SimMachine, World
-from reference.raft import handshake
-from reference.raft import message as wire
-from reference.raft.handshake import Hello
-from reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote
-from reference.raft.storage import CorruptRaftLog
-from reference.raft.watermark import ForeignRaftLog
-from reference.rpc import connect
-from reference.wire.codes import RAFT
-from reference.wire.frame import Frame
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference.raft import handshake
+from maxq.reference.raft import message as wire
+from maxq.reference.raft.handshake import Hello
+from maxq.reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote
+from maxq.reference.raft.storage import CorruptRaftLog
+from maxq.reference.raft.watermark import ForeignRaftLog
+from maxq.reference.rpc import connect
+from maxq.reference.wire.codes import RAFT
+from maxq.reference.wire.frame import Frame
 
 LOG, MARK = "/raft/log", "/raft/watermark"
 Files = dict[str, bytes]

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.simulation.loop import SimLoop
-from harness.simulation.world import SimHost, SimMachine, World
-from reference import rpc
-from reference.node import dispatcher
-from reference.raft.core import Timing
-from reference.raft.server import NotLeader, OutcomeUnknown, Raft
-from reference.wire.codes import RAFT
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference import rpc
+from maxq.reference.node import dispatcher
+from maxq.reference.raft.core import Timing
+from maxq.reference.raft.server import NotLeader, OutcomeUnknown, Raft
+from maxq.reference.wire.codes import RAFT
 
 PORT = 9878
 TIMING = Timing(election_ns=300_000_000, heartbeat_ns=50_000_000)

@@ -24,16 +24,16 @@ from reference_world import (
     broker_up as up,
 )
 
-from reference import mutants
-from reference.broker.store.store import Store
-from reference.rpc import Pool
-from reference.wire import headers
-from reference.wire import property as props
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext, to_short_ext
-from reference.wire.message import BatchElement, encode_batch
-from reference.wire.route import TopicRouteData
+from maxq.reference import mutants
+from maxq.reference.broker.store.store import Store
+from maxq.reference.rpc import Pool
+from maxq.reference.wire import headers
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext, to_short_ext
+from maxq.reference.wire.message import BatchElement, encode_batch
+from maxq.reference.wire.route import TopicRouteData
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -18,19 +18,19 @@ from reference_world import (
     broker_up as up,
 )
 
-from reference.rpc import Connection, Pool
-from reference.wire import headers
-from reference.wire import property as props
-from reference.wire.bodies import (
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire import headers
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import (
     ConsumerData,
     ConsumerList,
     HeartbeatBody,
     SubscriptionData,
     SubscriptionGroupConfig,
 )
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -2,8 +2,12 @@
 
 from reference_world import JOINED, Cluster, Controllers
 
-from reference.wire.headers import from_ext
-from reference.wire.node_headers import MetadataResponse, NextBrokerIdResponse, ReplicaInfoResponse
+from maxq.reference.wire.headers import from_ext
+from maxq.reference.wire.node_headers import (
+    MetadataResponse,
+    NextBrokerIdResponse,
+    ReplicaInfoResponse,
+)
 
 SET = {"clusterName": "c", "brokerName": "b"}
 

@@ -17,12 +17,12 @@ from reference_world import (
     send_header,
 )
 
-from reference import rpc
-from reference.wire import bodies
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Decoder, Frame, Serialize, encode
-from reference.wire.headers import to_ext, to_short_ext
-from reference.wire.message import BatchElement, encode_batch
+from maxq.reference import rpc
+from maxq.reference.wire import bodies
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Decoder, Frame, Serialize, encode
+from maxq.reference.wire.headers import to_ext, to_short_ext
+from maxq.reference.wire.message import BatchElement, encode_batch
 
 NODES: dict[str, tuple[str, dict[str, str], str]] = {
     "namesrv": ("namesrv", NAMESRV_CONF, NAMESRV),

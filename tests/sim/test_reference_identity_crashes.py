@@ -16,17 +16,17 @@ from reference_world import (
     through_relay,
 )
 
-from harness.contracts.draws import Draws
-from harness.simulation.disk import SimDisk
-from harness.simulation.world import SimHost
-from reference.broker.membership.identity import Claimed, Owned, State, state_of
-from reference.broker.server import Broker
-from reference.controller.registry import Machine, Registry
-from reference.raft.storage import Storage
-from reference.rpc import Pool
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.files import decode_identity
-from reference.wire.frame import Frame
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import SimDisk
+from maxq.harness.simulation.world import SimHost
+from maxq.reference.broker.membership.identity import Claimed, Owned, State, state_of
+from maxq.reference.broker.server import Broker
+from maxq.reference.controller.registry import Machine, Registry
+from maxq.reference.raft.storage import Storage
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.files import decode_identity
+from maxq.reference.wire.frame import Frame
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

@@ -17,13 +17,13 @@ from reference_world import (
     ext,
 )
 
-from reference.rpc import ConnectionLost, Pool
-from reference.wire import node_headers as headers
-from reference.wire.bodies import BrokerReplicasInfo, ElectMasterBody, SyncStateSet
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.route import (
+from maxq.reference.rpc import ConnectionLost, Pool
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import BrokerReplicasInfo, ElectMasterBody, SyncStateSet
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.route import (
     ClusterInfo,
     DataVersion,
     MemberGroupBody,

@@ -3,8 +3,8 @@
 import pytest
 from reference_world import CONTROLLER_CONF, JOINED, NAMESRV_CONF, Cluster
 
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.node_headers import CreateTopicRequest
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.node_headers import CreateTopicRequest
 
 PEERS = {"n0": "198.18.0.32:9878", "n1": "198.18.0.112:9878", "n2": "198.18.0.128:9878"}
 BROKERS = ("b1", "b2", "b3")

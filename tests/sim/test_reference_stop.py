@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from reference_world import BROKER, CONTROLLER, CONTROLLER_CONF, JOINED, Cluster, Controllers
 
-from reference.rpc import Pool
-from reference.wire.frame import Frame
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.frame import Frame
 
 
 def load(cluster: Cluster, address: str, code: int, count: int = 400) -> None:

@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.evidence.faults import faults
-from harness.cli.main import run_cli
-from harness.experiments.simulate import Simulated, simulated
-from harness.run.replay import options_for, script_of
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, run_test
-from harness.schedule.format import SCHEDULE, Act, Call, Header, Schedule, When, Who, encode
-from harness.schedule.from_history import main_part
-from harness.schedule.options import Options
-from histories.op import Op
-from histories.store import RunStore
+from maxq.checkers.evidence.faults import faults
+from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments.simulate import Simulated, simulated
+from maxq.harness.run.replay import options_for, script_of
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.schedule.format import SCHEDULE, Act, Call, Header, Schedule, When, Who, encode
+from maxq.harness.schedule.from_history import main_part
+from maxq.harness.schedule.options import Options
+from maxq.histories.op import Op
+from maxq.histories.store import RunStore
 
 SECOND_NS = 1_000_000_000
 OPTIONS: dict[str, Any] = {

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.replay import script_of
-from harness.run.run_context import RunContext
-from harness.run.stored_run import run_test
-from harness.schedule.format import Act, Header, Load, Schedule, When, Who
-from harness.schedule.options import Options
+from maxq.harness.run.replay import script_of
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import run_test
+from maxq.harness.schedule.format import Act, Header, Load, Schedule, When, Who
+from maxq.harness.schedule.options import Options
 
 PATH = "commitlog/00000000000000000000"
 

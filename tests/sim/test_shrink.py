@@ -9,8 +9,8 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from harness.cli.main import run_cli
-from harness.experiments.shrink import (
+from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments.shrink import (
     BEST,
     SCRIPT,
     TRIED,
@@ -26,8 +26,18 @@ from harness.experiments.shrink import (
     signature_of,
     story_of,
 )
-from harness.schedule.format import Act, Call, Header, Schedule, When, Who, decode, encode, read
-from harness.schedule.reductions import size_of
+from maxq.harness.schedule.format import (
+    Act,
+    Call,
+    Header,
+    Schedule,
+    When,
+    Who,
+    decode,
+    encode,
+    read,
+)
+from maxq.harness.schedule.reductions import size_of
 
 SIGNATURE = "S6/lost-write"
 OPTIONS = {"workload": ["queue"], "profile": "P-SAFE", "concurrency": 8}

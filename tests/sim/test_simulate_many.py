@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from waiting import eventually
 
-from harness.cli.main import run_cli
-from harness.experiments import simulate as simulation
-from harness.experiments.engine import JOURNAL
-from harness.experiments.simulate import (
+from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments import simulate as simulation
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.simulate import (
     UNEQUAL,
     Campaign,
     SeedResult,
@@ -21,11 +21,11 @@ from harness.experiments.simulate import (
     run_seed,
     seeds_of,
 )
-from harness.experiments.worker_pool import SCRATCH, Occupied, scratch
-from harness.run.replay import script_of
-from harness.sampling.draw import draw
-from harness.sampling.factors import FACTORS, row_of
-from harness.schedule.format import SCHEDULE
+from maxq.harness.experiments.worker_pool import SCRATCH, Occupied, scratch
+from maxq.harness.run.replay import script_of
+from maxq.harness.sampling.draw import draw
+from maxq.harness.sampling.factors import FACTORS, row_of
+from maxq.harness.schedule.format import SCHEDULE
 
 ONE_JOB = ("--jobs", "1", "--length")
 BUG, FAILING = "ack_before_write", 17  # a seed that shows it within this length
@@ -84,7 +84,7 @@ def test_seeds_are_told_and_the_same_command_goes_on(
 def test_nothing_stays_of_a_campaign_that_was_killed(tmp_path: Path) -> None:
     """Its workers end with it, though they wait for work; the next one clears what they wrote."""
     words = ("simulate", "--jobs", "2", "--length", "20s", "--store", str(tmp_path), "--seeds")
-    command = [sys.executable, "-m", "harness.cli.main", *words, "0..99"]
+    command = [sys.executable, "-m", "maxq.harness.cli.main", *words, "0..99"]
     folder = tmp_path / "simulated" / "reference"
     killed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -253,7 +253,7 @@ def test_the_summary_groups_what_is_alike() -> None:
 
 def test_a_rate_is_of_what_was_done_now(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
-    monkeypatch.setattr("harness.experiments.simulate.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("maxq.harness.experiments.simulate.time.monotonic", lambda: now[0])
     summary = Summary()
     for seed in range(30):
         summary.add(SeedResult(seed=seed, valid=True))

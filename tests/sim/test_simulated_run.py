@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from small import SMALL, SMALL_ARGS
 
-from harness.run.stored_run import run_test
-from harness.schedule.options import Options
+from maxq.harness.run.stored_run import run_test
+from maxq.harness.schedule.options import Options
 
 SECOND_NS = 1_000_000_000
 
@@ -30,7 +30,7 @@ def simulate(folder: Path, *, seed: int, seconds: int, mutant: str = "") -> tupl
 def simulate_apart(folder: Path, *, seed: int, seconds: int, hash_seed: str) -> bytes:
     """Run by the command line in a process of its own, with another hash seed."""
     command = [
-        sys.executable, "-m", "harness.cli.main", "test", "--environment", "simulated",
+        sys.executable, "-m", "maxq.harness.cli.main", "test", "--environment", "simulated",
         "--time-limit", f"{seconds}s", "--seed", str(seed), "--store", str(folder), "--json",
         *SMALL_ARGS,
     ]  # fmt: skip

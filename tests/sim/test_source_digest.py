@@ -6,9 +6,9 @@ from types import FrameType
 
 import pytest
 
-from harness.experiments.simulate import run_seed
-from harness.run import provenance
-from harness.run.provenance import ELSEWHERE, PACKAGES, ROOT
+from maxq.harness.experiments.simulate import run_seed
+from maxq.harness.run import provenance
+from maxq.harness.run.provenance import ELSEWHERE, PACKAGES, ROOT
 
 LENGTH_MS = 6_000
 SEEDS = (0, 1, 6, 7, 12)  # with locks and registration, of whom two break something

@@ -20,15 +20,20 @@ from reference_world import (
     messages,
 )
 
-from reference.names import HALF_TOPIC, OP_TOPIC
-from reference.records import PhyOffset, QueueOffset
-from reference.rpc import Connection, Pool
-from reference.wire import property as props
-from reference.wire.bodies import HeartbeatBody, ProducerData
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import CheckTransactionRequest, EndTransactionRequest, from_ext, to_ext
-from reference.wire.message import Message, decode, encode_at
+from maxq.reference.names import HALF_TOPIC, OP_TOPIC
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import HeartbeatBody, ProducerData
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import (
+    CheckTransactionRequest,
+    EndTransactionRequest,
+    from_ext,
+    to_ext,
+)
+from maxq.reference.wire.message import Message, decode, encode_at
 
 # A task that a kill meets before its first step holds a coroutine that nobody will ever await.
 pytestmark = pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")

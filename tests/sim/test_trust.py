@@ -11,12 +11,12 @@ from reference_world import (
     create_topic,
 )
 
-from reference.rpc import Pool
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.node_headers import HaInfo, RegisterBrokerRequest
-from reference.wire.route import (
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.node_headers import HaInfo, RegisterBrokerRequest
+from maxq.reference.wire.route import (
     RegisterBrokerBody,
     TopicConfig,
     TopicConfigSerializeWrapper,

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from benchmarks.verdicts import PROFILES, Said, contradictions, every, say
-from checkers.core.api import Anomaly, ClaimVerdict, Status, Verdict
-from checkers.judgement.runner import Results
+from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Verdict
+from maxq.checkers.judgement.runner import Results
 
 STRIDE = 73  # shares no factor with the number of profiles or of mutants
 

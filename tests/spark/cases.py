@@ -14,11 +14,11 @@ from engines import Case
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from checkers.core.api import Context
-from harness.run.judging import every_checker
-from histories.history import History
-from histories.op import NEMESIS, HistoryError, Op
-from histories.tables import events_table, ops_from_events
+from maxq.checkers.core.api import Context
+from maxq.harness.run.judging import every_checker
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, HistoryError, Op
+from maxq.histories.tables import events_table, ops_from_events
 
 CHECKERS = Path(__file__).parents[1] / "unit" / "checkers"
 MODULES = (

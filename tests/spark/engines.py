@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from checkers.core.api import Context
-from checkers.judgement.runner import Results, check_all
-from harness.run.judging import every_checker
-from histories.history import History
-from histories.tables import events_table
-from spark_checkers.engine import Request, judge_runs
+from maxq.checkers.core.api import Context
+from maxq.checkers.judgement.runner import Results, check_all
+from maxq.harness.run.judging import every_checker
+from maxq.histories.history import History
+from maxq.histories.tables import events_table
+from maxq.spark_checkers.engine import Request, judge_runs
 
 
 class Case(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from spark_checkers.session import missing, spark_session
+from maxq.spark_checkers.session import missing, spark_session
 
 
 @pytest.fixture(scope="session")

@@ -9,9 +9,9 @@ from cases import cases_of_tests, random_cases
 from engines import LAYOUTS, Case, judged_locally, judged_on_spark
 from spark_fixture import spark
 
-from checkers.judgement.runner import Results
-from harness.run.stored_run import run_test
-from harness.schedule.options import Options
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.run.stored_run import run_test
+from maxq.harness.schedule.options import Options
 
 __all__ = ("spark",)  # the fixture; pytest finds it here
 

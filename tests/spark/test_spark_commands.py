@@ -8,8 +8,8 @@ from history_recorder import Recorder
 from small import SMALL_ARGS
 from spark_fixture import spark
 
-from harness.cli.main import run_cli
-from histories.jepsen import encode_edn
+from maxq.harness.cli.main import run_cli
+from maxq.histories.jepsen import encode_edn
 
 __all__ = ("spark",)  # the fixture; pytest finds it here
 

@@ -4,8 +4,15 @@ from typing import Any
 
 from history_recorder import Recorder
 
-from histories.observed import ControllerView, EpochView, ReplicaLog, ReplicaView, SetView, encoded
-from histories.op import NEMESIS
+from maxq.histories.observed import (
+    ControllerView,
+    EpochView,
+    ReplicaLog,
+    ReplicaView,
+    SetView,
+    encoded,
+)
+from maxq.histories.op import NEMESIS
 
 BROKERS, CONTROLLERS, STORES = 8, 9, 10  # processes of observers
 

@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from harness.client.session import RouteBook, Session
-from harness.simulation.world import World
-from reference.rpc import Connection, Reply, loop_dial, serve
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.route import BrokerData, QueueData, TopicRouteData
+from maxq.harness.client.session import RouteBook, Session
+from maxq.harness.simulation.world import World
+from maxq.reference.rpc import Connection, Reply, loop_dial, serve
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.route import BrokerData, QueueData, TopicRouteData
 
 T = TypeVar("T")
 CLIENT, NAMESRV = "198.18.0.2", "198.18.0.16:9876"

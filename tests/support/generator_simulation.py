@@ -10,10 +10,10 @@ from random import Random
 
 import msgspec
 
-from harness.contracts.generator import PENDING, Context, Log, Sleep, Special, start_context
-from harness.generators.lift import Source, lift
-from harness.generators.transform import check
-from histories.op import Op
+from maxq.harness.contracts.generator import PENDING, Context, Log, Sleep, Special, start_context
+from maxq.harness.generators.lift import Source, lift
+from maxq.harness.generators.transform import check
+from maxq.histories.op import Op
 
 Complete = Callable[[Context, Op], Op]  # an invocation -> its completion, at its own time
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from histories.history import History
-from histories.op import NEMESIS, Op, OpType
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op, OpType
 
 SECOND_NS = 1_000_000_000
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from histories.op import Op
+from maxq.histories.op import Op
 
 
 class MemoryRecorder:

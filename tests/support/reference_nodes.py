@@ -48,7 +48,7 @@ class NodeProcess:
         config.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "reference", role, "--config", str(config)],
+                [sys.executable, "-m", "maxq.reference", role, "--config", str(config)],
                 cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 

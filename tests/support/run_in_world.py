@@ -8,18 +8,18 @@ from typing import Any, TypeVar
 import msgspec
 from small import SMALL
 
-from harness.cluster.deployment import Deployment
-from harness.contracts.environment import CLIENT_ADDRESS, MachineSpec
-from harness.environments.simulated import SimulatedEnvironment
-from harness.run.execute import planned
-from harness.run.lifecycle import perform
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, judge_stored
-from harness.schedule.options import Options
-from harness.simulation.world import SimHost, World
-from harness.targets.reference import ReferenceTarget
-from histories.op import Op
-from histories.store import Run, RunStore
+from maxq.harness.cluster.deployment import Deployment
+from maxq.harness.contracts.environment import CLIENT_ADDRESS, MachineSpec
+from maxq.harness.environments.simulated import SimulatedEnvironment
+from maxq.harness.run.execute import planned
+from maxq.harness.run.lifecycle import perform
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, judge_stored
+from maxq.harness.schedule.options import Options
+from maxq.harness.simulation.world import SimHost, World
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.histories.op import Op
+from maxq.histories.store import Run, RunStore
 
 T = TypeVar("T")
 SECOND_NS = 1_000_000_000

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeVar
 
-from harness.contracts.cluster import Grudge, NothingThere, Part, Proof
-from harness.contracts.environment import Misread, Role
-from harness.contracts.outcome import Client, Ok, Outcome
-from harness.contracts.target import Node, Topology, plan
-from histories.op import NEMESIS, Op
+from maxq.harness.contracts.cluster import Grudge, NothingThere, Part, Proof
+from maxq.harness.contracts.environment import Misread, Role
+from maxq.harness.contracts.outcome import Client, Ok, Outcome
+from maxq.harness.contracts.target import Node, Topology, plan
+from maxq.histories.op import NEMESIS, Op
 
 SETS = Topology(broker_sets=3)
 TRIO = Topology(broker_sets=1, replicas=3, controllers=3, spares=1)

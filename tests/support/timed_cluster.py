@@ -5,7 +5,7 @@ from typing import Any
 from cluster_recorder import Cluster, broker
 from history_recorder import SECOND_NS
 
-from histories.op import NEMESIS, Op
+from maxq.histories.op import NEMESIS, Op
 
 
 class Timed(Cluster):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from histories.fault_facts import BUILT_IN_FACTS
+from maxq.histories.fault_facts import BUILT_IN_FACTS
 
 ROOT = Path(__file__).parent.parent.parent
 TABLES = {ROOT / "histories" / name for name in ("fault_facts.py", "aliases.py")}

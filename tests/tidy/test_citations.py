@@ -226,9 +226,9 @@ def test_a_citation_of_nothing_is_found(page: str, numbers: str, lacks: str) -> 
 @pytest.mark.parametrize(
     ("name", "there"),
     [
-        ("checkers.core.claims.CLAIMS", True),
-        ("checkers.core.claims.Claim.promise", True),
-        ("checkers.core.claims.Claim.nothing", False),
+        ("maxq.checkers.core.claims.CLAIMS", True),
+        ("maxq.checkers.core.claims.Claim.promise", True),
+        ("maxq.checkers.core.claims.Claim.nothing", False),
         ("checkers.nothing", False),
         ("histories", True),
     ],

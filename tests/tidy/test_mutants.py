@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from checkers.core.claims import CLAIMS
-from harness.schedule.format import read
-from reference import mutants
+from maxq.checkers.core.claims import CLAIMS
+from maxq.harness.schedule.format import read
+from maxq.reference import mutants
 
 DIRECTED = Path(__file__).parents[2] / "harness" / "schedule" / "directed"
 FAMILY_MIN, MUTANTS_MIN = 5, 40
@@ -54,10 +54,10 @@ def test_a_mutant_whose_code_has_moved_is_no_mutant() -> None:
 
 def test_each_trace_is_told_once_and_nobody_need_listen() -> None:
     told: list[tuple[str, str]] = []
-    mutants.ran("reference.mutants.x")
+    mutants.ran("maxq.reference.mutants.x")
     with mutants.heard(lambda name, level: told.append((name, level))):
         for _ in range(2):
-            mutants.ran("reference.mutants.x")
-            mutants.diverged("reference.mutants.x")
-    mutants.diverged("reference.mutants.x")
+            mutants.ran("maxq.reference.mutants.x")
+            mutants.diverged("maxq.reference.mutants.x")
+    mutants.diverged("maxq.reference.mutants.x")
     assert told == [("x", "ran"), ("x", "diverged")]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from reference import bounds, rpc, settings
-from reference.broker.messages import pull
-from reference.broker.replication import ha_master
-from reference.namesrv import kv
-from reference.wire import frame
+from maxq.reference import bounds, rpc, settings
+from maxq.reference.broker.messages import pull
+from maxq.reference.broker.replication import ha_master
+from maxq.reference.namesrv import kv
+from maxq.reference.wire import frame
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()

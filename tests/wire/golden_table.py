@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reference.records import RemoteProtocolError
-from reference.wire import bodies, files, frame, ha, headers, lenient_json, message, route
-from reference.wire import node_headers as nodes
-from reference.wire.body import Body
-from reference.wire.headers import Header
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire import bodies, files, frame, ha, headers, lenient_json, message, route
+from maxq.reference.wire import node_headers as nodes
+from maxq.reference.wire.body import Body
+from maxq.reference.wire.headers import Header
 
 ROOT = Path(__file__).resolve().parents[2].parent / "shared" / "golden"
 RELEASES = ("5.1.1", "5.3.3", "5.5.0")

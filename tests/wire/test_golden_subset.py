@@ -5,8 +5,8 @@ from pathlib import Path
 import golden_table as golden
 import pytest
 
-from reference.records import BrokerId, MasterEpoch, PhyOffset
-from reference.wire import ha
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.wire import ha
 
 ROOT = Path(__file__).parent / "golden"
 

@@ -12,17 +12,17 @@ from typing import Any
 import golden_table as golden
 import pytest
 
-from harness.contracts.draws import Draws
-from harness.simulation.disk import SimDisk
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master_events as master
-from reference.broker.replication import ha_slave_events as slave
-from reference.broker.replication.epochs import EpochFile, Epochs
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_settings import MasterSettings
-from reference.broker.replication.ha_slave import HaSlave
-from reference.records import BrokerId, MasterEpoch, PhyOffset, some
-from reference.wire import files, ha
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import SimDisk
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import ha_master_events as master
+from maxq.reference.broker.replication import ha_slave_events as slave
+from maxq.reference.broker.replication.epochs import EpochFile, Epochs
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_settings import MasterSettings
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, some
+from maxq.reference.wire import files, ha
 
 KEPT = Path(__file__).parent / "golden"
 ROOT = golden.ROOT if golden.ROOT.is_dir() else KEPT

@@ -7,8 +7,8 @@ what should be left all the same.
 
 import os
 
-from harness.environments.disks import kernel
-from harness.environments.engine.leaks import Cleaned, started, this_process
+from maxq.harness.environments.disks import kernel
+from maxq.harness.environments.engine.leaks import Cleaned, started, this_process
 
 PREFIX = "maxq"
 

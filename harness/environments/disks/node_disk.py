@@ -6,7 +6,7 @@ synced before must be there afterwards, what was written and not synced must be 
 between must fail with EIO. The proof's own files are in lost+found, where no node looks.
 
 The image has no name and takes of the host's disk only what is written to it. Nothing of a disk
-outlives the processes that use it (`harness.environments.disks.kernel`). Blocking; needs root.
+outlives the processes that use it (`maxq.harness.environments.disks.kernel`). Blocking; needs root.
 """
 
 import errno
@@ -18,10 +18,10 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from harness.contracts.environment import Lack
-from harness.environments.disks import kernel, leaks
-from harness.environments.disks.loss import PAGE, View, lost, pages_of
-from reference.records import some
+from maxq.harness.contracts.environment import Lack
+from maxq.harness.environments.disks import kernel, leaks
+from maxq.harness.environments.disks.loss import PAGE, View, lost, pages_of
+from maxq.reference.records import some
 
 DISK_BYTES = 4 << 30  # beyond what a run writes; only what is written takes room
 TRIAL_BYTES = 64 << 20

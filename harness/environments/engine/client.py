@@ -2,7 +2,7 @@
 
 Everything made here carries labels that say which run, which harness process and which boot of
 this machine it belongs to, so that what a dead harness left behind can be distinguished from what
-is in use (`harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
+is in use (`maxq.harness.environments.engine.leaks`). Calls block; units: seconds, bytes.
 """
 
 import importlib
@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.contracts.environment import EnvironmentUnavailable, Lack
-from harness.environments.engine import rights
+from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack
+from maxq.harness.environments.engine import rights
 
 CALL_TIMEOUT_S = 60
 BUILD_TIMEOUT_S = 600
@@ -38,7 +38,7 @@ class EngineFailed(Exception):
 class ContainerSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A container to make: `binds` maps folders and files of the host to where they are inside;
     `read_only` names those of them that it must not change; `rights` are what its processes may
-    have beyond other programs (`harness.environments.engine.rights`)."""
+    have beyond other programs (`maxq.harness.environments.engine.rights`)."""
 
     name: str
     hostname: str

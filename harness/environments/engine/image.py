@@ -5,7 +5,7 @@ one that is not there is built: from a base of Debian, wheels that the host's pi
 project's pins, the reference and the agent. Nothing is fetched from a package index inside the
 build; Debian's own packages are, by the sources that the base names.
 
-Run as ``python -m harness.environments.engine.image build [--base-image IMAGE]``.
+Run as ``python -m maxq.harness.environments.engine.image build [--base-image IMAGE]``.
 """
 
 import argparse
@@ -21,8 +21,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.contracts.environment import EnvironmentUnavailable, Lack
-from harness.environments.engine.client import INSTEAD, Engine, EngineFailed, connect
+from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack
+from maxq.harness.environments.engine.client import INSTEAD, Engine, EngineFailed, connect
 
 ROOT = Path(__file__).parents[3]
 PACKED = Path(__file__).parent / "packed"
@@ -43,7 +43,7 @@ HELPER = ("__init__", "environments/__init__", "environments/machines/__init__",
 PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
 DOWNLOAD_TIMEOUT_S = 300
 HASH_LENGTH = 12
-BUILD = "python -m harness.environments.engine.image build"
+BUILD = "python -m maxq.harness.environments.engine.image build"
 
 
 def quiet(line: str) -> None:
@@ -209,7 +209,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m harness.environments.engine.image")
+    parser = argparse.ArgumentParser(prog="python -m maxq.harness.environments.engine.image")
     parser.add_argument("do", choices=["build"])
     parser.add_argument("--base-image", help=f"image to build from; public: {PUBLIC_BASE}")
     arguments = parser.parse_args()

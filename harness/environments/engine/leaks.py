@@ -6,8 +6,8 @@ and ``maxq clean`` call, removes what belongs to processes that are dead, should
 died as well. A run is alive while the process that its labels name is: same boot, same process id,
 same start time. Where that cannot be known, in another namespace of processes, nothing is removed.
 
-Run as ``python -m harness.environments.engine.leaks RUN FOLDER``, the watchdog of a run, which also
-removes the folder of its socket.
+Run as ``python -m maxq.harness.environments.engine.leaks RUN FOLDER``, the watchdog of a run, which
+also removes the folder of its socket.
 """
 
 import os
@@ -20,8 +20,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.environments.engine.client import LABEL, Engine, EngineFailed, Remain, connect
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.environments.engine.client import LABEL, Engine, EngineFailed, Remain, connect
 
 PID, START, BOOT, PROCESSES = "maxq.pid", "maxq.start", "maxq.boot", "maxq.processes"
 FOLDER = "maxq.folder"
@@ -187,7 +187,7 @@ class Watchdog:
 
     def __init__(self, run: str, folder: Path) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.environments.engine.leaks", run, str(folder)],
+            [sys.executable, "-m", "maxq.harness.environments.engine.leaks", run, str(folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

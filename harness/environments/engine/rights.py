@@ -3,12 +3,12 @@
 A container has no rights (capabilities) but those named here, and can gain none, as
 ``no-new-privileges`` says; its root is read-only, its memory and processes are bounded. It begins
 with one that takes away the route out that some engines add, and then keeps what its run needs.
-Nodes have no right at all (`harness.environments.machines.rights`).
+Nodes have no right at all (`maxq.harness.environments.machines.rights`).
 """
 
 from collections.abc import Collection
 
-from harness.contracts.environment import Capability
+from maxq.harness.contracts.environment import Capability
 
 MEMORY_BYTES = 2 << 30  # of a container, none of it swapped; a broker in Java takes 1 GiB
 PROCESSES_MAX = 2048  # of a container, threads counted; a broker in Java has some hundreds

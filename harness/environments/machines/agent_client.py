@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from harness.contracts.environment import EnvironmentLost
-from harness.environments.machines.machine_agent import PACKET_MAX
+from maxq.harness.contracts.environment import EnvironmentLost
+from maxq.harness.environments.machines.machine_agent import PACKET_MAX
 
 Answer = tuple[dict[str, Any], int | None]
 

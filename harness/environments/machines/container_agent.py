@@ -1,14 +1,14 @@
 """Process 1 of a container: the agent of one machine, for as long as the harness lives.
 
 It calls the harness at a Unix socket in a folder that both see, says which machine it is, and
-serves what is asked (`harness.environments.machines.machine_agent`). The harness listens before it
-makes the first container, so a container without a waiting harness meets a refusal and ends at
-once; and when the harness ends, however it ends, this program reads end of file and exits. As it is
-process 1 the kernel then ends every process of the container, and the engine removes it.
+serves what is asked (`maxq.harness.environments.machines.machine_agent`). The harness listens
+before it makes the first container, so a container without a waiting harness meets a refusal and
+ends at once; and when the harness ends, however it ends, this program reads end of file and exits.
+As it is process 1 the kernel then ends every process of the container, and the engine removes it.
 
-Run as ``python -m harness.environments.machines.container_agent MACHINE SOCKET RIGHT...`` inside a
-container, with the right to change routes (NET_ADMIN). It keeps the rights that are named: what the
-run's faults need (`harness.environments.engine.rights`).
+Run as ``python -m maxq.harness.environments.machines.container_agent MACHINE SOCKET RIGHT...``
+inside a container, with the right to change routes (NET_ADMIN). It keeps the rights that are named:
+what the run's faults need (`maxq.harness.environments.engine.rights`).
 """
 
 import contextlib
@@ -17,8 +17,8 @@ import socket
 import sys
 from types import FrameType
 
-from harness.environments.machines import rights
-from harness.environments.machines.machine_agent import Agent, Here, run, serve
+from maxq.harness.environments.machines import rights
+from maxq.harness.environments.machines.machine_agent import Agent, Here, run, serve
 
 
 def _end(number: int, frame: FrameType | None) -> None:

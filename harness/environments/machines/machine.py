@@ -19,8 +19,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.client.probes import until
-from harness.contracts.environment import (
+from maxq.harness.client.probes import until
+from maxq.harness.contracts.environment import (
     CLIENT,
     DISK,
     Capability,
@@ -34,10 +34,10 @@ from harness.contracts.environment import (
     ProcessStatus,
     Written,
 )
-from harness.environments.disks.node_disk import OwnDisk
-from harness.environments.machines.agent_client import Link
-from harness.environments.machines.packet_filter import loss_ruleset, ruleset
-from reference.rpc import Dial, Wired
+from maxq.harness.environments.disks.node_disk import OwnDisk
+from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.packet_filter import loss_ruleset, ruleset
+from maxq.reference.rpc import Dial, Wired
 
 ANY_ADDRESS = "0.0.0.0"
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]{1,253}")

@@ -21,7 +21,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Protocol
 
-from harness.environments.machines import packet_filter, rights
+from maxq.harness.environments.machines import packet_filter, rights
 
 PACKET_MAX = 65_536  # bytes of a request or reply; below what a socket buffer holds
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000

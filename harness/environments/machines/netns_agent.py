@@ -4,11 +4,11 @@
 no privileges outside. It makes one network namespace a machine, joined by a bridge, spawns nodes
 in them, and hands out *sockets made inside*, because an ordinary user may not enter a namespace
 from outside. It serves one peer, the harness, over an inherited Unix socket
-(`harness.environments.machines.machine_agent`). When the harness ends, however it ends, this
+(`maxq.harness.environments.machines.machine_agent`). When the harness ends, however it ends, this
 program reads end of file and exits; it is PID 1, so the kernel ends every process of the run, and
 the namespaces, bridges and addresses go with the last of them.
 
-Run as ``python -m harness.environments.machines.netns_agent FD``.
+Run as ``python -m maxq.harness.environments.machines.netns_agent FD``.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ import sys
 from functools import partial
 from typing import Any
 
-from harness.environments.machines import rights
-from harness.environments.machines.machine_agent import (
+from maxq.harness.environments.machines import rights
+from maxq.harness.environments.machines.machine_agent import (
     CLONE_NEWNET,
     CLONE_NEWNS,
     DEVICE,

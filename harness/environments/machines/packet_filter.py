@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.contracts.environment import Cut, Loss
+    from maxq.harness.contracts.environment import Cut, Loss
 
 TABLE, LOSS_TABLE = "maxq", "maxq_loss"
 NAME = re.compile(r"[A-Za-z0-9._-]{1,100}")  # of a source: it becomes the comment of its rules

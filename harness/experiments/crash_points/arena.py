@@ -11,33 +11,33 @@ from typing import Any, cast
 
 import msgspec
 
-from harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
-from harness.contracts.target import Node, Settings, Topology, plan
-from harness.simulation.crash_points import Crash, PointDisk, Points
-from harness.simulation.disk import SimDisk
-from harness.simulation.loop import SimLoop
-from harness.simulation.oracle.oracle import Oracle
-from harness.simulation.world import World
-from harness.targets.reference import ReferenceTarget
-from reference.__main__ import describe, make_node
-from reference.broker.membership.identity import IdentityError
-from reference.broker.replication.epochs import CorruptEpochs
-from reference.broker.server import Broker
-from reference.broker.store.commit_log import CorruptLog
-from reference.broker.store.topics import CorruptTable
-from reference.broker.store.watermark import CorruptWatermark
-from reference.controller.server import Controller
-from reference.node_file import parse_node
-from reference.raft.storage import CorruptRaftLog
-from reference.raft.watermark import ForeignRaftLog
-from reference.records import QueueOffset, RemoteProtocolError
-from reference.rpc import Pool
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.files import decode_identity
-from reference.wire.frame import Frame
-from reference.wire.headers import SendRequest, to_ext
-from reference.wire.message import decode
-from reference.wire.node_headers import ElectMasterRequest
+from maxq.harness.contracts.environment import CLIENT_ADDRESS, Role, machine_address
+from maxq.harness.contracts.target import Node, Settings, Topology, plan
+from maxq.harness.simulation.crash_points import Crash, PointDisk, Points
+from maxq.harness.simulation.disk import SimDisk
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.oracle.oracle import Oracle
+from maxq.harness.simulation.world import World
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.reference.__main__ import describe, make_node
+from maxq.reference.broker.membership.identity import IdentityError
+from maxq.reference.broker.replication.epochs import CorruptEpochs
+from maxq.reference.broker.server import Broker
+from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.topics import CorruptTable
+from maxq.reference.broker.store.watermark import CorruptWatermark
+from maxq.reference.controller.server import Controller
+from maxq.reference.node_file import parse_node
+from maxq.reference.raft.storage import CorruptRaftLog
+from maxq.reference.raft.watermark import ForeignRaftLog
+from maxq.reference.records import QueueOffset, RemoteProtocolError
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.files import decode_identity
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import SendRequest, to_ext
+from maxq.reference.wire.message import decode
+from maxq.reference.wire.node_headers import ElectMasterRequest
 
 SEED = "crash-points"
 TOPIC = "T"

@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.contracts.environment import Role
-from harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
-from harness.simulation.crash_points import Crash, Point, loss_draws, watched_messages
+from maxq.harness.contracts.environment import Role
+from maxq.harness.experiments.crash_points.arena import Arena, NotWhole, Refuses
+from maxq.harness.simulation.crash_points import Crash, Point, loss_draws, watched_messages
 
 DOWN_S = 0.3  # how long a victim is down
 EPOCH_FILES = ("epochFileCheckpoint", "epochFileCheckpoint.bak")

@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from checkers.core.api import Anomaly
-from harness.experiments.hunt.detectors import ASKED, CHANGED, CUT, ENTRIES, RUNNING, STARTED
-from harness.experiments.hunt.harm import END, Clock, Harm, Scene
-from harness.experiments.hunt.marks import (
+from maxq.checkers.core.api import Anomaly
+from maxq.harness.experiments.hunt.detectors import ASKED, CHANGED, CUT, ENTRIES, RUNNING, STARTED
+from maxq.harness.experiments.hunt.harm import END, Clock, Harm, Scene
+from maxq.harness.experiments.hunt.marks import (
     LEAVES,
     LOCAL,
     NEW_HA_ADDRESS,
@@ -27,7 +27,7 @@ from harness.experiments.hunt.marks import (
     last_end,
     new_ha_address,
 )
-from harness.experiments.hunt.run_artifacts import CONTROLLER, Event, RunArtifacts
+from maxq.harness.experiments.hunt.run_artifacts import CONTROLLER, Event, RunArtifacts
 
 SLACK_NS = 50_000_000  # lines are written a bit later than what they report
 WAITS_NS = 3_000_000_000  # a send, for its acknowledgements

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import msgspec
 
-from harness.experiments.hunt.run_artifacts import Event, RunArtifacts, once
-from histories.observed import (
+from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, once
+from maxq.histories.observed import (
     OBSERVE_CONTROLLER,
     OBSERVE_REPLICA,
     ControllerView,
@@ -22,7 +22,7 @@ from histories.observed import (
     ReplicaView,
     decoded,
 )
-from histories.op import Op
+from maxq.histories.op import Op
 
 Detector = Callable[[RunArtifacts], int]
 STARTED = "Load AutoSwitch HA Service"

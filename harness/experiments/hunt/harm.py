@@ -14,11 +14,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from checkers.core.api import Anomaly
-from harness.experiments.hunt.run_artifacts import DAY_S, Event, seconds
-from histories.history import History
-from histories.observed import OBSERVE_REPLICA, ReplicaView, decoded
-from histories.op import Op
+from maxq.checkers.core.api import Anomaly
+from maxq.harness.experiments.hunt.run_artifacts import DAY_S, Event, seconds
+from maxq.histories.history import History
+from maxq.histories.observed import OBSERVE_REPLICA, ReplicaView, decoded
+from maxq.histories.op import Op
 
 ZONE_STEP_S = 900  # time zones differ by quarters of an hour
 LISTED = ("values", "messages")

@@ -18,28 +18,28 @@ from pathlib import Path
 
 import msgspec
 
-from checkers.core.api import Anomaly
-from checkers.evidence.verdicts import late_harness
-from harness.contracts.target import Profile
-from harness.experiments.engine import JOURNAL, run_missing
-from harness.experiments.hunt import run_matrix
-from harness.experiments.hunt.causes import Traces
-from harness.experiments.hunt.decisions import DECISIONS
-from harness.experiments.hunt.known_findings import UNCLASSIFIED, evidence, known_by, labels
-from harness.experiments.hunt.run_artifacts import RunArtifacts, read_logs
-from harness.experiments.journal import append, resumed
-from harness.experiments.worker_pool import workers
-from harness.run import provenance as source
-from harness.run.execute import capabilities_of
-from harness.run.lifecycle import ZERO_WALL_MS
-from harness.run.replay import options_for
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, judge_stored, run_test
-from harness.sampling.factors import Row
-from harness.schedule.format import SEND, digest_of
-from harness.schedule.from_history import as_performed
-from harness.targets.rocketmq.releases import REFERENCE, Version, parse
-from histories.store import write_whole
+from maxq.checkers.core.api import Anomaly
+from maxq.checkers.evidence.verdicts import late_harness
+from maxq.harness.contracts.target import Profile
+from maxq.harness.experiments.engine import JOURNAL, run_missing
+from maxq.harness.experiments.hunt import run_matrix
+from maxq.harness.experiments.hunt.causes import Traces
+from maxq.harness.experiments.hunt.decisions import DECISIONS
+from maxq.harness.experiments.hunt.known_findings import UNCLASSIFIED, evidence, known_by, labels
+from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts, read_logs
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.worker_pool import workers
+from maxq.harness.run import provenance as source
+from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.lifecycle import ZERO_WALL_MS
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, judge_stored, run_test
+from maxq.harness.sampling.factors import Row
+from maxq.harness.schedule.format import SEND, digest_of
+from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.targets.rocketmq.releases import REFERENCE, Version, parse
+from maxq.histories.store import write_whole
 
 FAILED_MAX = 3  # runs of one number that do not come up, until it is left
 FAILED_IN_A_ROW = 6  # of any number: there is something wrong with this machine

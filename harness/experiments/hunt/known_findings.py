@@ -8,12 +8,12 @@ fits nothing here is unclassified, and must be looked at. A new class is a new r
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from checkers.core.api import Anomaly
-from harness.experiments.hunt import detectors as d
-from harness.experiments.hunt import marks
-from harness.experiments.hunt.causes import Traces
-from harness.experiments.hunt.detectors import Detector, broker, controller
-from harness.experiments.hunt.run_artifacts import RunArtifacts
+from maxq.checkers.core.api import Anomaly
+from maxq.harness.experiments.hunt import detectors as d
+from maxq.harness.experiments.hunt import marks
+from maxq.harness.experiments.hunt.causes import Traces
+from maxq.harness.experiments.hunt.detectors import Detector, broker, controller
+from maxq.harness.experiments.hunt.run_artifacts import RunArtifacts
 
 OURS, BY_DESIGN, UNCLASSIFIED = "ours", "by design", "unclassified"
 TRACK = "new: docs/track-record.md"

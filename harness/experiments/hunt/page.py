@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.experiments.hunt import run_matrix
-from harness.experiments.hunt.decisions import DECISIONS, Decision
-from harness.experiments.hunt.hunt import Entry, Hunt
-from harness.experiments.hunt.known_findings import (
+from maxq.harness.experiments.hunt import run_matrix
+from maxq.harness.experiments.hunt.decisions import DECISIONS, Decision
+from maxq.harness.experiments.hunt.hunt import Entry, Hunt
+from maxq.harness.experiments.hunt.known_findings import (
     EVIDENCE,
     KNOWN,
     UNCLASSIFIED,
@@ -16,7 +16,7 @@ from harness.experiments.hunt.known_findings import (
     known_by,
     without_logs,
 )
-from harness.targets.rocketmq.releases import BACK_ENDS
+from maxq.harness.targets.rocketmq.releases import BACK_ENDS
 
 HOLE = "**never**"
 FOLDER = "hunt"  # of the store

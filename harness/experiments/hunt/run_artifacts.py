@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from harness.contracts.target import Profile
-from histories.history import History
+from maxq.harness.contracts.target import Profile
+from maxq.histories.history import History
 
 LOG = "node.log"
 APPLIED = "process event: term"  # and the term, the index and the request's code

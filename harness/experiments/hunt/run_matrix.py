@@ -14,11 +14,11 @@ from functools import cache
 from itertools import combinations
 from typing import NamedTuple
 
-from harness.contracts.environment import Capability
-from harness.contracts.keyed_draws import Keyed
-from harness.contracts.target import Profile
-from harness.sampling.draw import Bounds, draw
-from harness.sampling.factors import (
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import Profile
+from maxq.harness.sampling.draw import Bounds, draw
+from maxq.harness.sampling.factors import (
     FACTORS,
     INSTEAD,
     KINDS,
@@ -28,9 +28,9 @@ from harness.sampling.factors import (
     possible,
     row_of,
 )
-from harness.schedule.format import Act, Schedule
-from harness.targets.rocketmq.releases import BACK_ENDS
-from histories.fault_facts import BUILT_IN, Effect
+from maxq.harness.schedule.format import Act, Schedule
+from maxq.harness.targets.rocketmq.releases import BACK_ENDS
+from maxq.histories.fault_facts import BUILT_IN, Effect
 
 # Of forty runs: 35 %, 35 %, 15 %, and 15 % between the last two; half of each with either.
 SHARES: dict[Profile, int] = {

@@ -7,9 +7,9 @@ documented; one without a run says so.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.contracts.target import Profile
-from harness.experiments.upgrade.plans import Group, Upgrade, upgrades
-from harness.experiments.upgrade.trials import Entry, Trials
+from maxq.harness.contracts.target import Profile
+from maxq.harness.experiments.upgrade.plans import Group, Upgrade, upgrades
+from maxq.harness.experiments.upgrade.trials import Entry, Trials
 
 PROFILES: tuple[Profile, ...] = ("P-SAFE", "P-DEFAULT")
 EMPTY = "not run"

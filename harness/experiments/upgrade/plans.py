@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.contracts.target import Topology, plan
-from harness.schedule.format import READ, Act, Header, Load, Schedule, When, Who
-from harness.targets.rocketmq.releases import MISSING, PREFIX, REFERENCE, lacks_ids, spelled
-from histories.fault_facts import KILL, RELEASE, REMOVE_EPOCHS, REPLACE_RELEASE, RESTART
+from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.schedule.format import READ, Act, Header, Load, Schedule, When, Who
+from maxq.harness.targets.rocketmq.releases import MISSING, PREFIX, REFERENCE, lacks_ids, spelled
+from maxq.histories.fault_facts import KILL, RELEASE, REMOVE_EPOCHS, REPLACE_RELEASE, RESTART
 
 Group = Literal["compatibility", "documented", "rolling"]
 # What a cluster does: another master takes over when one dies, or none does; who restarts stays

@@ -13,19 +13,19 @@ from typing import Literal
 
 import msgspec
 
-from checkers.evidence.faults import faults
-from checkers.judgement.summary import lost_of
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
-from harness.contracts.target import Profile
-from harness.experiments.engine import JOURNAL, run_missing
-from harness.experiments.journal import append, resumed
-from harness.experiments.upgrade.plans import AWAY_S, Expected, Upgrade, upgrades
-from harness.run.replay import options_for
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged, run_test
-from harness.schedule.format import SEND, digest_of
-from histories.fault_facts import KILL, RELEASE, RESTART
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.judgement.summary import lost_of
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnavailable
+from maxq.harness.contracts.target import Profile
+from maxq.harness.experiments.engine import JOURNAL, run_missing
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.upgrade.plans import AWAY_S, Expected, Upgrade, upgrades
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged, run_test
+from maxq.harness.schedule.format import SEND, digest_of
+from maxq.histories.fault_facts import KILL, RELEASE, RESTART
 
 FAILED_MAX = 2  # runs of one upgrade that say nothing, until it is left
 ERROR_MAX = 300  # characters of why a cluster did not come up

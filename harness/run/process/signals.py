@@ -17,7 +17,7 @@ from enum import Enum
 
 import msgspec
 
-from reference.records import some
+from maxq.reference.records import some
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # `timeout` and shells send theirs to a process and to its group: that is one request.

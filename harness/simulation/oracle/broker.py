@@ -3,27 +3,27 @@
 What is compared at each step are numbers that the node has anyway. Two things are heard of at their
 call, since no state shows them afterwards: a send that is acknowledged (the node's
 `Replication.when_acknowledged` calls back), and a lock that is granted
-(`harness.simulation.oracle.locks`).
+(`maxq.harness.simulation.oracle.locks`).
 
 Offsets are bytes of the commit log, ends exclusive; times are ns.
 """
 
 from collections.abc import Callable
 
-from harness.simulation.loop import SimLoop
-from harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISED_BEYOND, Facts
-from harness.simulation.oracle.locks import watch_locks
-from harness.simulation.oracle.log import LogDigest
-from harness.simulation.world import SimMachine
-from reference.broker.membership.membership import Membership
-from reference.broker.replication.epochs import Epochs, is_ascending
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.replication import Replication
-from reference.broker.server import Broker
-from reference.broker.store.commit_log import CommitLog, file_name
-from reference.records import MasterEpoch, PhyOffset, RemoteProtocolError
-from reference.wire.ha import EpochStart
-from reference.wire.message import BLANK_BYTES, peek
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.oracle.facts import LOG_AGREEMENT, PROMISED_BEYOND, Facts
+from maxq.harness.simulation.oracle.locks import watch_locks
+from maxq.harness.simulation.oracle.log import LogDigest
+from maxq.harness.simulation.world import SimMachine
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.replication.epochs import Epochs, is_ascending
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.replication import Replication
+from maxq.reference.broker.server import Broker
+from maxq.reference.broker.store.commit_log import CommitLog, file_name
+from maxq.reference.records import MasterEpoch, PhyOffset, RemoteProtocolError
+from maxq.reference.wire.ha import EpochStart
+from maxq.reference.wire.message import BLANK_BYTES, peek
 
 
 class BrokerView:

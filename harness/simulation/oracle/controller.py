@@ -14,12 +14,12 @@ from hashlib import blake2b
 
 import msgspec
 
-from harness.simulation.loop import SimLoop
-from harness.simulation.oracle.facts import Facts, Registered
-from harness.simulation.oracle.log import DIGEST_BYTES
-from reference.controller.registry import BrokerSet, Command, Registry
-from reference.controller.server import Controller
-from reference.raft.core import Core
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.oracle.facts import Facts, Registered
+from maxq.harness.simulation.oracle.log import DIGEST_BYTES
+from maxq.reference.controller.registry import BrokerSet, Command, Registry
+from maxq.reference.controller.server import Controller
+from maxq.reference.raft.core import Core
 
 WHOLE_EVERY = 256
 SUM_MAX = 1 << 8 * DIGEST_BYTES

@@ -1,7 +1,7 @@
 """What the oracle knows of a whole run: stores, terms, registered masters, what was promised.
 
-Views of single processes (`harness.simulation.oracle.broker`,
-`harness.simulation.oracle.controller`) put facts here and ask whether they fit what is there
+Views of single processes (`maxq.harness.simulation.oracle.broker`,
+`maxq.harness.simulation.oracle.controller`) put facts here and ask whether they fit what is there
 already. Facts outlive processes: a promise is not forgotten by a crash.
 
 Offsets are bytes of the commit log, ends exclusive.
@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from harness.simulation.oracle.log import LogDigest, Prefix
-from reference.wire.ha import EpochStart
+from maxq.harness.simulation.oracle.log import LogDigest, Prefix
+from maxq.reference.wire.ha import EpochStart
 
 LOG_AGREEMENT = "log-agreement"
 PROMISE_LOST, PROMISED_BEYOND = "promise-lost", "promised-beyond-replicas"
@@ -20,7 +20,8 @@ Report = Callable[[str, Sequence[str], str], None]  # (invariant, nodes, detail)
 
 
 class View(Protocol):
-    """One process of a broker, as far as facts need it (`harness.simulation.oracle.broker`)."""
+    """One process of a broker, as far as facts need it
+    (`maxq.harness.simulation.oracle.broker`)."""
 
     name: str
     digest: LogDigest

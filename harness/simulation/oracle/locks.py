@@ -9,12 +9,12 @@ Times are ns of virtual time.
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from harness.simulation.oracle.facts import Facts, Grant, View
-from reference.broker.locks.lock_quorum import Locks
-from reference.broker.locks.locks import LockTable
-from reference.rpc import Reply
-from reference.wire.bodies import LockResponse, MessageQueue
-from reference.wire.frame import Frame
+from maxq.harness.simulation.oracle.facts import Facts, Grant, View
+from maxq.reference.broker.locks.lock_quorum import Locks
+from maxq.reference.broker.locks.locks import LockTable
+from maxq.reference.rpc import Reply
+from maxq.reference.wire.bodies import LockResponse, MessageQueue
+from maxq.reference.wire.frame import Frame
 
 
 class WatchedTable:

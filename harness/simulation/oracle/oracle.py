@@ -9,10 +9,10 @@ The nodes do not know of it. It is attached to the objects that run them; it dra
 for nothing and changes nothing, so a run is the same, byte by byte, with and without it. Its
 findings are a column of their own beside the verdicts of checkers, and change none of them.
 
-What is judged, and where: `harness.simulation.oracle.controller` (Raft and the registry),
-`harness.simulation.oracle.broker` (masters, logs, ids, what was promised to clients),
-`harness.simulation.oracle.locks` (ordered queues). One world is taken to hold one controller group,
-and broker sets are distinguished by name.
+What is judged, and where: `maxq.harness.simulation.oracle.controller` (Raft and the registry),
+`maxq.harness.simulation.oracle.broker` (masters, logs, ids, what was promised to clients),
+`maxq.harness.simulation.oracle.locks` (ordered queues). One world is taken to hold one controller
+group, and broker sets are distinguished by name.
 
 Times are ns of virtual time. Claims: S1 to S9, L1, L2. Source: docs/spec/controller-ha.md 6.3 and
 6.5.
@@ -23,14 +23,14 @@ from typing import Protocol
 
 import msgspec
 
-from harness.simulation.loop import SimLoop
-from harness.simulation.oracle.broker import BrokerView
-from harness.simulation.oracle.controller import ControllerView
-from harness.simulation.oracle.facts import Facts
-from harness.simulation.world import SimMachine, World
-from reference.broker.server import Broker
-from reference.controller.server import Controller
-from reference.node import Joined
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.oracle.broker import BrokerView
+from maxq.harness.simulation.oracle.controller import ControllerView
+from maxq.harness.simulation.oracle.facts import Facts
+from maxq.harness.simulation.world import SimMachine, World
+from maxq.reference.broker.server import Broker
+from maxq.reference.controller.server import Controller
+from maxq.reference.node import Joined
 
 ANOMALIES_MAX = 200  # of one run; more of them explain nothing
 BROKE = "node-invariant"  # one of its own, that a node found broken

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import msgspec
 
-from harness.contracts.environment import EnvironmentUnavailable, Lack
-from harness.targets.rocketmq.releases import DEPENDENCIES
+from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack
+from maxq.harness.targets.rocketmq.releases import DEPENDENCIES
 
 FETCH_TIMEOUT_S = 600
 LIST = "jars.json"

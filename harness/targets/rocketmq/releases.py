@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from harness.contracts.nearest import nearest
+from maxq.harness.contracts.nearest import nearest
 
 REFERENCE = "reference"
 # In order. What is missing of each: nothing, of most.

@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
-from harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
-from harness.targets.reference import properties
-from harness.targets.rocketmq.libraries import digest, libraries
-from harness.targets.rocketmq.releases import CATCH_UP_S, Version, components, version_number
+from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack, Machine, Role
+from maxq.harness.contracts.target import CONTROLLER_PORT, Node, Settings, plan
+from maxq.harness.targets.reference import properties
+from maxq.harness.targets.rocketmq.libraries import digest, libraries
+from maxq.harness.targets.rocketmq.releases import CATCH_UP_S, Version, components, version_number
 
 MAIN = {
     Role.NAMESRV: "org.apache.rocketmq.namesrv.NamesrvStartup",

@@ -2,21 +2,21 @@
 
 import msgspec
 
-from reference.broker.client_calls.record_reads import record_at
-from reference.broker.client_calls.schedule import Schedule
-from reference.broker.membership.membership import Membership
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig, render_config
-from reference.host import Host
-from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings, UpdateRefused
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import VERSION, Frame
-from reference.wire.headers import ViewMessageRequest, from_ext, to_ext
-from reference.wire.message import decode
-from reference.wire.route import KVTable
+from maxq.reference.broker.client_calls.record_reads import record_at
+from maxq.reference.broker.client_calls.schedule import Schedule
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig, render_config
+from maxq.reference.host import Host
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.settings import Settings, UpdateRefused
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import VERSION, Frame
+from maxq.reference.wire.headers import ViewMessageRequest, from_ext, to_ext
+from maxq.reference.wire.message import decode
+from maxq.reference.wire.route import KVTable
 
 # Settings that are read anew at every use, by `Requests` or here. A key belongs here only if all
 # that read it read it from `Settings`.

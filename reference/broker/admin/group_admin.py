@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 
-from reference.broker.client_calls.clients import Clients, Member, Producer
-from reference.broker.client_calls.made_topics import QUEUES_MAX
-from reference.broker.client_calls.record_reads import stored_before
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.names import group_name_fault
-from reference.rpc import Connection, Handler, Reply
-from reference.wire import node_headers as headers
-from reference.wire.bodies import (
+from maxq.reference.broker.client_calls.clients import Clients, Member, Producer
+from maxq.reference.broker.client_calls.made_topics import QUEUES_MAX
+from maxq.reference.broker.client_calls.record_reads import stored_before
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.names import group_name_fault
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import (
     ClientConnection,
     ConsumerConnections,
     ConsumeStats,
@@ -22,9 +22,9 @@ from reference.wire.bodies import (
     SubscriptionGroupConfig,
     SubscriptionGroupList,
 )
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import ConsumerGroupRequest, from_ext, to_ext
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import ConsumerGroupRequest, from_ext, to_ext
 
 CLIENT_TIMEOUT_S = 10.0  # that a client may take to say how it is
 

@@ -3,14 +3,14 @@
 Transfer rates are not measured, and shown as 0.
 """
 
-from reference.broker.membership.membership import Membership
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.store.store import Store
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.node import now_ns
-from reference.rpc import Connection, Handler, Reply
-from reference.wire.bodies import (
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.store.store import Store
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.node import now_ns
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.wire.bodies import (
     OFFSET_MAX,
     EpochEntry,
     EpochEntryCache,
@@ -18,10 +18,10 @@ from reference.wire.bodies import (
     HaConnectionInfo,
     HaRuntimeInfo,
 )
-from reference.wire.codes import ID_IN_USE, RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.node_headers import HaInfo
+from maxq.reference.wire.codes import ID_IN_USE, RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.node_headers import HaInfo
 
 
 class HaAdmin:

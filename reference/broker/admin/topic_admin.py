@@ -7,20 +7,20 @@ Java drops the queues, and starts again from 0.
 
 from collections.abc import Sequence
 
-from reference.broker.client_calls.made_topics import QUEUES_MAX
-from reference.broker.client_calls.record_reads import stored_before
-from reference.broker.membership.membership import Membership
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.names import FORBIDDEN_TOPICS, is_system_topic, topic_name_fault
-from reference.rpc import Connection, Handler, Reply
-from reference.wire import node_headers as headers
-from reference.wire.bodies import MessageQueue, TopicConfigList, TopicOffset, TopicStats
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.route import TopicConfig
+from maxq.reference.broker.client_calls.made_topics import QUEUES_MAX
+from maxq.reference.broker.client_calls.record_reads import stored_before
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.names import FORBIDDEN_TOPICS, is_system_topic, topic_name_fault
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import MessageQueue, TopicConfigList, TopicOffset, TopicStats
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.route import TopicConfig
 
 
 class TopicAdmin:

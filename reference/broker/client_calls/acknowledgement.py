@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from reference.broker.membership.membership import Membership
-from reference.broker.replication.replication import Replication
-from reference.broker.store.store import Store
-from reference.config import BrokerConfig
-from reference.records import MasterEpoch, PhyOffset
-from reference.wire.codes import ResponseCode
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.replication.replication import Replication
+from maxq.reference.broker.store.store import Store
+from maxq.reference.config import BrokerConfig
+from maxq.reference.records import MasterEpoch, PhyOffset
+from maxq.reference.wire.codes import ResponseCode
 
 A = TypeVar("A")
 MakeAnswer = Callable[[ResponseCode, str], A]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from reference.wire.bodies import ConsumerData, HeartbeatBody, SubscriptionData
+from maxq.reference.wire.bodies import ConsumerData, HeartbeatBody, SubscriptionData
 
 SILENCE_NS = 120_000_000_000
 

@@ -1,18 +1,18 @@
 """Clients that come, stay and go (34, 35, 38), and the groups that hear of it."""
 
-from reference.broker.client_calls.clients import Clients
-from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.names import RETRY_PREFIX, group_name_fault
-from reference.node import now_ns
-from reference.rpc import Connection, Handler, NotSent, Reply
-from reference.settings import Settings
-from reference.wire import headers
-from reference.wire.bodies import ConsumerList, HeartbeatBody, SubscriptionGroupConfig
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
+from maxq.reference.broker.client_calls.clients import Clients
+from maxq.reference.broker.client_calls.made_topics import MadeTopics
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.names import RETRY_PREFIX, group_name_fault
+from maxq.reference.node import now_ns
+from maxq.reference.rpc import Connection, Handler, NotSent, Reply
+from maxq.reference.settings import Settings
+from maxq.reference.wire import headers
+from maxq.reference.wire.bodies import ConsumerList, HeartbeatBody, SubscriptionGroupConfig
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
 
 
 class Heartbeats:

@@ -10,16 +10,16 @@ import asyncio
 import heapq
 from collections.abc import Iterable, Iterator
 
-from reference.broker.client_calls.record_reads import record_at
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.records import QueueOffset
-from reference.rpc import Connection, Handler, Reply
-from reference.wire import property as props
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import QueryMessageRequest, QueryMessageResponse, from_ext, to_ext
-from reference.wire.message import Message, decode
+from maxq.reference.broker.client_calls.record_reads import record_at
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.records import QueueOffset
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import QueryMessageRequest, QueryMessageResponse, from_ext, to_ext
+from maxq.reference.wire.message import Message, decode
 
 LOOKED_MAX = 100_000  # records that one question may read
 SLICE = 200  # records between two turns for others

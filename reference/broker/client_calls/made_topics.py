@@ -2,10 +2,10 @@
 
 import asyncio
 
-from reference.broker.membership.membership import Membership
-from reference.broker.store.topics import Tables
-from reference.rpc import spawn
-from reference.wire.route import TopicConfig
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.rpc import spawn
+from maxq.reference.wire.route import TopicConfig
 
 QUEUES_MAX = 10_000  # of a topic, whoever asks for it; RocketMQ's defaults are 1 to 16
 

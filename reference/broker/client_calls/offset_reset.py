@@ -9,17 +9,17 @@ Times are ms of the wall clock, offsets message indices. Source: RocketMQ ``Brok
 
 import contextlib
 
-from reference.broker.client_calls.clients import Clients
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.rpc import Connection, Handler, NotSent, Reply
-from reference.wire.bodies import MessageQueue, ResetOffsets
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.message import decode
-from reference.wire.node_headers import ResetOffsetRequest
+from maxq.reference.broker.client_calls.clients import Clients
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.rpc import Connection, Handler, NotSent, Reply
+from maxq.reference.wire.bodies import MessageQueue, ResetOffsets
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.message import decode
+from maxq.reference.wire.node_headers import ResetOffsetRequest
 
 TO_THE_END = -1  # instead of a time
 

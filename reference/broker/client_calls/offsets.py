@@ -4,15 +4,15 @@ None of these looks at the broker's role: master and slave answer from what they
 RocketMQ. Offsets are message indices; times are ms of the broker's wall clock.
 """
 
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.records import QueueOffset
-from reference.rpc import Connection, Handler, Reply
-from reference.wire import headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.message import decode
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.records import QueueOffset
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.wire import headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.message import decode
 
 
 class Offsets:

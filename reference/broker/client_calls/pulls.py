@@ -3,24 +3,24 @@
 import asyncio
 from collections.abc import Awaitable
 
-from reference.broker.client_calls.clients import Clients
-from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.membership.membership import Membership
-from reference.broker.messages import pull
-from reference.broker.messages.refusal import Refusal
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
-from reference.records import QueueOffset, some
-from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings
-from reference.wire import headers
-from reference.wire.bodies import SubscriptionGroupConfig
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.route import PERM_READ
+from maxq.reference.broker.client_calls.clients import Clients
+from maxq.reference.broker.client_calls.made_topics import MadeTopics
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.messages import pull
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
+from maxq.reference.records import QueueOffset, some
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.settings import Settings
+from maxq.reference.wire import headers
+from maxq.reference.wire.bodies import SubscriptionGroupConfig
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.route import PERM_READ
 
 Answer = Reply | Awaitable[Reply]
 

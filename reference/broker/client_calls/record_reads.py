@@ -1,8 +1,8 @@
 """What a look at single records shows: when one was stored, what is at a place of the log."""
 
-from reference.broker.store.store import Store
-from reference.records import PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire.message import RECORD_BYTES_MAX, QueueUnit, decode, peek
+from maxq.reference.broker.store.store import Store
+from maxq.reference.records import PhyOffset, QueueOffset, RemoteProtocolError
+from maxq.reference.wire.message import RECORD_BYTES_MAX, QueueUnit, decode, peek
 
 _HEAD_BYTES = 8  # size and magic
 

@@ -16,14 +16,14 @@ Source: RocketMQ ``ScheduleMessageService``.
 
 from collections import deque
 
-from reference.broker.membership.membership import Membership
-from reference.broker.store.delay import Levels, delivered
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.host import Host
-from reference.names import SCHEDULE_TOPIC
-from reference.records import PhyOffset, QueueOffset
-from reference.wire.message import decode
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.store.delay import Levels, delivered
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.host import Host
+from maxq.reference.names import SCHEDULE_TOPIC
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.wire.message import decode
 
 TICK_S = 0.1  # between two looks, as in RocketMQ
 AT_ONCE_MAX = 200  # deliveries of a level in one look: requests want their turn as well

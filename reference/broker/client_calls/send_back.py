@@ -9,25 +9,25 @@ own: the message may come twice.
 Source: RocketMQ ``AbstractSendMessageProcessor.consumerSendMsgBack``.
 """
 
-from reference.broker.client_calls.acknowledgement import reached
-from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.client_calls.record_reads import record_at
-from reference.broker.membership.membership import Membership
-from reference.broker.messages import send
-from reference.broker.messages.refusal import Refusal
-from reference.broker.store import delay
-from reference.broker.store.store import Store, TakesNothing
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
-from reference.rpc import Connection, Handler, Reply
-from reference.settings import Settings
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import SendBackRequest, from_ext
-from reference.wire.message import Message, decode
-from reference.wire.route import PERM_WRITE, TopicConfig
+from maxq.reference.broker.client_calls.acknowledgement import reached
+from maxq.reference.broker.client_calls.made_topics import MadeTopics
+from maxq.reference.broker.client_calls.record_reads import record_at
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.messages import send
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.broker.store import delay
+from maxq.reference.broker.store.store import Store, TakesNothing
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.names import DLQ_PREFIX, RETRY_PREFIX, group_name_fault
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.settings import Settings
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import SendBackRequest, from_ext
+from maxq.reference.wire.message import Message, decode
+from maxq.reference.wire.route import PERM_WRITE, TopicConfig
 
 
 class SendBack:

@@ -5,26 +5,26 @@ from zlib import crc32
 
 import msgspec
 
-from reference.broker.client_calls.acknowledgement import reached
-from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.membership.membership import Membership
-from reference.broker.messages import send
-from reference.broker.messages.refusal import Refusal
-from reference.broker.store.store import Store, TakesNothing
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.names import DLQ_PREFIX, RETRY_PREFIX
-from reference.node import now_ns
-from reference.rpc import Connection, Handler, Reply, split_address
-from reference.settings import Settings
-from reference.wire import headers
-from reference.wire import property as props
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, from_short_ext, to_ext
-from reference.wire.message import host, offset_msg_id
-from reference.wire.route import PERM_WRITE, TopicConfig
+from maxq.reference.broker.client_calls.acknowledgement import reached
+from maxq.reference.broker.client_calls.made_topics import MadeTopics
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.messages import send
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.broker.store.store import Store, TakesNothing
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.names import DLQ_PREFIX, RETRY_PREFIX
+from maxq.reference.node import now_ns
+from maxq.reference.rpc import Connection, Handler, Reply, split_address
+from maxq.reference.settings import Settings
+from maxq.reference.wire import headers
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, from_short_ext, to_ext
+from maxq.reference.wire.message import host, offset_msg_id
+from maxq.reference.wire.route import PERM_WRITE, TopicConfig
 
 Answer = Reply | Awaitable[Reply]
 

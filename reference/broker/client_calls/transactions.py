@@ -18,27 +18,27 @@ import contextlib
 
 import msgspec
 
-from reference.broker.client_calls.acknowledgement import reached
-from reference.broker.client_calls.clients import Clients
-from reference.broker.client_calls.made_topics import MadeTopics
-from reference.broker.client_calls.record_reads import record_at
-from reference.broker.membership.membership import Membership
-from reference.broker.messages import transaction
-from reference.broker.messages.half_queue import HalfQueue
-from reference.broker.messages.refusal import Refusal
-from reference.broker.messages.transaction import GROUP, NOT_FOUND, QUEUE, Half
-from reference.broker.store.store import Store, Stored
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
-from reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
-from reference.rpc import Connection, Handler, NotSent, Reply
-from reference.wire import property as props
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import EndTransactionRequest, from_ext, to_ext
-from reference.wire.message import (
+from maxq.reference.broker.client_calls.acknowledgement import reached
+from maxq.reference.broker.client_calls.clients import Clients
+from maxq.reference.broker.client_calls.made_topics import MadeTopics
+from maxq.reference.broker.client_calls.record_reads import record_at
+from maxq.reference.broker.membership.membership import Membership
+from maxq.reference.broker.messages import transaction
+from maxq.reference.broker.messages.half_queue import HalfQueue
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.broker.messages.transaction import GROUP, NOT_FOUND, QUEUE, Half
+from maxq.reference.broker.store.store import Store, Stored
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC
+from maxq.reference.records import LocalProtocolError, PhyOffset, QueueOffset, some
+from maxq.reference.rpc import Connection, Handler, NotSent, Reply
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import EndTransactionRequest, from_ext, to_ext
+from maxq.reference.wire.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_ROLLBACK,
     Message,

@@ -9,11 +9,11 @@ every broker of the set, ``totalReplicas`` of all of them equal)::
 
 Who is asked comes from the name server (901), read every second. The answer waits for nobody who
 is not needed, and `PEER_TIMEOUT_S` at the most, less than a client's second. A first acquisition
-that failed is undone at every broker that takes part in it (see `reference.broker.locks.locks`):
-the attempt's mark travels in the ext field `ATTEMPT`, which a broker that can undo echoes. Java
-ignores the field, and is never asked to undo: it could not distinguish a first acquisition from a
-renewal. An unlock is passed on with the mark of what it ends (`LEASE`), so that one which comes
-late does not end what its client has acquired anew.
+that failed is undone at every broker that takes part in it (see
+`maxq.reference.broker.locks.locks`): the attempt's mark travels in the ext field `ATTEMPT`, which a
+broker that can undo echoes. Java ignores the field, and is never asked to undo: it could not
+distinguish a first acquisition from a renewal. An unlock is passed on with the mark of what it ends
+(`LEASE`), so that one which comes late does not end what its client has acquired anew.
 
 Safe because two quorums share a broker and a broker never breaks a lease. It needs distinct
 brokers behind distinct addresses, hence what this broker has registered itself is never asked.
@@ -26,18 +26,18 @@ from typing import Protocol
 
 import msgspec
 
-from reference.broker.locks.locks import LockTable, Tally, quorum
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.node import now_ns
-from reference.records import RemoteProtocolError
-from reference.rpc import Connection, Handler, Pool, Reply
-from reference.wire import node_headers as headers
-from reference.wire.bodies import LockRequest, LockResponse, MessageQueue
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from reference.wire.route import BrokerMemberGroup, MemberGroupBody
+from maxq.reference.broker.locks.locks import LockTable, Tally, quorum
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.node import now_ns
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Connection, Handler, Pool, Reply
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.reference.wire.route import BrokerMemberGroup, MemberGroupBody
 
 ATTEMPT = "maxqAttempt"
 LEASE = "maxqLease"  # of an unlock that is passed on: the last attempt that it ends

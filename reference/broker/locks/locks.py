@@ -20,7 +20,7 @@ Source: RocketMQ ``RebalanceLockManager``, ``AdminBrokerProcessor.lockBatchMQ``;
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from reference.wire.bodies import MessageQueue
+from maxq.reference.wire.bodies import MessageQueue
 
 LEASES_MAX = 200_000  # of one broker; beyond it no client gets a new one
 

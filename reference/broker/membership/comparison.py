@@ -13,13 +13,13 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Protocol
 
-from reference.records import PhyOffset, RemoteProtocolError
-from reference.rpc import Pool
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import ViewMessageRequest, to_ext
-from reference.wire.message import BLANK_BYTES, BLANK_MAGIC, peek
-from reference.wire.route import KVTable
+from maxq.reference.records import PhyOffset, RemoteProtocolError
+from maxq.reference.rpc import Pool
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import ViewMessageRequest, to_ext
+from maxq.reference.wire.message import BLANK_BYTES, BLANK_MAGIC, peek
+from maxq.reference.wire.route import KVTable
 
 READS = 32  # questions under way at the same time
 BATCH_BYTES = 1 << 20  # of this log, compared at a time, and one record more

@@ -6,13 +6,13 @@ Units: seconds.
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from reference.host import Host
-from reference.records import RemoteProtocolError
-from reference.rpc import NotSent, Pool
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import Header, from_ext, to_ext
-from reference.wire.node_headers import BrokerHeartbeat, MetadataResponse
+from maxq.reference.host import Host
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import NotSent, Pool
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import Header, from_ext, to_ext
+from maxq.reference.wire.node_headers import BrokerHeartbeat, MetadataResponse
 
 CALL_TIMEOUT_S = 3.0
 

@@ -5,11 +5,11 @@ and a name server takes that from whoever registers. The usual place is the port
 clients, at the same host. Any other must be confirmed by the master (906).
 """
 
-from reference.rpc import Pool, split_address
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.node_headers import HaInfo
+from maxq.reference.rpc import Pool, split_address
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.node_headers import HaInfo
 
 CALL_TIMEOUT_S = 3.0
 

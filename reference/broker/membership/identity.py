@@ -17,9 +17,9 @@ Sources: docs/spec/controller-ha.md 3.1 to 3.3,
 apache/rocketmq:docs/en/controller/persistent_unique_broker_id.md.
 """
 
-from reference.host import Disk, read_file, replace_file
-from reference.records import BrokerId, Record, RemoteProtocolError
-from reference.wire.files import Identity, decode_identity, encode_identity
+from maxq.reference.host import Disk, read_file, replace_file
+from maxq.reference.records import BrokerId, Record, RemoteProtocolError
+from maxq.reference.wire.files import Identity, decode_identity, encode_identity
 
 TEMP_SUFFIX = "-temp"
 

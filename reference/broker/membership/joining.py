@@ -1,6 +1,6 @@
 """How a broker gets its persistent id: offered by the controllers, claimed, proven, registered.
 
-Each step is durable before the next (`reference.broker.membership.identity`), so that a crash
+Each step is durable before the next (`maxq.reference.broker.membership.identity`), so that a crash
 between two costs no id and gives none away. A step that fails is tried again, at the latest after
 `RETRY_S`; nothing is given up, but for one: a broker whose id has another living owner, for longer
 than a controller takes a silent one for alive, runs on a copy of that one's store, and ends.
@@ -12,8 +12,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, TypeVar
 
-from reference.broker.membership.controllers import Controllers, Refused
-from reference.broker.membership.identity import (
+from maxq.reference.broker.membership.controllers import Controllers, Refused
+from maxq.reference.broker.membership.identity import (
     Claimed,
     IdentityError,
     IdentityFiles,
@@ -22,12 +22,12 @@ from reference.broker.membership.identity import (
     State,
     check_code,
 )
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.records import BrokerId
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.headers import from_ext
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.records import BrokerId
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.headers import from_ext
 
 FIRST_RETRY_S = 0.1  # doubled up to RETRY_S: controllers may start as well
 RETRY_S = 1.0

@@ -1,9 +1,9 @@
 """A broker's place in its cluster: its role, its master, its address.
 
-With a controller: join (`reference.broker.membership.joining`), learn or ask for a master, then
-poll. Until a role is known the broker is *fenced*: it takes no message. Without a controller the
-configured role holds from the start. In both cases the broker registers with the name servers at
-every change of role or topics, and periodically (`reference.broker.membership.namesrvs`).
+With a controller: join (`maxq.reference.broker.membership.joining`), learn or ask for a master,
+then poll. Until a role is known the broker is *fenced*: it takes no message. Without a controller
+the configured role holds from the start. In both cases the broker registers with the name servers
+at every change of role or topics, and periodically (`maxq.reference.broker.membership.namesrvs`).
 
 Every step that fails is tried again, at the latest after `RETRY_S`; nothing is given up. Units:
 seconds.
@@ -14,31 +14,31 @@ from collections.abc import Callable
 from functools import partial
 from typing import Literal
 
-from reference.broker.membership import comparison, ha_address
-from reference.broker.membership.controllers import Controllers, Refused
-from reference.broker.membership.joining import RETRY_S, Joining
-from reference.broker.membership.namesrvs import Namesrvs
-from reference.broker.replication import epochs
-from reference.broker.replication.epochs import EpochFile
-from reference.broker.replication.ha_master_events import Answered as HaAnswered
-from reference.broker.replication.ha_master_events import Known as HaKnown
-from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
-from reference.broker.replication.replication import Replication
-from reference.broker.replication.sync_state_set import NO_TERM, ProposeSyncStateSet
-from reference.broker.store.store import Store
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.node import every
-from reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError, some
-from reference.rpc import Connection, Pool, split_address
-from reference.wire import node_headers as headers
-from reference.wire.bodies import SyncStateSet
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext
-from reference.wire.message import Message
-from reference.wire.message import host as host_bytes
+from maxq.reference.broker.membership import comparison, ha_address
+from maxq.reference.broker.membership.controllers import Controllers, Refused
+from maxq.reference.broker.membership.joining import RETRY_S, Joining
+from maxq.reference.broker.membership.namesrvs import Namesrvs
+from maxq.reference.broker.replication import epochs
+from maxq.reference.broker.replication.epochs import EpochFile
+from maxq.reference.broker.replication.ha_master_events import Answered as HaAnswered
+from maxq.reference.broker.replication.ha_master_events import Known as HaKnown
+from maxq.reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
+from maxq.reference.broker.replication.replication import Replication
+from maxq.reference.broker.replication.sync_state_set import NO_TERM, ProposeSyncStateSet
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.node import every
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, RemoteProtocolError, some
+from maxq.reference.rpc import Connection, Pool, split_address
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.bodies import SyncStateSet
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext
+from maxq.reference.wire.message import Message
+from maxq.reference.wire.message import host as host_bytes
 
 MASTER_ROLE_ID = 0
 MARK_TOPIC = "SELF_TEST_TOPIC"  # every release has it, and no client may send to it

@@ -9,12 +9,12 @@ error would end a Java slave's way to mastership.
 
 from collections.abc import Awaitable
 
-from reference.broker.store.topics import Tables
-from reference.rpc import Connection, Handler, Reply
-from reference.wire.bodies import TimerMetrics
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.files import TimerCheckpoint, encode_timer_checkpoint
-from reference.wire.frame import Frame
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.rpc import Connection, Handler, Reply
+from maxq.reference.wire.bodies import TimerMetrics
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.files import TimerCheckpoint, encode_timer_checkpoint
+from maxq.reference.wire.frame import Frame
 
 TABLE_CODES = frozenset((
     RequestCode.GET_ALL_TOPIC_CONFIG, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,

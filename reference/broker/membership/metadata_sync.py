@@ -17,21 +17,21 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from reference.broker.store.topics import Tables
-from reference.host import Host
-from reference.node import now_ns
-from reference.records import RemoteProtocolError
-from reference.rpc import Pool, split_address
-from reference.wire.bodies import (
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.host import Host
+from maxq.reference.node import now_ns
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.rpc import Pool, split_address
+from maxq.reference.wire.bodies import (
     ConsumerOffsets,
     DelayOffsets,
     MessageRequestModes,
     SubscriptionGroups,
 )
-from reference.wire.body import Body
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.route import DataVersion, TopicConfigSerializeWrapper
+from maxq.reference.wire.body import Body
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.route import DataVersion, TopicConfigSerializeWrapper
 
 TICK_S = 3.0
 THROTTLE_NS = 10_000_000_000

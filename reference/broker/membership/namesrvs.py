@@ -7,17 +7,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from reference.broker.membership.controllers import CALL_TIMEOUT_S
-from reference.broker.membership.joining import RETRY_S
-from reference.broker.store.topics import Tables
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.rpc import Connection, Pool
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import from_ext, to_ext
-from reference.wire.route import RegisterBrokerBody, body_crc32
+from maxq.reference.broker.membership.controllers import CALL_TIMEOUT_S
+from maxq.reference.broker.membership.joining import RETRY_S
+from maxq.reference.broker.store.topics import Tables
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.rpc import Connection, Pool
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import from_ext, to_ext
+from maxq.reference.wire.route import RegisterBrokerBody, body_crc32
 
 
 class Self(Protocol):

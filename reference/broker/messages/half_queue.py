@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from reference.broker.messages.transaction import Half
-from reference.records import QueueOffset
+from maxq.reference.broker.messages.transaction import Half
+from maxq.reference.records import QueueOffset
 
 
 @dataclass(slots=True)

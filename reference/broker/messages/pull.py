@@ -7,13 +7,13 @@ Source: ``DefaultMessageStore.getMessage``, ``PullMessageProcessor``.
 
 from collections.abc import Iterable
 
-from reference.broker.messages.refusal import Refusal
-from reference.records import QueueOffset, Record
-from reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig
-from reference.wire.codes import ResponseCode
-from reference.wire.headers import PullRequest
-from reference.wire.message import QueueUnit, tags_code
-from reference.wire.route import PERM_READ, TopicConfig
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.records import QueueOffset, Record
+from maxq.reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.headers import PullRequest
+from maxq.reference.wire.message import QueueUnit, tags_code
+from maxq.reference.wire.route import PERM_READ, TopicConfig
 
 MESSAGES_MAX = 32
 BYTES_MAX = 262_144

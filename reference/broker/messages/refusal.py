@@ -1,7 +1,7 @@
 """A request that changes nothing, as the protocol answers it."""
 
-from reference.records import Record
-from reference.wire.codes import ResponseCode
+from maxq.reference.records import Record
+from maxq.reference.wire.codes import ResponseCode
 
 
 class Refusal(Record):

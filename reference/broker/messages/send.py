@@ -3,7 +3,7 @@
 The checks are pure and in RocketMQ's order, because the code of a refusal shows a client whether
 anything was stored: every refusal here comes before the append. After the append the answers are
 SUCCESS, FLUSH_DISK_TIMEOUT and FLUSH_SLAVE_TIMEOUT
-(`reference.broker.client_calls.acknowledgement`): stored, but maybe not on disk, or not on the
+(`maxq.reference.broker.client_calls.acknowledgement`): stored, but maybe not on disk, or not on the
 replicas that must have it. The last one outweighs the other.
 
 Source: docs/spec/remoting.md 2.4 and 6.1, RocketMQ ``AbstractSendMessageProcessor``,
@@ -13,29 +13,29 @@ Source: docs/spec/remoting.md 2.4 and 6.1, RocketMQ ``AbstractSendMessageProcess
 from collections.abc import Container, Mapping, Sequence
 from typing import Protocol
 
-from reference.broker.messages import transaction
-from reference.broker.messages.refusal import Refusal
-from reference.broker.store import delay
-from reference.config import BrokerConfig
-from reference.names import (
+from maxq.reference.broker.messages import transaction
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.broker.store import delay
+from maxq.reference.config import BrokerConfig
+from maxq.reference.names import (
     DEFAULT_TOPIC,
     FORBIDDEN_TOPICS,
     RETRY_PREFIX,
     topic_name_fault,
 )
-from reference.records import LocalProtocolError, Record, RemoteProtocolError
-from reference.wire import property as props
-from reference.wire.bodies import SubscriptionGroupConfig
-from reference.wire.codes import ResponseCode
-from reference.wire.headers import SendRequest
-from reference.wire.message import (
+from maxq.reference.records import LocalProtocolError, Record, RemoteProtocolError
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import SubscriptionGroupConfig
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.headers import SendRequest
+from maxq.reference.wire.message import (
     TRANSACTION_MASK,
     TRANSACTION_NONE,
     TRANSACTION_PREPARED,
     Message,
     decode_batch,
 )
-from reference.wire.route import PERM_INHERIT, TopicConfig
+from maxq.reference.wire.route import PERM_INHERIT, TopicConfig
 
 TIMER_PROPERTIES = (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
 

@@ -20,13 +20,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from reference.broker.messages.refusal import Refusal
-from reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, takes_messages
-from reference.records import LocalProtocolError, QueueOffset, Record
-from reference.wire import property as props
-from reference.wire.codes import ResponseCode
-from reference.wire.headers import CheckTransactionRequest, EndTransactionRequest
-from reference.wire.message import (
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.names import GIVEN_UP_TOPIC, HALF_TOPIC, OP_TOPIC, takes_messages
+from maxq.reference.records import LocalProtocolError, QueueOffset, Record
+from maxq.reference.wire import property as props
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.headers import CheckTransactionRequest, EndTransactionRequest
+from maxq.reference.wire.message import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
     Message,

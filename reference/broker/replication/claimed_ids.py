@@ -12,7 +12,7 @@ Times are ns of this node's monotonic clock.
 
 from dataclasses import dataclass, field
 
-from reference.records import BrokerId
+from maxq.reference.records import BrokerId
 
 
 @dataclass(slots=True)

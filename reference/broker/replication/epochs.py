@@ -20,7 +20,7 @@ RocketMQ refuses them, and two masters then write under one entry (docs/spec/con
 What lies before the first entry (all of a log without entries) is *unlabelled*: written before the
 broker had controllers, or before its epoch files were removed, as the upgrade to RocketMQ 5.1.1
 demands. Nothing follows from it about other logs. Two logs that share no entry are therefore
-compared record by record (`reference.broker.membership.comparison`), and a slave
+compared record by record (`maxq.reference.broker.membership.comparison`), and a slave
 
 * keeps what is equal, and takes over its master's entries of that part; its own older ones go,
   since bytes that it copies next may be unlabelled ones of the master;
@@ -40,10 +40,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
-from reference.host import Disk, read_file, replace_file
-from reference.records import MasterEpoch, PhyOffset, RemoteProtocolError
-from reference.wire.files import EPOCHS_MAX, decode_epochs, encode_epochs
-from reference.wire.ha import EpochStart
+from maxq.reference.host import Disk, read_file, replace_file
+from maxq.reference.records import MasterEpoch, PhyOffset, RemoteProtocolError
+from maxq.reference.wire.files import EPOCHS_MAX, decode_epochs, encode_epochs
+from maxq.reference.wire.ha import EpochStart
 
 Epochs: TypeAlias = tuple[EpochStart, ...]
 

@@ -3,7 +3,8 @@
 `HaServer` listens on the HA port, `HaClient` dials the master's. Each feeds its core from one
 inbox, in one task, so a failed invariant ends the node. The client carries out the effects of a
 step completely before it takes the next event: appends, cuts and saved epoch lists are ordered by
-that. The server never waits. `reference.broker.replication.replication` changes between the two.
+that. The server never waits. `maxq.reference.broker.replication.replication` changes between the
+two.
 
 Bounds: the inbox of a connection holds `BUFFER_BYTES_MAX` of a master or `PACKETS_MAX` packets of
 a slave, then reading stops; what is written to a slave is bounded by the core's window. Times are
@@ -14,19 +15,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import assert_never
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master_events as master
-from reference.broker.replication import ha_slave_events as slave
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_link import Inbox, Link, LogAccess
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_progress import SlaveProgress
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.replication.sync_state_set import ProposeSyncStateSet
-from reference.node import now_ns
-from reference.records import MasterEpoch, PhyOffset, RemoteProtocolError, invariant
-from reference.rpc import CONNECT_TIMEOUT_S, split_address
-from reference.wire import ha as wire
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import ha_master_events as master
+from maxq.reference.broker.replication import ha_slave_events as slave
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_link import Inbox, Link, LogAccess
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_progress import SlaveProgress
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet
+from maxq.reference.node import now_ns
+from maxq.reference.records import MasterEpoch, PhyOffset, RemoteProtocolError, invariant
+from maxq.reference.rpc import CONNECT_TIMEOUT_S, split_address
+from maxq.reference.wire import ha as wire
 
 BUFFER_BYTES_MAX = 8 << 20
 PACKETS_MAX = 1024

@@ -8,10 +8,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
-from reference.node import now_ns
-from reference.records import PhyOffset, RemoteProtocolError
-from reference.rpc import address_text
-from reference.wire import ha as wire
+from maxq.reference.node import now_ns
+from maxq.reference.records import PhyOffset, RemoteProtocolError
+from maxq.reference.rpc import address_text
+from maxq.reference.wire import ha as wire
 
 E = TypeVar("E")
 

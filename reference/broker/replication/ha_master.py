@@ -2,8 +2,8 @@
 
 From the acknowledgements follows the rest: which sends are answered, what consumers may read
 (confirmOffset), and which change of the SyncStateSet to ask the controller for
-(`reference.broker.replication.sync_state_set`). One object serves a broker for life; `Lead` and
-`Resign` begin and end a term. Slaves' connections are numbered by the shell and never reused.
+(`maxq.reference.broker.replication.sync_state_set`). One object serves a broker for life; `Lead`
+and `Resign` begin and end a term. Slaves' connections are numbered by the shell and never reused.
 
 Transfers carry no bytes here: `SendLog` says which piece of the log to send under which label. A
 piece never crosses a file, a batch size or an epoch, so the label is exact, and each epoch without
@@ -28,11 +28,11 @@ Claims: S6, S9, S10, S14, S14b. Source: docs/spec/controller-ha.md 4.4, 5.1 to 5
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import sync_state_set as sets
-from reference.broker.replication.claimed_ids import ClaimedIds
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_master_events import (
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import sync_state_set as sets
+from maxq.reference.broker.replication.claimed_ids import ClaimedIds
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_master_events import (
     Accepted,
     Acknowledge,
     Answered,
@@ -54,14 +54,14 @@ from reference.broker.replication.ha_master_events import (
     Trimmed,
     Written,
 )
-from reference.broker.replication.ha_progress import SlaveProgress
-from reference.broker.replication.ha_settings import MasterSettings
-from reference.broker.replication.sync_state_set import (
+from maxq.reference.broker.replication.ha_progress import SlaveProgress
+from maxq.reference.broker.replication.ha_settings import MasterSettings
+from maxq.reference.broker.replication.sync_state_set import (
     SyncStateSet,
 )
-from reference.broker.replication.waiting import Waiting
-from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
-from reference.wire.ha import (
+from maxq.reference.broker.replication.waiting import Waiting
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
+from maxq.reference.wire.ha import (
     EPOCHS_MAX,
     MasterHandshake,
     SlaveAck,

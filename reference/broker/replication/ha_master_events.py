@@ -4,10 +4,10 @@ Offsets are bytes of the commit log, ends exclusive. A connection of a slave is 
 that the shell gave it.
 """
 
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.sync_state_set import Outcome, ProposeSyncStateSet
-from reference.records import BrokerId, MasterEpoch, PhyOffset, Record
-from reference.wire.ha import MasterHandshake, SlavePacket
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.sync_state_set import Outcome, ProposeSyncStateSet
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, Record
+from maxq.reference.wire.ha import MasterHandshake, SlavePacket
 
 # Events.
 

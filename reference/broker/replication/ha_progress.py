@@ -5,11 +5,11 @@ Offsets are bytes of the commit log, ends exclusive; times are ns of this node's
 
 from dataclasses import dataclass
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_master_events import SendLog
-from reference.broker.replication.ha_settings import MasterSettings
-from reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_master_events import SendLog
+from maxq.reference.broker.replication.ha_settings import MasterSettings
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
 
 
 @dataclass(slots=True)

@@ -3,8 +3,8 @@
 Sizes are bytes; times are ns.
 """
 
-from reference.broker.replication.sync_state_set import JoinTiming
-from reference.records import Record
+from maxq.reference.broker.replication.sync_state_set import JoinTiming
+from maxq.reference.records import Record
 
 
 class MasterSettings(Record):

@@ -27,10 +27,10 @@ Claims: S6, S8, S9, S14. Source: docs/spec/controller-ha.md 4.3, 4.6, 6.5; Rocke
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_settings import SlaveTiming
-from reference.broker.replication.ha_slave_events import (
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_settings import SlaveTiming
+from maxq.reference.broker.replication.ha_slave_events import (
     Append,
     AppendFailed,
     Compare,
@@ -56,8 +56,8 @@ from reference.broker.replication.ha_slave_events import (
     Truncated,
     Uncompared,
 )
-from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant, some
-from reference.wire.ha import (
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, invariant, some
+from maxq.reference.wire.ha import (
     NO_OFFSET,
     MasterHandshake,
     SlaveAck,

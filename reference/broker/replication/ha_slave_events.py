@@ -4,9 +4,9 @@ Offsets are bytes of the commit log, ends exclusive. Connections are numbered; w
 older one is ignored.
 """
 
-from reference.broker.replication.epochs import Epochs
-from reference.records import MasterEpoch, PhyOffset, Record
-from reference.wire.ha import MasterPacket, SlaveAck, SlaveHandshake
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.records import MasterEpoch, PhyOffset, Record
+from maxq.reference.wire.ha import MasterPacket, SlaveAck, SlaveHandshake
 
 # Events.
 

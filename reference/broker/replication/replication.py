@@ -8,17 +8,17 @@ docs/spec/controller-ha.md 3.6.
 import asyncio
 from collections.abc import Callable
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication import ha_master_events as master
-from reference.broker.replication import ha_slave_events as slave
-from reference.broker.replication.epochs import EpochFile, Epochs
-from reference.broker.replication.ha import Compare, HaClient, HaServer, Log, Propose
-from reference.broker.replication.ha_link import LogAccess
-from reference.broker.replication.ha_master import HaMaster
-from reference.broker.replication.ha_progress import SlaveProgress
-from reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
-from reference.broker.replication.ha_slave import HaSlave
-from reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication import ha_master_events as master
+from maxq.reference.broker.replication import ha_slave_events as slave
+from maxq.reference.broker.replication.epochs import EpochFile, Epochs
+from maxq.reference.broker.replication.ha import Compare, HaClient, HaServer, Log, Propose
+from maxq.reference.broker.replication.ha_link import LogAccess
+from maxq.reference.broker.replication.ha_master import HaMaster
+from maxq.reference.broker.replication.ha_progress import SlaveProgress
+from maxq.reference.broker.replication.ha_settings import MasterSettings, SlaveTiming
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset, invariant
 
 
 class Replication:

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from reference.records import BrokerId, MasterEpoch, Record
+from maxq.reference.records import BrokerId, MasterEpoch, Record
 
 Members = frozenset[BrokerId]
 Outcome = Literal["refused", "unknown"]

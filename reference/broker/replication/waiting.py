@@ -8,7 +8,7 @@ import heapq
 from collections import deque
 from dataclasses import dataclass, field
 
-from reference.records import PhyOffset
+from maxq.reference.records import PhyOffset
 
 
 @dataclass(slots=True)

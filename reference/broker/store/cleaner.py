@@ -1,4 +1,4 @@
-"""Carries out what `reference.broker.store.retention` says, now and then.
+"""Carries out what `maxq.reference.broker.store.retention` says, now and then.
 
 While the partition is at the warning level the store takes no messages; that ends with the first
 look that finds room.
@@ -6,11 +6,11 @@ look that finds room.
 
 from collections.abc import Awaitable, Callable
 
-from reference.broker.store.retention import HOUR_MS, LogFile, Rules, Seen, judge
-from reference.broker.store.store import Store
-from reference.config import BrokerConfig
-from reference.host import Host
-from reference.records import PhyOffset
+from maxq.reference.broker.store.retention import HOUR_MS, LogFile, Rules, Seen, judge
+from maxq.reference.broker.store.store import Store
+from maxq.reference.config import BrokerConfig
+from maxq.reference.host import Host
+from maxq.reference.records import PhyOffset
 
 
 def rules_of(config: BrokerConfig) -> Rules:

@@ -3,14 +3,14 @@
 Layout is RocketMQ's: a folder of files named by the 20-digit offset of their first byte, each of
 `file_size` bytes from the start (sparse); a record never spans two files; where the next record
 does not fit, a BLANK record closes the file. Offsets are bytes from the start of the log, ends
-exclusive. The log knows nothing of queues; `reference.broker.store.store` does.
+exclusive. The log knows nothing of queues; `maxq.reference.broker.store.store` does.
 
 A log begins with its first file, which is not that of offset 0 once others have gone (`trim`).
 
 Recovery reads every record. What follows the last whole record of the log must be nothing, or a
 torn tail: it is erased, so that bytes of a dead tail can never be taken for records later. A bad
 record *before* a sound one is damage, not a torn tail, and cutting there would lose acknowledged
-messages: the log refuses to open and says where. What was synced (`reference.broker.store.
+messages: the log refuses to open and says where. What was synced (`maxq.reference.broker.store.
 watermark` knows, and has its checksums) must be as it was, to the bit. What was not may have holes
 after a loss of power: the tail begins at the first. A record there that ends in zeros was torn,
 whatever follows; before that it is whole, whatever it ends in. Claims: S6, S11.
@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 
-from reference.broker.store.seals import READ_BYTES, DamagedRange, Sealed, Sums, summed
-from reference.broker.store.tail import Tail, Written
-from reference.host import Disk, File
-from reference.records import PhyOffset, RemoteProtocolError, invariant
-from reference.wire.message import (
+from maxq.reference.broker.store.seals import READ_BYTES, DamagedRange, Sealed, Sums, summed
+from maxq.reference.broker.store.tail import Tail, Written
+from maxq.reference.host import Disk, File
+from maxq.reference.records import PhyOffset, RemoteProtocolError, invariant
+from maxq.reference.wire.message import (
     BLANK_BYTES,
     BLANK_MAGIC,
     MAGIC_V1,

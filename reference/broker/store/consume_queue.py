@@ -14,9 +14,9 @@ would end the queue for RocketMQ's recovery. Source: RocketMQ ``ConsumeQueue``.
 
 from collections.abc import Iterator
 
-from reference.host import Disk, File, opened
-from reference.records import PhyOffset, QueueOffset, invariant
-from reference.wire.message import QUEUE_UNIT_BYTES, QueueUnit, decode_units, encode_unit
+from maxq.reference.host import Disk, File, opened
+from maxq.reference.records import PhyOffset, QueueOffset, invariant
+from maxq.reference.wire.message import QUEUE_UNIT_BYTES, QueueUnit, decode_units, encode_unit
 
 FILLING = QueueUnit(physical_offset=PhyOffset(0), size=2**31 - 1, tags_code=0)
 

@@ -3,7 +3,7 @@
 A message with a delay level waits as a record of the schedule topic, in the queue of its level;
 topic and queue that it is meant for are properties. The unit of its consume queue holds the time
 of delivery where others hold the hash of a tag. When that time comes a copy goes where it was
-meant to go (`reference.broker.client_calls.schedule`).
+meant to go (`maxq.reference.broker.client_calls.schedule`).
 
 A consumer that cannot handle a message sends it back: a copy waits for the group's retry topic, a
 level longer each time, or goes to the group's dead letters when it was tried often enough.
@@ -17,9 +17,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from reference.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, takes_messages
-from reference.wire import property as props
-from reference.wire.message import Message, tags_code
+from maxq.reference.names import DLQ_PREFIX, RETRY_PREFIX, SCHEDULE_TOPIC, takes_messages
+from maxq.reference.wire import property as props
+from maxq.reference.wire.message import Message, tags_code
 
 Levels = tuple[int, ...]  # ms of level 1, 2, ...
 RETRY_LEVEL_FIRST = 3  # of the first second try: 10 s

@@ -13,9 +13,9 @@ be on the disk, and known to be, before it is acknowledged.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from reference.broker.store.commit_log import looks_torn, sound_record
-from reference.records import PhyOffset, QueueOffset, Record, RemoteProtocolError
-from reference.wire.message import (
+from maxq.reference.broker.store.commit_log import looks_torn, sound_record
+from maxq.reference.records import PhyOffset, QueueOffset, Record, RemoteProtocolError
+from maxq.reference.wire.message import (
     BLANK_BYTES,
     BLANK_MAGIC,
     FIXED_BYTES,

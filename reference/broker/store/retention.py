@@ -16,7 +16,7 @@ Times are ms of the wall clock; levels are percent of the partition. Source: Roc
 from collections.abc import Sequence
 from itertools import pairwise
 
-from reference.records import PhyOffset, Record
+from maxq.reference.records import PhyOffset, Record
 
 HOUR_MS = 3_600_000
 

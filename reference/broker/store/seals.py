@@ -2,10 +2,10 @@
 
 A record's own crc covers its body alone: a flip in its topic, its queue or its times reads as
 another record. So the whole log is summed as it grows, in ranges that follow on one another, and
-what the disk holds of it is known by these sums (`reference.broker.store.watermark` keeps them). A
-range ends where a record does, and with its file at the latest: a log that loses its first files
-loses whole ranges. A file has some `RANGES_PER_FILE` of them, so that 100 GB of log in files of
-RocketMQ's size need 1,600. Offsets are bytes of the log, ends exclusive.
+what the disk holds of it is known by these sums (`maxq.reference.broker.store.watermark` keeps
+them). A range ends where a record does, and with its file at the latest: a log that loses its first
+files loses whole ranges. A file has some `RANGES_PER_FILE` of them, so that 100 GB of log in files
+of RocketMQ's size need 1,600. Offsets are bytes of the log, ends exclusive.
 """
 
 from collections import deque
@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Self
 from zlib import crc32
 
-from reference.records import PhyOffset, Record, invariant
+from maxq.reference.records import PhyOffset, Record, invariant
 
 RANGES_PER_FILE = 16
 READ_BYTES = 8 << 20  # of log, read at a time

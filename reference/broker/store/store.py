@@ -11,17 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import takewhile
 
-from reference.broker.store.commit_log import CommitLog, CorruptLog, file_name, looks_torn
-from reference.broker.store.consume_queue import ConsumeQueue
-from reference.broker.store.delay import Levels, unit_code
-from reference.broker.store.incoming import Incoming, Piece
-from reference.broker.store.metrics import Metrics
-from reference.broker.store.tail import Tail
-from reference.broker.store.watermark import Watermark
-from reference.host import Host
-from reference.names import folder_of
-from reference.records import PhyOffset, QueueOffset, Record, invariant
-from reference.wire.message import Message, QueueUnit, encode_at, encoded_size
+from maxq.reference.broker.store.commit_log import CommitLog, CorruptLog, file_name, looks_torn
+from maxq.reference.broker.store.consume_queue import ConsumeQueue
+from maxq.reference.broker.store.delay import Levels, unit_code
+from maxq.reference.broker.store.incoming import Incoming, Piece
+from maxq.reference.broker.store.metrics import Metrics
+from maxq.reference.broker.store.tail import Tail
+from maxq.reference.broker.store.watermark import Watermark
+from maxq.reference.host import Host
+from maxq.reference.names import folder_of
+from maxq.reference.records import PhyOffset, QueueOffset, Record, invariant
+from maxq.reference.wire.message import Message, QueueUnit, encode_at, encoded_size
 
 QueueKey = tuple[str, int]
 

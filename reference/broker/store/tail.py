@@ -1,7 +1,7 @@
 """How far the commit log was written, and how far it was synced: a file that is never ahead of it.
 
-The watermark (`reference.broker.store.watermark`) is replaced whole, so it follows the log at a
-distance. Between the two lies what a broker has acknowledged last. Here each append and each sync
+The watermark (`maxq.reference.broker.store.watermark`) is replaced whole, so it follows the log at
+a distance. Between the two lies what a broker has acknowledged last. Here each append and each sync
 writes down, unsynced, where the log was durable then, and the checksums of the ranges since the
 watermark. After a crash of the process the page cache has them all: a bit that flips behind the
 watermark is noticed like one before it. After a loss of power the file may be old, or gone; the log
@@ -22,9 +22,9 @@ import contextlib
 import struct
 import zlib
 
-from reference.broker.store.seals import Seal, Sealed
-from reference.host import Disk, File
-from reference.records import PhyOffset, Record, some
+from maxq.reference.broker.store.seals import Seal, Sealed
+from maxq.reference.host import Disk, File
+from maxq.reference.records import PhyOffset, Record, some
 
 NAME = "logTail"
 MARK = b"MAXT"

@@ -12,18 +12,18 @@ from typing import TypeVar
 
 import msgspec
 
-from reference.host import Host, read_file, replace_file
-from reference.names import DEFAULT_TOPIC, RETRY_PREFIX, is_system_topic
-from reference.records import RemoteProtocolError
-from reference.wire.bodies import (
+from maxq.reference.host import Host, read_file, replace_file
+from maxq.reference.names import DEFAULT_TOPIC, RETRY_PREFIX, is_system_topic
+from maxq.reference.records import RemoteProtocolError
+from maxq.reference.wire.bodies import (
     ConsumerOffsets,
     DelayOffsets,
     MessageRequestModes,
     SubscriptionGroupConfig,
     SubscriptionGroups,
 )
-from reference.wire.body import Body
-from reference.wire.route import (
+from maxq.reference.wire.body import Body
+from maxq.reference.wire.route import (
     PERM_INHERIT,
     PERM_READ,
     PERM_WRITE,
@@ -31,7 +31,7 @@ from reference.wire.route import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from reference.wire.seal import seal, unseal
+from maxq.reference.wire.seal import seal, unseal
 
 B = TypeVar("B", bound=Body)
 

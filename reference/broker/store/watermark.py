@@ -5,12 +5,12 @@ A loss of power may keep any part of what was not synced: a hole, with sound rec
 then no damage, and nothing of it was ever promised by a broker that syncs before it answers. The
 same picture before the last sync is damage, and cutting there would lose acknowledged messages.
 The file holds the end of the last whole record that was synced when it was written, and the
-checksums of all before it (`reference.broker.store.seals`). So recovery cuts at the first bad
+checksums of all before it (`maxq.reference.broker.store.seals`). So recovery cuts at the first bad
 record at or behind the watermark, and refuses to start at one before it, or at another byte.
 
 The watermark follows the log at a distance (one flush interval), which is safe: it may only ever
 be too low: what lies between it and the last sync is known by another file, which is not synced
-(`reference.broker.store.tail`). It is raised after a sync, and
+(`maxq.reference.broker.store.tail`). It is raised after a sync, and
 lowered before the log is cut, each time in a file that is replaced whole: no crash leaves sums of
 other bytes. A store without the file (Java's, or an older one) is all before the watermark, and
 has no sums.
@@ -28,9 +28,9 @@ offset u64, crc32 of both u32.
 import struct
 import zlib
 
-from reference.broker.store.seals import Seal, Sealed
-from reference.host import Disk, read_file, replace_file
-from reference.records import PhyOffset
+from maxq.reference.broker.store.seals import Seal, Sealed
+from maxq.reference.host import Disk, read_file, replace_file
+from maxq.reference.records import PhyOffset
 
 NAME = "logWatermark"
 THEIRS = ("abort", "checkpoint")  # RocketMQ's files that change when it runs

@@ -14,9 +14,9 @@ from benchmarks.beside_java import (
     row,
 )
 from benchmarks.replication import SETTINGS, Measured
-from harness.contracts.environment import Role
-from harness.contracts.target import plan
-from harness.targets.rocketmq.releases import parse
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import plan
+from maxq.harness.targets.rocketmq.releases import parse
 
 
 def measured(senders: int, *, rate: float, p50_ms: float) -> Measured:

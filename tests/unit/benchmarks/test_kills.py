@@ -17,7 +17,7 @@ from benchmarks.kill_moments import Moment, Recorded, moments, phase_of
 from benchmarks.kill_remains import MARK, Container, Noted, left, note
 from benchmarks.kill_runs import OWN_FAILURE, ROOT, Killed, World, kill
 from benchmarks.kills import row, summary
-from harness.environments.local import UNSHARE, no_network
+from maxq.harness.environments.local import UNSHARE, no_network
 
 LIMIT_NS = 6_000_000_000
 WORLDS = (km.DOCKER, km.LOCAL, km.USER)

@@ -5,14 +5,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from checkers.judgement.names import ANOMALIES as FOUND
-from harness.cli.param_types import Faults
-from harness.experiments.journal import append, resumed
-from harness.experiments.scenario import names, scenario_of
-from harness.run.replay import options_for
-from harness.schedule.format import decode
-from histories import fault_facts
-from histories.aliases import (
+from maxq.checkers.judgement.names import ANOMALIES as FOUND
+from maxq.harness.cli.param_types import Faults
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.scenario import names, scenario_of
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import decode
+from maxq.histories import fault_facts
+from maxq.histories.aliases import (
     ACTS,
     ANOMALIES,
     EFFECTS,
@@ -23,13 +23,13 @@ from histories.aliases import (
     current,
     renamed,
 )
-from histories.fault_facts import BUILT_IN, FaultFacts
-from histories.grounds import KINDS, declaration, declared
-from histories.jepsen import encode_edn, read_edn_history
-from histories.jsonl import JournalWriter, read_jsonl
-from histories.op import NEMESIS, Op, Process
-from histories.tables import events_table, ops_from_events
-from nemeses.catalogue import acts, fault_names
+from maxq.histories.fault_facts import BUILT_IN, FaultFacts
+from maxq.histories.grounds import KINDS, declaration, declared
+from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.jsonl import JournalWriter, read_jsonl
+from maxq.histories.op import NEMESIS, Op, Process
+from maxq.histories.tables import events_table, ops_from_events
+from maxq.nemeses.catalogue import acts, fault_names
 
 OLD = [
     *((NEMESIS, old, new) for old, new in ACTS.items()),

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from histories.digests import digests_of, encode_block
-from histories.jsonl import JournalWriter, ReadReport, read_jsonl
-from histories.op import HistoryError, Op
+from maxq.histories.digests import digests_of, encode_block
+from maxq.histories.jsonl import JournalWriter, ReadReport, read_jsonl
+from maxq.histories.op import HistoryError, Op
 
 BLOCKS, BLOCK_LINES = 3, 4
 COUNT = BLOCKS * BLOCK_LINES

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from histories.edn import Keyword, to_edn
+from maxq.histories.edn import Keyword, to_edn
 
 
 @pytest.mark.parametrize(

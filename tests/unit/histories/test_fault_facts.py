@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from histories.fault_facts import (
+from maxq.histories.fault_facts import (
     BUILT_IN,
     BUILT_IN_FACTS,
     TAMPERS,
@@ -16,11 +16,11 @@ from histories.fault_facts import (
     plain,
     read,
 )
-from histories.grounds import declaration, declared
-from histories.history import History
-from histories.op import NEMESIS, Op
-from histories.parquet import encode_parquet, read_parquet
-from histories.text import decode_fields, encode_op, op_of_fields
+from maxq.histories.grounds import declaration, declared
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op
+from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.text import decode_fields, encode_op, op_of_fields
 
 FLAP = FaultFacts(strikes="begin-flap", effect="cut", heals=("end-flap",), color="#9AD9D3")
 HALT = FaultFacts(

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from histories.grounds import KINDS, RUN, SAID, Ground, conclusion, declaration, declared
-from histories.history import History, wellformed
-from histories.op import HistoryError, Op
-from histories.text import decode_fields, encode_op, op_of_fields
+from maxq.histories.grounds import KINDS, RUN, SAID, Ground, conclusion, declaration, declared
+from maxq.histories.history import History, wellformed
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.text import decode_fields, encode_op, op_of_fields
 
 GROUNDS: tuple[Ground, ...] = (("recovery",), ("final-read", 0, "b0", None), ("broker", "b0-0"))
 

@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from histories.history import Breach, History, wellformed
-from histories.op import NEMESIS, Op, OpType
+from maxq.histories.history import Breach, History, wellformed
+from maxq.histories.op import NEMESIS, Op, OpType
 
 
 def _ops(*rows: tuple[OpType, int | str, str]) -> list[Op]:

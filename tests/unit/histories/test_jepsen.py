@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from histories.edn import Keyword, to_edn
-from histories.edn_read import DEPTH_MAX, DIGITS_MAX, read_edn
-from histories.jepsen import encode_edn, read_edn_history
-from histories.op import NEMESIS, HistoryError, Op
+from maxq.histories.edn import Keyword, to_edn
+from maxq.histories.edn_read import DEPTH_MAX, DIGITS_MAX, read_edn
+from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.op import NEMESIS, HistoryError, Op
 
 SPEC = r"""
 ; docs/spec/history-format.md 8.2, form by form

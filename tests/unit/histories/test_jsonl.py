@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from histories.jsonl import JournalWriter, ReadReport, read_jsonl
-from histories.op import NEMESIS, HistoryError, Op
+from maxq.histories.jsonl import JournalWriter, ReadReport, read_jsonl
+from maxq.histories.op import NEMESIS, HistoryError, Op
 
 SECOND_NS = 1_000_000_000
 
@@ -266,8 +266,8 @@ def test_keywords_and_sets_of_other_recorders_are_read(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from histories.jsonl import JournalWriter
-from histories.op import Op
+from maxq.histories.jsonl import JournalWriter
+from maxq.histories.op import Op
 
 journal = JournalWriter(Path(sys.argv[1]))
 for index in range(10_000):

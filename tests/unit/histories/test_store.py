@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from histories.jsonl import ReadReport
-from histories.op import HistoryError, Op
-from histories.store import RunStore, open_run, write_whole
+from maxq.histories.jsonl import ReadReport
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.store import RunStore, open_run, write_whole
 
 START = datetime(2026, 7, 31, 14, 25, 30, 123_999, tzinfo=UTC)
 OPS = (

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from histories.observed import ReplicaLog, encoded
-from histories.op import NEMESIS, HistoryError, Op
-from histories.parquet import check_pages, encode_parquet, read_parquet
-from histories.tables import (
+from maxq.histories.observed import ReplicaLog, encoded
+from maxq.histories.op import NEMESIS, HistoryError, Op
+from maxq.histories.parquet import check_pages, encode_parquet, read_parquet
+from maxq.histories.tables import (
     EVENTS,
     elements_of,
     events_table,

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from nemeses.bag import Bag
+from maxq.nemeses.bag import Bag
 
 
 @pytest.mark.parametrize("seed", range(20))

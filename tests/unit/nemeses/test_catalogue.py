@@ -5,12 +5,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from harness.contracts.cluster import Killable
-from harness.contracts.environment import Capability
-from harness.schedule.format import Act
-from histories.fault_facts import BUILT_IN, FaultFacts
-from nemeses import catalogue
-from nemeses.kind import ActKind, Kind, on_each
+from maxq.harness.contracts.cluster import Killable
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.schedule.format import Act
+from maxq.histories.fault_facts import BUILT_IN, FaultFacts
+from maxq.nemeses import catalogue
+from maxq.nemeses.kind import ActKind, Kind, on_each
 
 FLAP = FaultFacts(strikes="start-flap", effect="cut", heals=("stop-flap",))
 NEEDS = {Capability.CUT}

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
-from harness.environments.local import LocalEnvironment
-from harness.schedule.format import Act, Schedule, ScheduleError, Who
-from nemeses.catalogue import NO_FAULT, fault_names, kinds_of
-from nemeses.feasibility import check, stand_ins
+from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability, MissingCapability
+from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.schedule.format import Act, Schedule, ScheduleError, Who
+from maxq.nemeses.catalogue import NO_FAULT, fault_names, kinds_of
+from maxq.nemeses.feasibility import check, stand_ins
 
 
 class Weak:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.schedule.format import Act
-from histories.fault_facts import BUILT_IN, FaultFacts
-from nemeses.heals import final_heals
+from maxq.harness.schedule.format import Act
+from maxq.histories.fault_facts import BUILT_IN, FaultFacts
+from maxq.nemeses.heals import final_heals
 
 
 def acts(*names: str) -> list[Act]:

@@ -7,17 +7,17 @@ from random import Random
 import pytest
 from struck_cluster import SETS, TRIO, FakeCluster
 
-from harness.contracts.outcome import Ok
-from harness.contracts.target import Topology
-from harness.sampling.rounds import acts_of, timed
-from harness.schedule.format import When
-from harness.schedule.perform import asked
-from histories.fault_facts import BUILT_IN
-from histories.op import NEMESIS, Op
-from nemeses.catalogue import BUILT_IN as KINDS
-from nemeses.kind import Drawing, Kind, Step
-from nemeses.kinds.store import STRUCK as PARTS
-from nemeses.scripted import Scripted
+from maxq.harness.contracts.outcome import Ok
+from maxq.harness.contracts.target import Topology
+from maxq.harness.sampling.rounds import acts_of, timed
+from maxq.harness.schedule.format import When
+from maxq.harness.schedule.perform import asked
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.op import NEMESIS, Op
+from maxq.nemeses.catalogue import BUILT_IN as KINDS
+from maxq.nemeses.kind import Drawing, Kind, Step
+from maxq.nemeses.kinds.store import STRUCK as PARTS
+from maxq.nemeses.scripted import Scripted
 
 DRAWN = [kind for kind in KINDS if kind.rounds is not None]
 SEEDS = range(3)

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from struck_cluster import SETS, TRIO, FakeCluster
 
-from harness.contracts.cluster import Grudge
-from harness.contracts.target import Topology
-from nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
-from nemeses.majority import (
+from maxq.harness.contracts.cluster import Grudge
+from maxq.harness.contracts.target import Topology
+from maxq.nemeses.grudges import apart, bridge, deaf, halves, isolated, majorities_ring, mute
+from maxq.nemeses.majority import (
     Layout,
     drawn,
     layout_of,

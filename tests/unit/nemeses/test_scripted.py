@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.contracts.environment import CLIENT
-from harness.contracts.outcome import Fail, Ok, Outcome
-from harness.contracts.target import Topology
-from histories.op import NEMESIS, Op
-from nemeses.scripted import Scripted
+from maxq.harness.contracts.environment import CLIENT
+from maxq.harness.contracts.outcome import Fail, Ok, Outcome
+from maxq.harness.contracts.target import Topology
+from maxq.histories.op import NEMESIS, Op
+from maxq.nemeses.scripted import Scripted
 
 BROKERS = ["b0-0", "b0-1", "b0-2"]
 CONTROLLERS = ["c0", "c1", "c2"]

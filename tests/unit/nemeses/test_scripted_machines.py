@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from struck_cluster import TRIO, FakeCluster
 
-from harness.contracts.outcome import Ok
-from histories.fault_facts import BUILT_IN
-from histories.op import NEMESIS, Op
-from nemeses.catalogue import acts
-from nemeses.scripted import Scripted
+from maxq.harness.contracts.outcome import Ok
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.op import NEMESIS, Op
+from maxq.nemeses.catalogue import acts
+from maxq.nemeses.scripted import Scripted
 
 # A fault of machines, what it is asked with, what is told of it, its heal.
 FAULTS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [

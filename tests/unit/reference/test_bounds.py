@@ -3,7 +3,7 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from reference.bounds import Shares
+from maxq.reference.bounds import Shares
 
 
 def test_who_holds_longest_goes_first() -> None:

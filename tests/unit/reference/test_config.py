@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference import java_keys
-from reference.config import (
+from maxq.reference import java_keys
+from maxq.reference.config import (
     BrokerConfig,
     ConfigError,
     ControllerConfig,

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from reference.names import (
+from maxq.reference.names import (
     DLQ_PREFIX,
     FOLDER_BYTES_MAX,
     GROUP_CHARS_MAX,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reference.config import BrokerConfig, ConfigError, ControllerConfig, NamesrvConfig
-from reference.node_file import NO_COPIES, parse_node
+from maxq.reference.config import BrokerConfig, ConfigError, ControllerConfig, NamesrvConfig
+from maxq.reference.node_file import NO_COPIES, parse_node
 
 EMBEDDED = b"""\
 listenPort=9876

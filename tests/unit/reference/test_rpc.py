@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from reference.__main__ import describe, is_our_bug, make_node
-from reference.config import ConfigError, ControllerConfig
-from reference.host import RealHost
-from reference.records import InvariantViolation
-from reference.wire.frame import Frame
+from maxq.reference.__main__ import describe, is_our_bug, make_node
+from maxq.reference.config import ConfigError, ControllerConfig
+from maxq.reference.host import RealHost
+from maxq.reference.records import InvariantViolation
+from maxq.reference.wire.frame import Frame
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from reference.broker.admin import admin
-from reference.config import BrokerConfig, NamesrvConfig
-from reference.namesrv import handlers
-from reference.settings import UPDATE_BYTES_MAX, Settings, UpdateRefused
-from reference.wire.codes import ResponseCode
+from maxq.reference.broker.admin import admin
+from maxq.reference.config import BrokerConfig, NamesrvConfig
+from maxq.reference.namesrv import handlers
+from maxq.reference.settings import UPDATE_BYTES_MAX, Settings, UpdateRefused
+from maxq.reference.wire.codes import ResponseCode
 
 
 def settings() -> Settings[NamesrvConfig]:

@@ -11,18 +11,18 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness.client.locks import LockSession
-from harness.client.session import QueueName
-from harness.contracts.generator import Context
-from harness.contracts.outcome import Fail, Info, Ok, Outcome
-from harness.contracts.target import Topology, plan
-from harness.generators import clients, reserve, time_limit
-from histories.observed import ACQUIRE, RELEASE, RENEW
-from histories.op import Op
-from reference.rpc import ConnectionLost, NotSent
-from reference.wire.bodies import LockResponse, MessageQueue
-from reference.wire.frame import Frame
-from workloads.lock import (
+from maxq.harness.client.locks import LockSession
+from maxq.harness.client.session import QueueName
+from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome
+from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.generators import clients, reserve, time_limit
+from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
+from maxq.histories.op import Op
+from maxq.reference.rpc import ConnectionLost, NotSent
+from maxq.reference.wire.bodies import LockResponse, MessageQueue
+from maxq.reference.wire.frame import Frame
+from maxq.workloads.lock import (
     CONSUMER_GROUP,
     QUEUES,
     RENEW_GAP_NS,

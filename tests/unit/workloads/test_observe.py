@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness.contracts.generator import Context
-from harness.generators import reserve
-from histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, REPLICA_LOG
-from histories.op import Op
-from workloads.observe import AGAIN_NS, ASKED_MAX, NOT_LEADER, Answered, Logs, Rounds
+from maxq.harness.contracts.generator import Context
+from maxq.harness.generators import reserve
+from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, REPLICA_LOG
+from maxq.histories.op import Op
+from maxq.workloads.observe import AGAIN_NS, ASKED_MAX, NOT_LEADER, Answered, Logs, Rounds
 
 MS_NS = 1_000_000
 C0, C1, B0 = (OBSERVE_CONTROLLER, "c0"), (OBSERVE_CONTROLLER, "c1"), (OBSERVE_REPLICA, "b0-0")

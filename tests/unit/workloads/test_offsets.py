@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness.contracts.generator import Context
-from harness.contracts.target import Topology, plan
-from harness.generators import delay, reserve, time_limit
-from histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
-from histories.op import Op
-from workloads.offsets import GAP_NS, LAST_NS, LAST_OFFSET, Commits, Last, offsets_workload
+from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.generators import delay, reserve, time_limit
+from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
+from maxq.histories.op import Op
+from maxq.workloads.offsets import GAP_NS, LAST_NS, LAST_OFFSET, Commits, Last, offsets_workload
 
 SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 

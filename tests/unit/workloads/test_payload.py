@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workloads.payload import CORRUPT, CORRUPT_BYTES_MAX, decode, encode
+from maxq.workloads.payload import CORRUPT, CORRUPT_BYTES_MAX, decode, encode
 
 NUMBERS = st.integers(min_value=0, max_value=2**63)
 

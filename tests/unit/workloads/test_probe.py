@@ -9,16 +9,16 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness.client.session import Polled, QueueName
-from harness.contracts.generator import Context
-from harness.contracts.outcome import Fail, Ok, Outcome
-from harness.contracts.target import Topology, plan
-from harness.generators import EMPTY, reserve, time_limit
-from harness.simulation.world import World
-from histories.observed import PROBE_READ, PROBE_STREAK, PROBED
-from histories.op import Op
-from workloads import payload
-from workloads.probe import (
+from maxq.harness.client.session import Polled, QueueName
+from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.outcome import Fail, Ok, Outcome
+from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.generators import EMPTY, reserve, time_limit
+from maxq.harness.simulation.world import World
+from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
+from maxq.histories.op import Op
+from maxq.workloads import payload
+from maxq.workloads.probe import (
     FIRST,
     MARGIN_NS,
     READ_GAP_S,
@@ -28,7 +28,7 @@ from workloads.probe import (
     Probes,
     probe_workload,
 )
-from workloads.queue import QUEUES, TOPIC
+from maxq.workloads.queue import QUEUES, TOPIC
 
 SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
 LIMIT_NS = 5 * SECOND_NS

@@ -9,19 +9,19 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness.client.session import Polled, QueueName
-from harness.contracts.cluster import Workload
-from harness.contracts.generator import Context
-from harness.contracts.outcome import Fail, Info, Ok, Outcome
-from harness.contracts.target import Topology, plan
-from harness.generators import clients, limit, reserve, time_limit
-from harness.sampling.rounds import loads
-from harness.schedule.format import Header, Schedule
-from harness.schedule.options import Options
-from harness.schedule.perform import Started, queue_calls
-from histories.op import Op
-from workloads import payload
-from workloads.queue import (
+from maxq.harness.client.session import Polled, QueueName
+from maxq.harness.contracts.cluster import Workload
+from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome
+from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.generators import clients, limit, reserve, time_limit
+from maxq.harness.sampling.rounds import loads
+from maxq.harness.schedule.format import Header, Schedule
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.perform import Started, queue_calls
+from maxq.histories.op import Op
+from maxq.workloads import payload
+from maxq.workloads.queue import (
     QUEUES,
     READER_SHARE,
     TOPIC,

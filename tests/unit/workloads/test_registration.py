@@ -10,21 +10,21 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness.client.id_applicant import Applicant
-from harness.contracts.cluster import Proof
-from harness.contracts.environment import Capability
-from harness.contracts.generator import Context
-from harness.contracts.outcome import Fail, Info, Ok, Outcome
-from harness.contracts.target import Topology, plan
-from harness.generators import clients, delay, time_limit
-from histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
-from histories.op import Op
-from reference.rpc import ConnectionLost, NotSent
-from reference.wire import node_headers as headers
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.headers import to_ext
-from workloads.registration import (
+from maxq.harness.client.id_applicant import Applicant
+from maxq.harness.contracts.cluster import Proof
+from maxq.harness.contracts.environment import Capability
+from maxq.harness.contracts.generator import Context
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome
+from maxq.harness.contracts.target import Topology, plan
+from maxq.harness.generators import clients, delay, time_limit
+from maxq.histories.observed import APPLY_ID, JOIN, LEAVE, WIPE
+from maxq.histories.op import Op
+from maxq.reference.rpc import ConnectionLost, NotSent
+from maxq.reference.wire import node_headers as headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import to_ext
+from maxq.workloads.registration import (
     APPLICANTS_OF_SET,
     CHANGE_ADDRESS,
     KILL,

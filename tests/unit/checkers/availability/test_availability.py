@@ -8,11 +8,11 @@ from history_recorder import SECOND_NS
 from profiles import under
 from timed_cluster import Timed
 
-from checkers.availability.availability import Availability
-from checkers.core.api import Anomaly, Context, Verdict
-from checkers.evidence.quiescence import Interval, after_last_heal
-from harness.contracts.target import Profile
-from histories.op import NEMESIS
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.checkers.evidence.quiescence import Interval, after_last_heal
+from maxq.harness.contracts.target import Profile
+from maxq.histories.op import NEMESIS
 
 CONTEXT = Context(
     broker_sets={"b0": ("b0-0", "b0-1", "b0-2")},

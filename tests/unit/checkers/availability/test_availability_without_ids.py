@@ -8,13 +8,13 @@ from cluster_recorder import Cluster, broker
 from history_recorder import SECOND_NS
 from profiles import under
 
-from checkers.availability.availability import Availability
-from checkers.core.api import Anomaly, Context, Verdict
-from harness.contracts.target import Profile
-from harness.run.judging import judge as judge_run
-from harness.schedule.options import Options
-from histories.observed import AddressedSet, ControllerView, RouteView, SetView, encoded
-from histories.op import Op
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.harness.contracts.target import Profile
+from maxq.harness.run.judging import judge as judge_run
+from maxq.harness.schedule.options import Options
+from maxq.histories.observed import AddressedSet, ControllerView, RouteView, SetView, encoded
+from maxq.histories.op import Op
 
 NODES = ("b0-0", "b0-1", "b0-2")
 ALL = ("b0-0:1", "b0-1:1", "b0-2:1")

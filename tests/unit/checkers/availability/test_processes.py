@@ -6,9 +6,9 @@ import pytest
 from history_recorder import Recorder
 from profiles import settings
 
-from checkers.availability.processes import Processes
-from checkers.core.api import Context, Verdict
-from histories.op import NEMESIS
+from maxq.checkers.availability.processes import Processes
+from maxq.checkers.core.api import Context, Verdict
+from maxq.histories.op import NEMESIS
 
 
 class Looked(Recorder):

@@ -1,8 +1,8 @@
 """Times to recover: from the completed fault to the first send that was begun after it."""
 
-from checkers.availability.recovery import recoveries
-from histories.history import History
-from histories.op import NEMESIS, Op
+from maxq.checkers.availability.recovery import recoveries
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op
 
 SECOND = 1_000_000_000
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from history_recorder import SECOND_NS, Recorder
 
-from checkers.availability.service import Service
-from checkers.core.api import Context, Verdict
-from histories.grounds import declaration
-from histories.op import NEMESIS, Op
+from maxq.checkers.availability.service import Service
+from maxq.checkers.core.api import Context, Verdict
+from maxq.histories.grounds import declaration
+from maxq.histories.op import NEMESIS, Op
 
 CONTEXT = Context(recovery_ns=20 * SECOND_NS)
 

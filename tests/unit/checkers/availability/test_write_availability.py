@@ -7,14 +7,14 @@ from cluster_recorder import Cluster, broker, set_view
 from history_recorder import SECOND_NS
 from profiles import under
 
-from checkers.availability.availability import Availability
-from checkers.availability.write_availability import Attempts, windows
-from checkers.core.api import Anomaly, Context, Verdict
-from checkers.core.keyed import Event
-from checkers.evidence.active_faults import connected
-from checkers.evidence.quiescence import lulls
-from harness.contracts.target import Profile
-from histories.op import NEMESIS, Op
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.availability.write_availability import Attempts, windows
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.checkers.core.keyed import Event
+from maxq.checkers.evidence.active_faults import connected
+from maxq.checkers.evidence.quiescence import lulls
+from maxq.harness.contracts.target import Profile
+from maxq.histories.op import NEMESIS, Op
 
 CONTEXT = Context(
     broker_sets={"b0": ("b0-0", "b0-1", "b0-2")},

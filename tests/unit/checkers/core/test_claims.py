@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 from profiles import settings, under
 
-from checkers.availability import availability, processes, service
-from checkers.core import claims, promises
-from checkers.core.api import Checker, Verdict
-from checkers.core.claim_sources import DECISIONS
-from checkers.judgement import claims_page
-from checkers.locks import locks
-from checkers.messages import consumer_offsets, durability
-from checkers.replication import broker_ids, epochs, idle_log_growth, replicas
-from checkers.routing import routes
-from harness.contracts.target import Profile
-from histories.history import History
+from maxq.checkers.availability import availability, processes, service
+from maxq.checkers.core import claims, promises
+from maxq.checkers.core.api import Checker, Verdict
+from maxq.checkers.core.claim_sources import DECISIONS
+from maxq.checkers.judgement import claims_page
+from maxq.checkers.locks import locks
+from maxq.checkers.messages import consumer_offsets, durability
+from maxq.checkers.replication import broker_ids, epochs, idle_log_growth, replicas
+from maxq.checkers.routing import routes
+from maxq.harness.contracts.target import Profile
+from maxq.histories.history import History
 
 DOCS = Path(__file__).parents[4] / "docs"
 CHECKERS: tuple[Checker, ...] = (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from checkers.core.claims import CLAIMS, unmade
-from checkers.core.promises import (
+from maxq.checkers.core.claims import CLAIMS, unmade
+from maxq.checkers.core.promises import (
     ALL_ACK,
     CLEAN,
     DEFAULTS,

@@ -4,8 +4,8 @@ from typing import Any
 
 from cluster_recorder import Trio
 
-from checkers.evidence.blame import Blamer
-from histories.op import NEMESIS
+from maxq.checkers.evidence.blame import Blamer
+from maxq.histories.op import NEMESIS
 
 
 class Run(Trio):

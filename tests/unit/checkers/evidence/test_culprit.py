@@ -4,12 +4,12 @@ from typing import Any
 
 from cluster_recorder import Trio
 
-from checkers.core.api import Context
-from checkers.evidence.acts import acts_of
-from checkers.evidence.culprit import Blame, Chronicle, Lost
-from checkers.evidence.harms import charged, findings, losses
-from checkers.evidence.story import Storyteller
-from checkers.messages.durability import Durability
+from maxq.checkers.core.api import Context
+from maxq.checkers.evidence.acts import acts_of
+from maxq.checkers.evidence.culprit import Blame, Chronicle, Lost
+from maxq.checkers.evidence.harms import charged, findings, losses
+from maxq.checkers.evidence.story import Storyteller
+from maxq.checkers.messages.durability import Durability
 
 
 class Story(Trio):

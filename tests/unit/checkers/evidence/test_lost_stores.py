@@ -3,16 +3,16 @@
 import pytest
 from history_recorder import Recorder
 
-from checkers.availability.processes import Processes
-from checkers.core.api import Context
-from checkers.core.claims import BY_ID
-from checkers.evidence.lost_stores import copies, elected_empty, forfeited
-from checkers.evidence.verdicts import conditions
-from checkers.judgement.fault_proof import FaultProof
-from checkers.judgement.runner import check_all
-from checkers.judgement.summary import headline
-from checkers.replication.replicas import Replicas
-from histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
+from maxq.checkers.availability.processes import Processes
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.evidence.lost_stores import copies, elected_empty, forfeited
+from maxq.checkers.evidence.verdicts import conditions
+from maxq.checkers.judgement.fault_proof import FaultProof
+from maxq.checkers.judgement.runner import check_all
+from maxq.checkers.judgement.summary import headline
+from maxq.checkers.replication.replicas import Replicas
+from maxq.histories.observed import ControllerView, EpochView, ReplicaView, SetView, encoded
 
 
 class Set(Recorder):

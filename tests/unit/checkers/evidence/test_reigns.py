@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from cluster_recorder import Cluster, set_view
 
-from checkers.evidence.observations import NEVER
-from checkers.evidence.reigns import NO_UNREST, unrest_of
+from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.reigns import NO_UNREST, unrest_of
 
 
 def led(*views: tuple[int, int]) -> Cluster:

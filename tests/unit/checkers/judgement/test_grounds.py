@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from cluster_recorder import Cluster, broker, set_view, table
 
-from checkers.core.api import Context
-from checkers.core.claims import CLAIMS
-from checkers.judgement.grounds import AGAIN, standing_of
-from histories.grounds import (
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.judgement.grounds import AGAIN, standing_of
+from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
     CONTROLLER,
@@ -24,8 +24,8 @@ from histories.grounds import (
     conclusion,
     declaration,
 )
-from histories.history import History
-from histories.op import NEMESIS, HistoryError, Op, OpType
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, HistoryError, Op, OpType
 
 GROUNDS: tuple[Ground, ...] = (
     (RECOVERY,),

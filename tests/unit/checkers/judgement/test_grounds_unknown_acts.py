@@ -15,14 +15,14 @@ from test_routes import SLAVE_AS_MASTER, Led, killed, lives_on
 from test_service import Probing
 from test_write_availability import master_killed
 
-from checkers.availability.availability import Availability
-from checkers.availability.service import Service
-from checkers.core.api import Checker, ClaimVerdict, Context, Status, Verdict
-from checkers.core.claims import CLAIMS
-from checkers.evidence.active_faults import State
-from checkers.evidence.faults import faults
-from checkers.evidence.observations import NEVER
-from checkers.evidence.quiescence import (
+from maxq.checkers.availability.availability import Availability
+from maxq.checkers.availability.service import Service
+from maxq.checkers.core.api import Checker, ClaimVerdict, Context, Status, Verdict
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.evidence.active_faults import State
+from maxq.checkers.evidence.faults import faults
+from maxq.checkers.evidence.observations import NEVER
+from maxq.checkers.evidence.quiescence import (
     Standstills,
     after_last_heal,
     at_rest,
@@ -30,15 +30,15 @@ from checkers.evidence.quiescence import (
     undisturbed,
     unknown_acts,
 )
-from checkers.judgement.grounds import DECLARE
-from checkers.judgement.runner import check_all
-from checkers.messages.consumer_offsets import Offsets
-from checkers.replication.replicas import Replicas
-from checkers.routing.routes import Routes
-from histories.fault_facts import GONE, Effect, FaultFacts
-from histories.grounds import conclusion, declaration
-from histories.history import History
-from histories.op import NEMESIS, Op
+from maxq.checkers.judgement.grounds import DECLARE
+from maxq.checkers.judgement.runner import check_all
+from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.checkers.replication.replicas import Replicas
+from maxq.checkers.routing.routes import Routes
+from maxq.histories.fault_facts import GONE, Effect, FaultFacts
+from maxq.histories.grounds import conclusion, declaration
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op
 
 UNDISTURBED = [claim.id for claim in CLAIMS if claim.undisturbed]
 STRANGE = "hold-breath"

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import checkers
-from checkers.core.claims import CLAIMS
-from checkers.judgement.names import ANOMALIES, signatures
-from checkers.messages.durability import CLAIMS as OF_DURABILITY
-from checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
+from maxq import checkers
+from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.judgement.names import ANOMALIES, signatures
+from maxq.checkers.messages.durability import CLAIMS as OF_DURABILITY
+from maxq.checkers.messages.excuses import ALWAYS, WHATEVER, WITHIN
 
 SOURCES = sorted(Path(checkers.__file__).parent.rglob("*.py"))
 PAGE = Path(__file__).parents[4] / "docs" / "anomalies.md"

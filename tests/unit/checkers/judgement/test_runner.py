@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from history_recorder import Recorder
 
-from checkers.core.api import Anomaly, ClaimVerdict, Context, Status, Valid, Verdict
-from checkers.core.stats import Stats
-from checkers.evidence.faults import Fault, faults
-from checkers.judgement.fault_proof import FaultProof
-from checkers.judgement.runner import check_all, exit_code
-from histories.history import Breach, History
-from histories.op import NEMESIS, Op
+from maxq.checkers.core.api import Anomaly, ClaimVerdict, Context, Status, Valid, Verdict
+from maxq.checkers.core.stats import Stats
+from maxq.checkers.evidence.faults import Fault, faults
+from maxq.checkers.judgement.fault_proof import FaultProof
+from maxq.checkers.judgement.runner import check_all, exit_code
+from maxq.histories.history import Breach, History
+from maxq.histories.op import NEMESIS, Op
 
 
 class _Says:

@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from profiles import under
 
-from checkers.core.api import ClaimVerdict, Context, Status, Valid, Verdict
-from checkers.judgement.names import ANOMALIES
-from checkers.judgement.phrases import PHRASES, said
-from checkers.judgement.runner import Results
-from checkers.judgement.summary import FAIL_ON, fails_on, headline, loss, notes, table, word
+from maxq.checkers.core.api import ClaimVerdict, Context, Status, Valid, Verdict
+from maxq.checkers.judgement.names import ANOMALIES
+from maxq.checkers.judgement.phrases import PHRASES, said
+from maxq.checkers.judgement.runner import Results
+from maxq.checkers.judgement.summary import FAIL_ON, fails_on, headline, loss, notes, table, word
 
 SAFE, DEFAULT = under("P-SAFE", purpose=("S13", "S6", "L1")), under("P-DEFAULT")
 

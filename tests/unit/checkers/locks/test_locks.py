@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from checkers.core.api import Anomaly, Context, Verdict
-from checkers.locks.locks import Locks
-from histories.history import History
-from histories.op import NEMESIS, Op
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.checkers.locks.locks import Locks
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op
 
 S = 1_000_000_000
 CONTEXT = Context(lock_lease_ns=10 * S, client_lease_ns=5 * S)

@@ -6,9 +6,9 @@ from cluster_recorder import set_view
 from history_recorder import SECOND_NS
 from timed_cluster import Timed
 
-from checkers.core.api import Anomaly, Context, Status, Verdict
-from checkers.messages.consumer_offsets import Offsets
-from histories.observed import SetView
+from maxq.checkers.core.api import Anomaly, Context, Status, Verdict
+from maxq.checkers.messages.consumer_offsets import Offsets
+from maxq.histories.observed import SetView
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1")}, recovery_ns=20 * SECOND_NS)
 

@@ -6,11 +6,11 @@ import pytest
 from history_recorder import Recorder
 from profiles import settings
 
-from checkers.core.api import Context, Valid, Verdict
-from checkers.evidence.story import Storyteller
-from checkers.messages.durability import ALLOWED, CLAIMS, LISTED_MAX, NO_PROOF, Durability
-from harness.contracts.target import Profile
-from histories.op import NEMESIS
+from maxq.checkers.core.api import Context, Valid, Verdict
+from maxq.checkers.evidence.story import Storyteller
+from maxq.checkers.messages.durability import ALLOWED, CLAIMS, LISTED_MAX, NO_PROOF, Durability
+from maxq.harness.contracts.target import Profile
+from maxq.histories.op import NEMESIS
 
 NAMES = {*CLAIMS, *ALLOWED, *NO_PROOF}
 
@@ -456,6 +456,6 @@ def test_every_name_can_be_told() -> None:
     """Stories are made for what is rare; a missing template would be found too late."""
     teller = Storyteller(Recorder().history)
     assert teller.around(0) == "There was no fault."
-    from checkers.evidence import story
+    from maxq.checkers.evidence import story
 
     assert set(CLAIMS) == {*story._SAID, *story._ALREADY}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from history_recorder import Recorder
 
-from checkers.core.api import Context, Valid, Verdict
-from checkers.messages.durability import Durability
+from maxq.checkers.core.api import Context, Valid, Verdict
+from maxq.checkers.messages.durability import Durability
 
 Build = Callable[[Recorder], Any]
 

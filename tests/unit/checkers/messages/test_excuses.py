@@ -6,8 +6,8 @@ import pytest
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.core.api import Verdict
-from checkers.messages.durability import Durability
+from maxq.checkers.core.api import Verdict
+from maxq.checkers.messages.durability import Durability
 
 
 class Led(Cluster):

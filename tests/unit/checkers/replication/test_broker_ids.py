@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from history_recorder import Recorder
 
-from checkers.core.api import Context, Verdict
-from checkers.replication.broker_ids import BrokerIds
-from histories.observed import ControllerView, ReplicaView, SetView, encoded
-from histories.op import NEMESIS
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.replication.broker_ids import BrokerIds
+from maxq.histories.observed import ControllerView, ReplicaView, SetView, encoded
+from maxq.histories.op import NEMESIS
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1")})
 

@@ -4,9 +4,9 @@ import pytest
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.core.api import Verdict
-from checkers.replication.epochs import Epochs
-from harness.contracts.target import Profile
+from maxq.checkers.core.api import Verdict
+from maxq.checkers.replication.epochs import Epochs
+from maxq.harness.contracts.target import Profile
 
 ONE_SET = set_view(1, 5, 1, 1, 2)
 

@@ -6,10 +6,10 @@ import pytest
 from cluster_recorder import Cluster, fail_over, set_view
 from profiles import settings
 
-from checkers.core.api import Anomaly, Context, Verdict
-from checkers.replication.epochs import Epochs
-from histories.observed import GRANTED, Grant, encoded
-from histories.op import NEMESIS
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.checkers.replication.epochs import Epochs
+from maxq.histories.observed import GRANTED, Grant, encoded
+from maxq.histories.op import NEMESIS
 
 
 def judge(r: Cluster, **context: Any) -> Verdict:

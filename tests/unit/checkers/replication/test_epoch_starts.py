@@ -3,8 +3,8 @@
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.core.api import Verdict
-from checkers.replication.epochs import Epochs
+from maxq.checkers.core.api import Verdict
+from maxq.checkers.replication.epochs import Epochs
 
 
 def judge(*lists: tuple[tuple[int, int, int], ...]) -> Verdict:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from cluster_recorder import Cluster, broker, fail_over, set_view, table
 
-from checkers.core.api import Anomaly, Context, Verdict
-from checkers.replication.epochs import Epochs
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.checkers.replication.epochs import Epochs
 
 
 def judge(r: Cluster, **context: Any) -> Verdict:

@@ -3,9 +3,9 @@
 import pytest
 from cluster_recorder import Cluster
 
-from checkers.core.api import Context, Verdict
-from checkers.replication.idle_log_growth import Idle
-from histories.op import OpType
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.replication.idle_log_growth import Idle
+from maxq.histories.op import OpType
 
 GROWN = (("b0-0", True, 113), ("b0-0", True, 226))
 

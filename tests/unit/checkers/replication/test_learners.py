@@ -4,9 +4,9 @@ import msgspec
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.core.api import Verdict
-from checkers.replication.epochs import Epochs
-from histories.observed import SetView
+from maxq.checkers.core.api import Verdict
+from maxq.checkers.replication.epochs import Epochs
+from maxq.histories.observed import SetView
 
 LEARNER = "b0-2"
 

@@ -7,10 +7,10 @@ import pytest
 from cluster_recorder import Cluster, set_view
 from profiles import under
 
-from checkers.core.api import Anomaly, Context, Verdict
-from checkers.replication.replicas import Replicas
-from histories.observed import DIGEST_BYTES, ReplicaLog
-from histories.op import NEMESIS
+from maxq.checkers.core.api import Anomaly, Context, Verdict
+from maxq.checkers.replication.replicas import Replicas
+from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
+from maxq.histories.op import NEMESIS
 
 CONTEXT = Context(broker_sets={"b0": ("b0-0", "b0-1", "b0-2")})
 K = DIGEST_BYTES

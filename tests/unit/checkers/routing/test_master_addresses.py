@@ -5,9 +5,9 @@ import pytest
 from cluster_recorder import broker, set_view, table
 from test_routes import Told, judge
 
-from checkers.core.api import Verdict
-from checkers.core.claims import CLAIMS
-from histories.observed import SetView
+from maxq.checkers.core.api import Verdict
+from maxq.checkers.core.claims import CLAIMS
+from maxq.histories.observed import SetView
 
 MOVED_AT = 100
 

@@ -6,10 +6,10 @@ import pytest
 from cluster_recorder import broker, set_view, table
 from history_recorder import SECOND_NS, Recorder
 
-from checkers.core.api import Context, Verdict
-from checkers.routing.routes import Routes
-from histories.observed import RouteView, encoded
-from histories.op import NEMESIS, Op
+from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.routing.routes import Routes
+from maxq.histories.observed import RouteView, encoded
+from maxq.histories.op import NEMESIS, Op
 
 CONTEXT = Context(shrink_ns=8 * SECOND_NS, recovery_ns=20 * SECOND_NS)
 

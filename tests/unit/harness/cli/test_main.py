@@ -17,20 +17,20 @@ import pytest
 from small import SMALL_ARGS
 from waiting import eventually, line_count
 
-from harness.cli.main import EXIT_CRASH, EXIT_USAGE, run_cli
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import (
+from maxq.harness.cli.main import EXIT_CRASH, EXIT_USAGE, run_cli
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import (
     Capability,
     EnvironmentLost,
     EnvironmentUnavailable,
     Lack,
     MissingCapability,
 )
-from harness.environments.choose import Facts
-from harness.run import doctor, execute, stored_run
-from harness.schedule.options import Options
-from histories.op import NEMESIS, Op
-from histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
+from maxq.harness.environments.choose import Facts
+from maxq.harness.run import doctor, execute, stored_run
+from maxq.harness.schedule.options import Options
+from maxq.histories.op import NEMESIS, Op
+from maxq.histories.store import RESULTS, RESULTS_EDN, Run, RunStore, open_run
 
 SIMULATED = ("test", "--environment", "simulated", *SMALL_ARGS, "--seed", "1", "--store")
 SHORT = ("--time-limit", "2s", "--rate", "50")
@@ -488,7 +488,7 @@ def test_a_full_disk_ends_the_run_with_one_clear_error_and_a_readable_journal(
     """The journal may have 40000 bytes; Python ignores SIGXFSZ, so the write just fails."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)); "
     argv = [*SIMULATED, str(tmp_path)]
-    body = f"from harness.cli.main import run_cli; import sys; sys.exit(run_cli({argv}))"
+    body = f"from maxq.harness.cli.main import run_cli; import sys; sys.exit(run_cli({argv}))"
     done = subprocess.run(
         [sys.executable, "-c", limit + body], capture_output=True, text=True, timeout=60
     )
@@ -507,7 +507,7 @@ def test_an_interrupted_simulation_comes_to_a_verdict(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
-        "harness.cli.main",
+        "maxq.harness.cli.main",
         *SIMULATED,
         str(tmp_path),
         "--time-limit",
@@ -528,7 +528,7 @@ def test_an_interrupted_simulation_comes_to_a_verdict(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_goes_away_is_no_traceback(valid_run: Path) -> None:
-    command = f"{sys.executable} -m harness.cli.main check {valid_run} --json | head -c 10"
+    command = f"{sys.executable} -m maxq.harness.cli.main check {valid_run} --json | head -c 10"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
@@ -536,7 +536,7 @@ def test_a_reader_that_goes_away_is_no_traceback(valid_run: Path) -> None:
 
 def test_a_terminal_without_letters_is_no_failure(invalid_run: Path) -> None:
     environ = {**os.environ, "PYTHONIOENCODING": "ascii", "NO_COLOR": "1"}
-    command = [sys.executable, "-m", "harness.cli.main", "check", str(invalid_run)]
+    command = [sys.executable, "-m", "maxq.harness.cli.main", "check", str(invalid_run)]
     done = subprocess.run(command, env=environ, capture_output=True, timeout=60)
     assert done.returncode == 1
     assert done.stdout.isascii()
@@ -566,7 +566,7 @@ def test_progress_on_a_terminal_obeys_no_color(tmp_path: Path, no_color: bool) -
     command = [
         sys.executable,
         "-m",
-        "harness.cli.main",
+        "maxq.harness.cli.main",
         *SIMULATED,
         str(tmp_path),
         "--time-limit",

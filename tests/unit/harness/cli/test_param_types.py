@@ -6,7 +6,7 @@ import sys
 import click
 import pytest
 
-from harness.cli.param_types import CLOSED, Alias, Duration, Setting
+from maxq.harness.cli.param_types import CLOSED, Alias, Duration, Setting
 
 SECOND_NS = 1_000_000_000
 
@@ -47,7 +47,7 @@ def test_keys_of_rocketmq_are_known_whoever_uses_them(text: str) -> None:
 
 def test_a_reader_that_has_gone_is_no_invalid_run() -> None:
     """Exit code 1 would say that a run was invalid."""
-    command = [sys.executable, "-m", "harness.cli.main", "list", "claims"]
+    command = [sys.executable, "-m", "maxq.harness.cli.main", "list", "claims"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.close()

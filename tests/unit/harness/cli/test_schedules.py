@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.main import run_cli
-from harness.schedule.format import SCHEDULE, Act, Header, Load, Schedule, When, Who, encode
+from maxq.harness.cli.main import run_cli
+from maxq.harness.schedule.format import SCHEDULE, Act, Header, Load, Schedule, When, Who, encode
 
 TINY = Schedule(
     header=Header(

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from history_recorder import Recorder
 
-from harness.cli import stored_runs
-from harness.cli.main import run_cli
-from harness.run.rejudge import concurrency_of, open_file
-from histories.history import History
-from histories.jsonl import JournalWriter
-from histories.op import Op
+from maxq.harness.cli import stored_runs
+from maxq.harness.cli.main import run_cli
+from maxq.harness.run.rejudge import concurrency_of, open_file
+from maxq.histories.history import History
+from maxq.histories.jsonl import JournalWriter
+from maxq.histories.op import Op
 
 
 @pytest.fixture
@@ -77,12 +77,12 @@ def test_an_engine_that_is_not_here_is_named_with_its_cure(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr("spark_checkers.session.NEEDED", ())
+    monkeypatch.setattr("maxq.spark_checkers.session.NEEDED", ())
     arguments = ["check", str(journal), "--workload", "queue", "--engine", "spark"]
     assert run_cli(arguments) == 255
     assert "install a Java runtime" in capsys.readouterr().err
 
-    monkeypatch.setattr("spark_checkers.session.NEEDED", ("no_such_module_at_all",))
+    monkeypatch.setattr("maxq.spark_checkers.session.NEEDED", ("no_such_module_at_all",))
     assert run_cli(arguments) == 255
     assert "pip install 'maxq[spark]'" in capsys.readouterr().err
     assert stored_runs.spark_missing().startswith("not installed: no_such_module_at_all")

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from harness.client.observer import Observer
-from harness.contracts.outcome import Fail
-from harness.simulation.world import World
-from histories.observed import AddressedSet, ControllerView, RouteView, decoded, encoded
-from histories.op import Op
-from reference import rpc
-from reference.wire.codes import RequestCode, ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.lenient_json import dumps
-from reference.wire.route import ClusterInfo, QueueData, TopicRouteData
+from maxq.harness.client.observer import Observer
+from maxq.harness.contracts.outcome import Fail
+from maxq.harness.simulation.world import World
+from maxq.histories.observed import AddressedSet, ControllerView, RouteView, decoded, encoded
+from maxq.histories.op import Op
+from maxq.reference import rpc
+from maxq.reference.wire.codes import RequestCode, ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.lenient_json import dumps
+from maxq.reference.wire.route import ClusterInfo, QueueData, TopicRouteData
 
 ADDRESS = "198.18.0.16:9876"
 Ask = Callable[[Observer], Awaitable[Any]]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fake_cluster import BROKER_A, BROKER_B, NOBODY, SET, TOPIC, Cluster, Fake, route_to
 
-from harness.client.session import (
+from maxq.harness.client.session import (
     PULL_TIMEOUT_S,
     SEND_TIMEOUT_S,
     Polled,
@@ -14,13 +14,13 @@ from harness.client.session import (
     RouteBook,
     Session,
 )
-from harness.contracts.outcome import Fail, Info, Ok, Outcome
-from reference.records import QueueOffset
-from reference.rpc import Reply
-from reference.wire.codes import RequestCode
-from reference.wire.frame import Frame
-from reference.wire.headers import PullResponse, SendResponse, to_ext
-from reference.wire.message import Message, encode
+from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome
+from maxq.reference.records import QueueOffset
+from maxq.reference.rpc import Reply
+from maxq.reference.wire.codes import RequestCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.headers import PullResponse, SendResponse, to_ext
+from maxq.reference.wire.message import Message, encode
 
 QUEUE = QueueName(TOPIC, SET, 1)
 STORED = to_ext(SendResponse(msg_id="m", queue_id=1, queue_offset=5))

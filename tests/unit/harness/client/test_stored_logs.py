@@ -4,13 +4,13 @@ import hashlib
 
 import pytest
 
-from harness.client.stored_logs import EPOCH_FILE, LOG_FOLDER, ValueOf, read_log, replica_logs
-from histories.observed import DIGEST_BYTES, ReplicaLog
-from reference.records import MasterEpoch, PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire.files import encode_epochs
-from reference.wire.ha import EpochStart
-from reference.wire.message import Message, encode, encode_blank
-from workloads import payload
+from maxq.harness.client.stored_logs import EPOCH_FILE, LOG_FOLDER, ValueOf, read_log, replica_logs
+from maxq.histories.observed import DIGEST_BYTES, ReplicaLog
+from maxq.reference.records import MasterEpoch, PhyOffset, QueueOffset, RemoteProtocolError
+from maxq.reference.wire.files import encode_epochs
+from maxq.reference.wire.ha import EpochStart
+from maxq.reference.wire.message import Message, encode, encode_blank
+from maxq.workloads import payload
 
 FILE_BYTES = 4096
 KEYS = [("t", "b0", 0), ("t", "b0", 1), ("t", "b1", 0)]

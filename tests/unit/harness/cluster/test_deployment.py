@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 import pytest
 from run_in_world import Watched, with_cluster
 
-from harness.cluster.deployment import Deployment, SetupFailed
-from harness.contracts.environment import Role
-from harness.run.lifecycle import PAGE, cut
-from reference.broker.admin.topic_admin import TopicAdmin
-from reference.rpc import Reply
-from reference.wire.codes import ResponseCode
-from reference.wire.frame import Frame
-from reference.wire.route import TopicConfig
+from maxq.harness.cluster.deployment import Deployment, SetupFailed
+from maxq.harness.contracts.environment import Role
+from maxq.harness.run.lifecycle import PAGE, cut
+from maxq.reference.broker.admin.topic_admin import TopicAdmin
+from maxq.reference.rpc import Reply
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.frame import Frame
+from maxq.reference.wire.route import TopicConfig
 
 
 def test_a_kill_is_proven_by_exit_code_and_refused_port() -> None:

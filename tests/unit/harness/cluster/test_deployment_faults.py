@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from run_in_world import Watched, with_cluster
 
-from harness.cluster.deployment import Deployment, until
-from harness.cluster.processes import Nodes
-from harness.contracts.cluster import NothingThere
-from harness.contracts.environment import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
+from maxq.harness.cluster.deployment import Deployment, until
+from maxq.harness.cluster.processes import Nodes
+from maxq.harness.contracts.cluster import NothingThere
+from maxq.harness.contracts.environment import CLIENT, CLIENT_ADDRESS, OBSERVER_ADDRESS, Role
 
 Main = Callable[[Deployment, Watched], Coroutine[Any, Any, None]]
 TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}

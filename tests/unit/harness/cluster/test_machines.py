@@ -5,10 +5,10 @@ from typing import Any
 
 from run_in_world import Watched, with_cluster
 
-from harness.cluster.deployment import Deployment, until
-from harness.contracts.environment import CLIENT, Misread
-from histories.op import NEMESIS, Op
-from nemeses.scripted import Scripted
+from maxq.harness.cluster.deployment import Deployment, until
+from maxq.harness.contracts.environment import CLIENT, Misread
+from maxq.histories.op import NEMESIS, Op
+from maxq.nemeses.scripted import Scripted
 
 TRIO: dict[str, Any] = {"broker_sets": 1, "replicas": 3, "controllers": 3, "profile": "P-SAFE"}
 

@@ -5,8 +5,8 @@ import asyncio
 from run_in_world import Watched, with_cluster
 from test_deployment_faults import TRIO, playing
 
-from harness.cluster.deployment import Deployment, until
-from harness.contracts.environment import CLIENT
+from maxq.harness.cluster.deployment import Deployment, until
+from maxq.harness.contracts.environment import CLIENT
 
 
 def test_the_heal_of_one_cut_leaves_the_other_in_force() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 from run_in_world import Watched, with_cluster
 
-from harness.cluster.deployment import Deployment
-from harness.contracts.environment import Dropped
-from harness.contracts.outcome import Ok
-from histories.op import NEMESIS, Op
-from nemeses.scripted import Scripted
+from maxq.harness.cluster.deployment import Deployment
+from maxq.harness.contracts.environment import Dropped
+from maxq.harness.contracts.outcome import Ok
+from maxq.histories.op import NEMESIS, Op
+from maxq.nemeses.scripted import Scripted
 
 PEERS = ["b0-0", "c0", "n0"]  # a node is no peer of its own
 

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from run_in_world import Watched, with_cluster
 
-from harness.cluster.deployment import Deployment
-from harness.contracts.cluster import Replaceable
-from harness.contracts.environment import MissingCapability
-from harness.targets.mixed import MixedTarget
-from harness.targets.reference import ReferenceTarget
+from maxq.harness.cluster.deployment import Deployment
+from maxq.harness.contracts.cluster import Replaceable
+from maxq.harness.contracts.environment import MissingCapability
+from maxq.harness.targets.mixed import MixedTarget
+from maxq.harness.targets.reference import ReferenceTarget
 
 
 class OtherRelease(ReferenceTarget):

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from harness.contracts.draws import Draws
+from maxq.harness.contracts.draws import Draws
 
 
 def test_draws_are_the_same_everywhere() -> None:

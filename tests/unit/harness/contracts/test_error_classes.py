@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.contracts.error_classes import Kind, classify_send, error_of
+from maxq.harness.contracts.error_classes import Kind, classify_send, error_of
 
 ROWS: list[tuple[int, str | None, Kind]] = [
     (0, None, "ok"),

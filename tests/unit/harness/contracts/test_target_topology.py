@@ -1,7 +1,7 @@
 """Which nodes a topology has, and what each of them is."""
 
-from harness.contracts.environment import Role
-from harness.contracts.target import BROKER_PORT, CONTROLLER_PORT, NAMESRV_PORT, Topology, plan
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import BROKER_PORT, CONTROLLER_PORT, NAMESRV_PORT, Topology, plan
 
 
 def test_controllers_in_name_servers_are_no_nodes_of_their_own() -> None:

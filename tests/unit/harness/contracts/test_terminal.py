@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from history_recorder import Recorder
 
-from harness.cli.main import run_cli
-from harness.contracts.terminal import one_line, printable
-from histories.jsonl import JournalWriter
+from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.terminal import one_line, printable
+from maxq.histories.jsonl import JournalWriter
 
 ROOT = Path(__file__).parents[4]
 # Sets the title of the window, deletes the screen (also with the one byte of C1), begins a line,

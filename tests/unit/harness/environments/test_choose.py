@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.contracts.environment import SIMULATED_ONLY, Capability, Lack
-from harness.environments.choose import WHAT_MAX, Asked, Decision, Facts, decide, preferred
+from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability, Lack
+from maxq.harness.environments.choose import WHAT_MAX, Asked, Decision, Facts, decide, preferred
 
 CUT, KILL, POWER = Capability.CUT, Capability.KILL, Capability.POWER_LOSS
 REAL = frozenset(Capability) - SIMULATED_ONLY

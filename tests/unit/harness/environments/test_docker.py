@@ -10,16 +10,16 @@ from typing import cast
 import msgspec
 import pytest
 
-from harness.contracts.environment import Capability, EnvironmentUnavailable
-from harness.environments.docker import free_subnets, subnet_prefix
-from harness.environments.engine import client as docker_engine
-from harness.environments.engine import image, leaks, rights
-from harness.environments.engine.client import Engine, EngineFailed, connect
-from harness.environments.engine.image import PUBLIC_BASE, inputs
-from harness.environments.engine.leaks import Holder, is_dead, started, this_process
-from harness.run import doctor
-from harness.run.execute import needs_of_run
-from harness.schedule.options import Options
+from maxq.harness.contracts.environment import Capability, EnvironmentUnavailable
+from maxq.harness.environments.docker import free_subnets, subnet_prefix
+from maxq.harness.environments.engine import client as docker_engine
+from maxq.harness.environments.engine import image, leaks, rights
+from maxq.harness.environments.engine.client import Engine, EngineFailed, connect
+from maxq.harness.environments.engine.image import PUBLIC_BASE, inputs
+from maxq.harness.environments.engine.leaks import Holder, is_dead, started, this_process
+from maxq.harness.run import doctor
+from maxq.harness.run.execute import needs_of_run
+from maxq.harness.schedule.options import Options
 
 HERE = Holder(pid=7, start=100, boot="boot-1", processes="pid:[1]")
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.contracts.environment import Capability, EnvironmentUnavailable
-from harness.environments import local
-from harness.environments.local import LocalEnvironment, allowing, check, lacking
-from harness.environments.machines.machine import write_hosts
-from harness.run import doctor
-from harness.schedule.options import Options
+from maxq.harness.contracts.environment import Capability, EnvironmentUnavailable
+from maxq.harness.environments import local
+from maxq.harness.environments.local import LocalEnvironment, allowing, check, lacking
+from maxq.harness.environments.machines.machine import write_hosts
+from maxq.harness.run import doctor
+from maxq.harness.schedule.options import Options
 
 try:
     check()

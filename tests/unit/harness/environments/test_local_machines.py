@@ -12,20 +12,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from harness.contracts.environment import (
+from maxq.harness.contracts.environment import (
     CLIENT_ADDRESS,
     OBSERVER_ADDRESS,
     EnvironmentLost,
     EnvironmentUnavailable,
     MachineSpec,
 )
-from harness.environments import local
-from harness.environments.leaks import left_of
-from harness.environments.local import LocalEnvironment, check
-from harness.environments.machines import rights
-from harness.environments.machines.machine import LinkedMachine
-from harness.environments.machines.machine_agent import PACKET_MAX
-from harness.environments.machines.netns_agent import KEPT
+from maxq.harness.environments import local
+from maxq.harness.environments.leaks import left_of
+from maxq.harness.environments.local import LocalEnvironment, check
+from maxq.harness.environments.machines import rights
+from maxq.harness.environments.machines.machine import LinkedMachine
+from maxq.harness.environments.machines.machine_agent import PACKET_MAX
+from maxq.harness.environments.machines.netns_agent import KEPT
 
 try:
     check()
@@ -338,7 +338,7 @@ def test_files_of_a_machine(tmp_path: Path) -> None:
     world(tmp_path, main)
 
 
-AGENT = b"harness.environments.machines.netns_agent"
+AGENT = b"maxq.harness.environments.machines.netns_agent"
 STATUS = "import sys; sys.stdout.write(open('/proc/self/status').read())"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.contracts.environment import (
+from maxq.harness.contracts.environment import (
     CLIENT_ADDRESS,
     SIMULATED_ONLY,
     Capability,
@@ -19,11 +19,11 @@ from harness.contracts.environment import (
     MachineSpec,
     MissingCapability,
 )
-from harness.environments.docker import DockerEnvironment
-from harness.environments.local import LocalEnvironment
-from harness.environments.machines.machine import LinkedMachine, Place
-from harness.environments.simulated import SimulatedEnvironment, SimulatedMachine
-from harness.simulation.world import WALL_MS, World
+from maxq.harness.environments.docker import DockerEnvironment
+from maxq.harness.environments.local import LocalEnvironment
+from maxq.harness.environments.machines.machine import LinkedMachine, Place
+from maxq.harness.environments.simulated import SimulatedEnvironment, SimulatedMachine
+from maxq.harness.simulation.world import WALL_MS, World
 
 Verb = Callable[[Machine], Awaitable[Any]]
 VERBS: dict[Capability, list[Verb]] = {

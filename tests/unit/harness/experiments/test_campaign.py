@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from waiting import eventually, line_count
 
-from harness.cli.main import run_cli
-from harness.experiments.campaign import (
+from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments.campaign import (
     JUNIT,
     CampaignError,
     Done,
@@ -20,7 +20,7 @@ from harness.experiments.campaign import (
     perform_job,
     read_campaign,
 )
-from harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.engine import JOURNAL
 
 QUICK = '''
 env = "simulated"
@@ -183,7 +183,7 @@ def test_a_campaign_killed_half_way_goes_on_where_it_was(tmp_path: Path) -> None
     command = [
         sys.executable,
         "-m",
-        "harness.cli.main",
+        "maxq.harness.cli.main",
         "campaign",
         str(path),
         "--store",

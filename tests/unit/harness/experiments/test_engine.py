@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.experiments import engine
-from harness.experiments.engine import run_missing
+from maxq.harness.experiments import engine
+from maxq.harness.experiments.engine import run_missing
 
 
 class Numbers:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pytest
 
-from harness.experiments.explain import Shown, Trials, by_role, reduced
-from harness.run.explained import Explained
-from harness.schedule.format import Act, Done, Header, Schedule, When, Who
+from maxq.harness.experiments.explain import Shown, Trials, by_role, reduced
+from maxq.harness.run.explained import Explained
+from maxq.harness.schedule.format import Act, Done, Header, Schedule, When, Who
 
 Needs = Callable[[frozenset[str]], bool]
 

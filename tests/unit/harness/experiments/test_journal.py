@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.experiments.journal import resumed
+from maxq.harness.experiments.journal import resumed
 
 
 class Line(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.experiments.engine import JOURNAL
-from harness.experiments.journal import append
-from harness.experiments.mutants import (
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.journal import append
+from maxq.harness.experiments.mutants import (
     LIMIT,
     RANGES,
     STAGES,
@@ -23,9 +23,9 @@ from harness.experiments.mutants import (
     seen_in,
     table,
 )
-from harness.experiments.simulate import SeedResult
-from harness.run import provenance
-from reference import mutants
+from maxq.harness.experiments.simulate import SeedResult
+from maxq.harness.run import provenance
+from maxq.reference import mutants
 
 BUG, OTHER = "ack_before_write", "lock_without_quorum"
 DEAF = "unheard_never_dead"  # what it breaks is a claim of liveness

@@ -7,11 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
-from checkers.judgement.runner import Results
-from harness.cli.param_types import Target
-from harness.experiments import scenario
-from harness.experiments.scenario import (
+from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
+from maxq.checkers.judgement.runner import Results
+from maxq.harness.cli.param_types import Target
+from maxq.harness.experiments import scenario
+from maxq.harness.experiments.scenario import (
     Scenario,
     Tally,
     Trial,
@@ -25,9 +25,9 @@ from harness.experiments.scenario import (
     scenario_of,
     show_scenario,
 )
-from harness.run.run_context import RunContext
-from harness.run.stored_run import Judged
-from harness.schedule.format import (
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.stored_run import Judged
+from maxq.harness.schedule.format import (
     Act,
     Header,
     Known,
@@ -39,8 +39,8 @@ from harness.schedule.format import (
     encode,
     read,
 )
-from harness.schedule.options import Options
-from histories.history import History
+from maxq.harness.schedule.options import Options
+from maxq.histories.history import History
 
 KNOWN = Known(bad="rocketmq:5.5.0", good="rocketmq:5.3.1", shows=("S6/lost-tail",))
 SCRIPT = Schedule(

@@ -6,12 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.experiments import scorecard
-from harness.experiments.engine import JOURNAL
-from harness.experiments.scorecard import Entry, Job, Scorecard, battery, cell, middle, script_of
-from harness.experiments.scorecard_page import markdown, page, word
-from harness.run.replay import Rate
-from harness.schedule.format import digest_of
+from maxq.harness.experiments import scorecard
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.scorecard import (
+    Entry,
+    Job,
+    Scorecard,
+    battery,
+    cell,
+    middle,
+    script_of,
+)
+from maxq.harness.experiments.scorecard_page import markdown, page, word
+from maxq.harness.run.replay import Rate
+from maxq.harness.schedule.format import digest_of
 
 OLD, NEW = "rocketmq:5.1.0", "rocketmq:5.5.0"
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from harness.experiments.shrink import NotRepeated
-from harness.experiments.shrink_real import Shrinking, report_of
-from harness.schedule.format import Act, Schedule, When
-from harness.schedule.reductions import family
+from maxq.harness.experiments.shrink import NotRepeated
+from maxq.harness.experiments.shrink_real import Shrinking, report_of
+from maxq.harness.schedule.format import Act, Schedule, When
+from maxq.harness.schedule.reductions import family
 
 SIGNATURE = "S6/lost-tail"
 SCRIPT = Schedule(

@@ -7,10 +7,18 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, after, simulate
 
-from harness import generators as gen
-from harness.contracts.generator import PENDING, Context, Generator, Log, Sleep, Step, start_context
-from harness.generators.flow import soonest
-from histories.op import Op
+from maxq.harness import generators as gen
+from maxq.harness.contracts.generator import (
+    PENDING,
+    Context,
+    Generator,
+    Log,
+    Sleep,
+    Step,
+    start_context,
+)
+from maxq.harness.generators.flow import soonest
+from maxq.histories.op import Op
 
 W = {"f": "write"}
 R = {"f": "read"}

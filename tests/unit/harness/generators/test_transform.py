@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from generator_simulation import Simulated, Stuck, after, simulate
 
-from harness import generators as gen
-from harness.contracts.generator import PENDING, Context, Generator, Sleep, Step, start_context
-from histories.op import Op
+from maxq.harness import generators as gen
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Sleep, Step, start_context
+from maxq.histories.op import Op
 
 W = {"f": "write"}
 R = {"f": "read"}

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from report_evidence import ATTACK, evidence, hostile, large
 
-from harness.report.markup import el, join, text
-from harness.report.page import guarded, render
+from maxq.harness.report.markup import el, join, text
+from maxq.harness.report.page import guarded, render
 
 PARTS = ("findings", "claims", "anomalies", "timeline", "latency", "faults", "recovery",
          "operations", "checkers", "setup")  # fmt: skip

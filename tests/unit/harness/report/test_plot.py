@@ -3,16 +3,16 @@
 import pytest
 from report_evidence import SECOND_NS, call, evidence, fault, large, numbered
 
-from harness.report.bands import actions
-from harness.report.evidence import grouped
-from harness.report.lanes import lanes
-from harness.report.measures import LogScale, kinds, thinned, windows
-from harness.report.page import render
-from harness.report.plot import shaded
-from harness.report.timescale import TimeScale, duration, seconds, timescale
-from histories.fault_facts import BUILT_IN
-from histories.history import History
-from histories.op import NEMESIS, Op
+from maxq.harness.report.bands import actions
+from maxq.harness.report.evidence import grouped
+from maxq.harness.report.lanes import lanes
+from maxq.harness.report.measures import LogScale, kinds, thinned, windows
+from maxq.harness.report.page import render
+from maxq.harness.report.plot import shaded
+from maxq.harness.report.timescale import TimeScale, duration, seconds, timescale
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, Op
 
 
 def test_a_band_lasts_until_the_heal_of_its_kind_on_its_node() -> None:

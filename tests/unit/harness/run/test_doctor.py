@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.contracts.environment import Capability, EnvironmentUnavailable, Lack, MachineSpec
-from harness.environments import choose
-from harness.environments.choose import Facts
-from harness.run import doctor
-from harness.schedule.options import Options
-from harness.targets.rocketmq.target import RocketMQTarget
-from nemeses.catalogue import NO_FAULT, fault_names
+from maxq.harness.contracts.environment import Capability, EnvironmentUnavailable, Lack, MachineSpec
+from maxq.harness.environments import choose
+from maxq.harness.environments.choose import Facts
+from maxq.harness.run import doctor
+from maxq.harness.schedule.options import Options
+from maxq.harness.targets.rocketmq.target import RocketMQTarget
+from maxq.nemeses.catalogue import NO_FAULT, fault_names
 
 OPTIONS = Options(environment="local", seed=1)
 PLACE = doctor.Place()

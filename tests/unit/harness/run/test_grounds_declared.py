@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.run.grounds import NEW, grounds_of, older
-from harness.schedule.options import COMMITTERS, Options
-from histories.grounds import (
+from maxq.harness.run.grounds import NEW, grounds_of, older
+from maxq.harness.schedule.options import COMMITTERS, Options
+from maxq.histories.grounds import (
     BROKER,
     CONSUMER_OFFSET,
     CONTROLLER,
@@ -21,7 +21,7 @@ from histories.grounds import (
     declaration,
     declared,
 )
-from workloads.queue import QUEUES
+from maxq.workloads.queue import QUEUES
 
 PLAIN = Options(environment="simulated", seed=1, workload=("queue",))
 

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from memory_recorder import MemoryRecorder
 
-from harness import generators as gen
-from harness.contracts.generator import PENDING, Context, Generator, Step
-from harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
-from harness.run import interpreter
-from harness.run.interpreter import TooManyOperations, run
-from histories.history import History
-from histories.op import Op
+from maxq.harness import generators as gen
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
+from maxq.harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
+from maxq.harness.run import interpreter
+from maxq.harness.run.interpreter import TooManyOperations, run
+from maxq.histories.history import History
+from maxq.histories.op import Op
 
 W = {"f": "write", "value": 1}
 MS = 1_000_000

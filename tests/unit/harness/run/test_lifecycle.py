@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from run_in_world import SECOND_NS, Performed, Watched, options, performed
 
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import (
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import (
     Capability,
     EnvironmentLost,
     EnvironmentUnavailable,
@@ -16,10 +16,10 @@ from harness.contracts.environment import (
     MissingCapability,
     Role,
 )
-from harness.contracts.target import Node, Settings
-from harness.targets.reference import ReferenceTarget
-from histories.fault_facts import AWAIT_RECOVERY, INSPECT
-from histories.op import Op
+from maxq.harness.contracts.target import Node, Settings
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.histories.fault_facts import AWAIT_RECOVERY, INSPECT
+from maxq.histories.op import Op
 
 
 def completed(run: Performed, f: str) -> Op:

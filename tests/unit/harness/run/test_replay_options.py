@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.run import replay
-from harness.run.replay import Rate, options_for, other_seed, repeat, script_of, with_seed
-from harness.run.run_context import RunContext
-from harness.schedule.format import (
+from maxq.harness.run import replay
+from maxq.harness.run.replay import Rate, options_for, other_seed, repeat, script_of, with_seed
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.schedule.format import (
     SCHEDULE,
     Act,
     Call,
@@ -21,11 +21,17 @@ from harness.schedule.format import (
     Who,
     encode,
 )
-from harness.schedule.from_history import as_performed, as_recorded, differing, layout, main_part
-from harness.schedule.options import FLUSH, Options
-from histories.history import History
-from histories.op import NEMESIS, HistoryError, Op
-from histories.store import CONFIG
+from maxq.harness.schedule.from_history import (
+    as_performed,
+    as_recorded,
+    differing,
+    layout,
+    main_part,
+)
+from maxq.harness.schedule.options import FLUSH, Options
+from maxq.histories.history import History
+from maxq.histories.op import NEMESIS, HistoryError, Op
+from maxq.histories.store import CONFIG
 
 SECOND_NS = 1_000_000_000
 SENDS = Schedule(

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from generator_simulation import after, simulate
 
-from harness.contracts.cluster import Workload
-from harness.generators import cycle, once
-from harness.run.run_plan import Composed, steps
-from harness.schedule.format import Header, Schedule
-from harness.schedule.options import Options
-from histories.fault_facts import AWAIT_RECOVERY, BUILT_IN, ELECT_MASTER
-from histories.observed import COPIED_NS
+from maxq.harness.contracts.cluster import Workload
+from maxq.harness.generators import cycle, once
+from maxq.harness.run.run_plan import Composed, steps
+from maxq.harness.schedule.format import Header, Schedule
+from maxq.harness.schedule.options import Options
+from maxq.histories.fault_facts import AWAIT_RECOVERY, BUILT_IN, ELECT_MASTER
+from maxq.histories.observed import COPIED_NS
 
 SECOND_NS = 1_000_000_000
 

@@ -6,12 +6,12 @@ from typing import Any
 from generator_simulation import after, simulate
 from test_run_plan import workload
 
-from harness.contracts.cluster import Workload
-from harness.run.run_plan import Composed, elect, steps
-from harness.schedule.format import Act, Call, Header, Schedule, When, decode, encode
-from harness.schedule.options import Options
-from histories.fault_facts import BUILT_IN
-from histories.op import NEMESIS, Op
+from maxq.harness.contracts.cluster import Workload
+from maxq.harness.run.run_plan import Composed, elect, steps
+from maxq.harness.schedule.format import Act, Call, Header, Schedule, When, decode, encode
+from maxq.harness.schedule.options import Options
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000
 SHARES = ((0,), (1,))

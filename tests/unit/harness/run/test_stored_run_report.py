@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from small import SMALL_ARGS
 
-from harness.cli.main import run_cli
-from histories.store import REPORT, RESULTS
+from maxq.harness.cli.main import run_cli
+from maxq.histories.store import REPORT, RESULTS
 
 SHORT = ("--environment", "simulated", *SMALL_ARGS, "--seed", "1", "--time-limit", "2s")
 

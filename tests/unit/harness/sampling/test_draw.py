@@ -9,12 +9,12 @@ from typing import Any, get_args
 
 import pytest
 
-from harness.contracts.cluster import Part
-from harness.contracts.environment import SIMULATED_ONLY, Capability
-from harness.contracts.keyed_draws import Keyed
-from harness.contracts.target import plan
-from harness.run.replay import options_for
-from harness.sampling.draw import (
+from maxq.harness.contracts.cluster import Part
+from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability
+from maxq.harness.contracts.keyed_draws import Keyed
+from maxq.harness.contracts.target import plan
+from maxq.harness.run.replay import options_for
+from maxq.harness.sampling.draw import (
     FAULTS,
     LENGTH_MS,
     PINNED,
@@ -27,7 +27,7 @@ from harness.sampling.draw import (
     draw,
     loads,
 )
-from harness.sampling.factors import (
+from maxq.harness.sampling.factors import (
     EVEN,
     FACTORS,
     FELT,
@@ -41,14 +41,14 @@ from harness.sampling.factors import (
     possible,
     row_of,
 )
-from harness.sampling.faults import EVENTS, LEASE_MS, REST_MS, SHORTEST_MS
-from harness.schedule.format import EVENTS as KNOWN_EVENTS
-from harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
-from harness.schedule.perform import queue_calls
-from harness.schedule.reductions import family
-from histories.fault_facts import TAMPERS
-from nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
-from nemeses.peers import GROUPS
+from maxq.harness.sampling.faults import EVENTS, LEASE_MS, REST_MS, SHORTEST_MS
+from maxq.harness.schedule.format import EVENTS as KNOWN_EVENTS
+from maxq.harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
+from maxq.harness.schedule.perform import queue_calls
+from maxq.harness.schedule.reductions import family
+from maxq.histories.fault_facts import TAMPERS
+from maxq.nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
+from maxq.nemeses.peers import GROUPS
 
 SHORT_MS = 15_000
 SEEDS = range(120)  # of which every second takes a row of the covering array: all of it, and more
@@ -114,9 +114,9 @@ def test_equal_seeds_draw_equal_schedules_and_others_do_not() -> None:
 def test_no_hash_seed_and_no_process_changes_a_schedule() -> None:
     code = (
         "from hashlib import sha256\n"
-        "from harness.sampling.draw import draw\n"
-        "from harness.sampling.factors import row_of\n"
-        "from harness.schedule.format import encode\n"
+        "from maxq.harness.sampling.draw import draw\n"
+        "from maxq.harness.sampling.factors import row_of\n"
+        "from maxq.harness.schedule.format import encode\n"
         f"made = [draw(s, row_of(s), length_ms={SHORT_MS}) for s in (0, 1, 20, 33)]\n"
         "print(sha256(b''.join(map(encode, made))).hexdigest())\n"
     )

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.run.replay import options_for
-from harness.sampling.rounds import BUSY_S, schedule_of
-from harness.schedule.format import Act, Schedule, decode, encode
-from harness.schedule.options import Options
-from harness.schedule.reductions import family
-from histories.fault_facts import BUILT_IN
+from maxq.harness.run.replay import options_for
+from maxq.harness.sampling.rounds import BUSY_S, schedule_of
+from maxq.harness.schedule.format import Act, Schedule, decode, encode
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.reductions import family
+from maxq.histories.fault_facts import BUILT_IN
 
 OPTIONS = Options(environment="simulated", seed=1)
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.schedule.format import (
+from maxq.harness.schedule.format import (
     LOAD_VALUES,
     Act,
     Call,

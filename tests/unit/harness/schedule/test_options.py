@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_evidence import evidence
 
-from checkers.core.claims import unmade
-from checkers.core.promises import ALL_ACK
-from harness.cli.main import cli
-from harness.cli.param_types import DURATION_NS_MAX
-from harness.contracts.target import plan
-from harness.report.findings import commands
-from harness.run.stored_run import options_from
-from harness.schedule.format import SEED_MAX
-from harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
-from harness.targets.reference import properties
-from nemeses.catalogue import NO_FAULT, fault_names, unasked
-from reference import mutants
-from reference.config import ROLES, keys_known
+from maxq.checkers.core.claims import unmade
+from maxq.checkers.core.promises import ALL_ACK
+from maxq.harness.cli.main import cli
+from maxq.harness.cli.param_types import DURATION_NS_MAX
+from maxq.harness.contracts.target import plan
+from maxq.harness.report.findings import commands
+from maxq.harness.run.stored_run import options_from
+from maxq.harness.schedule.format import SEED_MAX
+from maxq.harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
+from maxq.harness.targets.reference import properties
+from maxq.nemeses.catalogue import NO_FAULT, fault_names, unasked
+from maxq.reference import mutants
+from maxq.reference.config import ROLES, keys_known
 
 EVERY = sorted(set(fault_names()) - {NO_FAULT})
 OPTIONS = st.builds(

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from harness.run.judging import absent
-from harness.run.replay import options_for
-from harness.run.stored_run import asked_from
-from harness.sampling.rounds import schedule_of
-from harness.schedule.format import Act, Header, Schedule, ScheduleError
-from harness.schedule.options import Options
+from maxq.harness.run.judging import absent
+from maxq.harness.run.replay import options_for
+from maxq.harness.run.stored_run import asked_from
+from maxq.harness.sampling.rounds import schedule_of
+from maxq.harness.schedule.format import Act, Header, Schedule, ScheduleError
+from maxq.harness.schedule.options import Options
 
 PLAIN = {
     "environment": "local", "seed": 1, "nemesis": ("none",), "workload": ("queue",),

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 from generator_simulation import Complete, Simulated, simulate
 
-from harness.contracts.generator import PENDING, Context, Generator, Step, start_context
-from harness.generators import any_of, clients, nemesis, phases, time_limit
-from harness.schedule.format import (
+from maxq.harness.contracts.generator import PENDING, Context, Generator, Step, start_context
+from maxq.harness.generators import any_of, clients, nemesis, phases, time_limit
+from maxq.harness.schedule.format import (
     Act,
     Call,
     Header,
@@ -22,10 +22,10 @@ from harness.schedule.format import (
     decode,
     encode,
 )
-from harness.schedule.perform import LATE_NS, Aware, First, Started, acts, queue_calls, turns
-from histories.fault_facts import BUILT_IN
-from histories.observed import OBSERVE_CONTROLLER
-from histories.op import NEMESIS, Op
+from maxq.harness.schedule.perform import LATE_NS, Aware, First, Started, acts, queue_calls, turns
+from maxq.histories.fault_facts import BUILT_IN
+from maxq.histories.observed import OBSERVE_CONTROLLER
+from maxq.histories.op import NEMESIS, Op
 
 SECOND_NS = 1_000_000_000
 MS_NS = 1_000_000

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.contracts.draws import Draws
-from harness.contracts.environment import Misread
-from harness.simulation.disk import SYNC_NS, SimDisk
-from harness.simulation.world import SimMachine, World
-from reference.host import read_file, replace_file
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.contracts.environment import Misread
+from maxq.harness.simulation.disk import SYNC_NS, SimDisk
+from maxq.harness.simulation.world import SimMachine, World
+from maxq.reference.host import read_file, replace_file
 
 
 @pytest.fixture

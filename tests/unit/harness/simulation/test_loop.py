@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.loop import REAL_ONLY, SimLoop
-from harness.simulation.world import SimMachine, World
-from reference.records import InvariantViolation
+from maxq.harness.simulation.loop import REAL_ONLY, SimLoop
+from maxq.harness.simulation.world import SimMachine, World
+from maxq.reference.records import InvariantViolation
 
 
 @pytest.fixture

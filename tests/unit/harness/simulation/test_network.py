@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from harness.contracts.environment import Loss
-from harness.simulation.loop import SimLoop
-from harness.simulation.network import Rule
-from harness.simulation.world import SimMachine, World
+from maxq.harness.contracts.environment import Loss
+from maxq.harness.simulation.loop import SimLoop
+from maxq.harness.simulation.network import Rule
+from maxq.harness.simulation.world import SimMachine, World
 
 A, B = "198.18.0.16", "198.18.0.32"
 A_BLOCK, B_BLOCK = "198.18.0.16/28", "198.18.0.32/28"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.simulation import steps
-from harness.simulation.steps import CHUNK, Steps, first_difference, name_of
-from harness.simulation.world import World
+from maxq.harness.simulation import steps
+from maxq.harness.simulation.steps import CHUNK, Steps, first_difference, name_of
+from maxq.harness.simulation.world import World
 
 
 def recorded(path: Path, pauses_ms: tuple[int, ...]) -> Steps:

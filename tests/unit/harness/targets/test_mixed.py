@@ -2,10 +2,10 @@
 
 import pytest
 
-from harness.contracts.target import Settings, Target, Topology, plan
-from harness.targets.mixed import MixedTarget
-from harness.targets.reference import ReferenceTarget
-from harness.targets.rocketmq.releases import (
+from maxq.harness.contracts.target import Settings, Target, Topology, plan
+from maxq.harness.targets.mixed import MixedTarget
+from maxq.harness.targets.reference import ReferenceTarget
+from maxq.harness.targets.rocketmq.releases import (
     REFERENCE,
     misplaced,
     parse,
@@ -13,7 +13,7 @@ from harness.targets.rocketmq.releases import (
     version_name,
     version_number,
 )
-from harness.targets.rocketmq.target import RocketMQTarget
+from maxq.harness.targets.rocketmq.target import RocketMQTarget
 
 TOPOLOGY = Topology(controllers=3, broker_sets=1, replicas=2)
 NODES = {node.name: node for node in plan(TOPOLOGY)}

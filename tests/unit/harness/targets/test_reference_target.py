@@ -1,9 +1,9 @@
 """The settings that nodes of the reference are started with."""
 
-from harness.contracts.target import Settings, Topology, plan
-from harness.targets.reference import effective, properties
-from reference.config import ControllerConfig, NamesrvConfig
-from reference.node_file import parse_node
+from maxq.harness.contracts.target import Settings, Topology, plan
+from maxq.harness.targets.reference import effective, properties
+from maxq.reference.config import ControllerConfig, NamesrvConfig
+from maxq.reference.node_file import parse_node
 
 EMBEDDED = Topology(controllers=3, broker_sets=1, replicas=3, embedded=True)
 

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from struck_cluster import SETS, TRIO, FakeCluster
 
-from harness.contracts.cluster import Grudge
-from harness.contracts.environment import CLIENT
-from harness.contracts.outcome import Ok
-from harness.contracts.target import Topology
-from histories.op import NEMESIS, Op
-from nemeses.kind import Drawing, Kind
-from nemeses.kinds.partition import (
+from maxq.harness.contracts.cluster import Grudge
+from maxq.harness.contracts.environment import CLIENT
+from maxq.harness.contracts.outcome import Ok
+from maxq.harness.contracts.target import Topology
+from maxq.histories.op import NEMESIS, Op
+from maxq.nemeses.kind import Drawing, Kind
+from maxq.nemeses.kinds.partition import (
     AROUND,
     CLIENTS,
     LINKS,
@@ -25,8 +25,8 @@ from nemeses.kinds.partition import (
     START,
     shapes_for,
 )
-from nemeses.majority import layout_of, majority_left
-from nemeses.scripted import Scripted
+from maxq.nemeses.majority import layout_of, majority_left
+from maxq.nemeses.scripted import Scripted
 
 LAYOUT = layout_of(FakeCluster(TRIO).nodes)
 TOPOLOGIES = st.builds(

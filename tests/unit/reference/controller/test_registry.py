@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from reference.controller import registry
-from reference.controller.election import Candidate, choose
-from reference.controller.liveness import Heartbeat, Liveness
-from reference.controller.registry import (
+from maxq.reference.controller import registry
+from maxq.reference.controller.election import Candidate, choose
+from maxq.reference.controller.liveness import Heartbeat, Liveness
+from maxq.reference.controller.registry import (
     AlterSyncStateSet,
     ApplyBrokerId,
     BrokerSet,
@@ -16,8 +16,8 @@ from reference.controller.registry import (
     Registry,
     Result,
 )
-from reference.records import BrokerId, RemoteProtocolError
-from reference.wire.codes import ResponseCode
+from maxq.reference.records import BrokerId, RemoteProtocolError
+from maxq.reference.wire.codes import ResponseCode
 
 SECOND_NS = 1_000_000_000
 

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from reference.namesrv.routes import Master, Refused, Registration, Routes
-from reference.wire.route import DataVersion, TopicConfig, TopicRouteData
+from maxq.reference.namesrv.routes import Master, Refused, Registration, Routes
+from maxq.reference.wire.route import DataVersion, TopicConfig, TopicRouteData
 
 SECOND_NS = 1_000_000_000
 

@@ -6,9 +6,9 @@ Sources: docs/spec/acting-master.md 1.3 and 1.6 to 1.11, docs/spec/remoting.md 2
 import msgspec
 import pytest
 
-from reference.namesrv.route_view import in_zone, with_acting_masters
-from reference.namesrv.routes import Master, MinIdChanged, Registration, Routes
-from reference.wire.route import DataVersion, QueueData, TopicConfig, TopicRouteData
+from maxq.reference.namesrv.route_view import in_zone, with_acting_masters
+from maxq.reference.namesrv.routes import Master, MinIdChanged, Registration, Routes
+from maxq.reference.wire.route import DataVersion, QueueData, TopicConfig, TopicRouteData
 
 
 def entry(broker_id: int, address: str, **more: object) -> Registration:

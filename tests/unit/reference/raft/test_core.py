@@ -2,7 +2,7 @@
 
 from random import Random
 
-from reference.raft.core import (
+from maxq.reference.raft.core import (
     Apply,
     Core,
     NotLeading,
@@ -16,8 +16,8 @@ from reference.raft.core import (
     Timeout,
     Timing,
 )
-from reference.raft.log import Log
-from reference.raft.message import Append, AppendReply, Entry, Install, Vote, VoteReply
+from maxq.reference.raft.log import Log
+from maxq.reference.raft.message import Append, AppendReply, Entry, Install, Vote, VoteReply
 
 PEERS = ("a", "b", "c")
 LATE = 10**12

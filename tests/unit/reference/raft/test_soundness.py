@@ -3,9 +3,17 @@
 import pytest
 from test_core import entry, lead, peer
 
-from reference.raft.core import BATCH_ENTRIES_MAX, Core, Propose
-from reference.raft.message import Append, AppendReply, Entry, Install, Message, Vote, VoteReply
-from reference.raft.soundness import TERM_JUMP_MAX, complaint
+from maxq.reference.raft.core import BATCH_ENTRIES_MAX, Core, Propose
+from maxq.reference.raft.message import (
+    Append,
+    AppendReply,
+    Entry,
+    Install,
+    Message,
+    Vote,
+    VoteReply,
+)
+from maxq.reference.raft.soundness import TERM_JUMP_MAX, complaint
 
 
 def why(core: Core, message: Message) -> str:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.contracts.draws import Draws
-from harness.simulation.disk import SimDisk
-from harness.simulation.world import SimHost, World
-from reference.raft.log import Log
-from reference.raft.message import Entry
-from reference.raft.storage import MARK, CorruptRaftLog, Snapshot, Storage
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import SimDisk
+from maxq.harness.simulation.world import SimHost, World
+from maxq.reference.raft.log import Log
+from maxq.reference.raft.message import Entry
+from maxq.reference.raft.storage import MARK, CorruptRaftLog, Snapshot, Storage
 
 Loaded = tuple[int, str, Log, Snapshot | None]
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from harness.contracts.draws import Draws
-from harness.simulation.disk import SimDisk
-from reference.raft.watermark import SLOT_BYTES, ForeignRaftLog, Reached, Watermark
+from maxq.harness.contracts.draws import Draws
+from maxq.harness.simulation.disk import SimDisk
+from maxq.reference.raft.watermark import SLOT_BYTES, ForeignRaftLog, Reached, Watermark
 
 PATH = "/r/watermark"
 

@@ -4,18 +4,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from reference.records import (
+from maxq.reference.records import (
     BrokerId,
     LocalProtocolError,
     MasterEpoch,
     PhyOffset,
     RemoteProtocolError,
 )
-from reference.wire import files
-from reference.wire.bodies import ConsumerOffsets
-from reference.wire.files import Identity
-from reference.wire.ha import EpochStart
-from reference.wire.seal import seal, unseal
+from maxq.reference.wire import files
+from maxq.reference.wire.bodies import ConsumerOffsets
+from maxq.reference.wire.files import Identity
+from maxq.reference.wire.ha import EpochStart
+from maxq.reference.wire.seal import seal, unseal
 
 
 def epochs(*pairs: tuple[int, int]) -> tuple[EpochStart, ...]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from reference.records import LocalProtocolError, RemoteProtocolError
-from reference.wire.frame import (
+from maxq.reference.records import LocalProtocolError, RemoteProtocolError
+from maxq.reference.wire.frame import (
     FRAME_BYTES_MAX,
     LANGUAGES,
     ONEWAY_FLAG,

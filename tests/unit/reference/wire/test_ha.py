@@ -2,14 +2,14 @@
 
 import pytest
 
-from reference.records import (
+from maxq.reference.records import (
     BrokerId,
     LocalProtocolError,
     MasterEpoch,
     PhyOffset,
     RemoteProtocolError,
 )
-from reference.wire import ha
+from maxq.reference.wire import ha
 
 EPOCHS = (
     ha.EpochStart(epoch=MasterEpoch(1), start=PhyOffset(0)),

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from reference.wire import headers, node_headers
-from reference.wire.codes import RequestCode, ResponseCode, response_name
-from reference.wire.headers import BadHeader, Header, from_ext, to_ext
+from maxq.reference.wire import headers, node_headers
+from maxq.reference.wire.codes import RequestCode, ResponseCode, response_name
+from maxq.reference.wire.headers import BadHeader, Header, from_ext, to_ext
 
 SEND = headers.SendRequest(
     topic="T",

@@ -2,9 +2,9 @@
 
 import pytest
 
-from reference.records import LocalProtocolError, RemoteProtocolError
-from reference.wire import bodies, lenient_json, route
-from reference.wire.body import Body
+from maxq.reference.records import LocalProtocolError, RemoteProtocolError
+from maxq.reference.wire import bodies, lenient_json, route
+from maxq.reference.wire.body import Body
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from reference.records import LocalProtocolError, PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire import message as m
-from reference.wire import property as property_text
+from maxq.reference.records import LocalProtocolError, PhyOffset, QueueOffset, RemoteProtocolError
+from maxq.reference.wire import message as m
+from maxq.reference.wire import property as property_text
 
 VECTOR = bytes.fromhex(
     "00000097 daa320a7 3610a686 00000001 00000000 0000000000000007 0000000000001000 00000000"

@@ -2,8 +2,8 @@
 
 import io
 
-from harness.environments.disks.leaks import is_dead
-from harness.environments.disks.loss import PAGE, View, lost, pages_of
+from maxq.harness.environments.disks.leaks import is_dead
+from maxq.harness.environments.disks.loss import PAGE, View, lost, pages_of
 
 A, B, ZERO = b"a" * PAGE, b"b" * PAGE, bytes(PAGE)
 

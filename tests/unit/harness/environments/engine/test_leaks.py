@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from docker.errors import APIError, NotFound
 
-from harness.cli import main
-from harness.environments import leaks as everywhere
-from harness.environments.disks import leaks as disks
-from harness.environments.engine import leaks
-from harness.environments.engine.client import Engine, EngineFailed, Remain
+from maxq.harness.cli import main
+from maxq.harness.environments import leaks as everywhere
+from maxq.harness.environments.disks import leaks as disks
+from maxq.harness.environments.engine import leaks
+from maxq.harness.environments.engine.client import Engine, EngineFailed, Remain
 
 DEAD = {"maxq.run": "maxq-1f", "maxq.boot": "of another boot"}
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.contracts.environment import EnvironmentLost
-from harness.environments.disks.node_disk import OwnDisk
-from harness.environments.machines.agent_client import Link
-from harness.environments.machines.machine import LinkedMachine, Place
+from maxq.harness.contracts.environment import EnvironmentLost
+from maxq.harness.environments.disks.node_disk import OwnDisk
+from maxq.harness.environments.machines.agent_client import Link
+from maxq.harness.environments.machines.machine import LinkedMachine, Place
 
 
 class DyingAgent:

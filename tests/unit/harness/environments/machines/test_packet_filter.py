@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from harness.contracts.environment import Cut, Loss
-from harness.environments.machines.packet_filter import caught, loss_ruleset, lost, ruleset
+from maxq.harness.contracts.environment import Cut, Loss
+from maxq.harness.environments.machines.packet_filter import caught, loss_ruleset, lost, ruleset
 
 B1 = Cut(source="b0-1", block="198.18.0.16/28")
 C0 = Cut(source="c0", block="198.18.0.32/28", reset=True)

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers.core.api import Anomaly
-from harness.experiments.hunt.causes import Traces
-from harness.experiments.hunt.harm import Clock, Scene
-from harness.experiments.hunt.known_findings import known_as, labels
-from harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
-from histories.history import History
-from histories.op import Op
+from maxq.checkers.core.api import Anomaly
+from maxq.harness.experiments.hunt.causes import Traces
+from maxq.harness.experiments.hunt.harm import Clock, Scene
+from maxq.harness.experiments.hunt.known_findings import known_as, labels
+from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
+from maxq.histories.history import History
+from maxq.histories.op import Op
 
 S = 1_000_000_000
 TARGET = "rocketmq:5.5.0"

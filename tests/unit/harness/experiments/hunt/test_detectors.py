@@ -5,11 +5,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.experiments.hunt.decisions import DECISIONS
-from harness.experiments.hunt.known_findings import evidence
-from harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
-from histories.history import History
-from histories.op import Op
+from maxq.harness.experiments.hunt.decisions import DECISIONS
+from maxq.harness.experiments.hunt.known_findings import evidence
+from maxq.harness.experiments.hunt.run_artifacts import Event, RunArtifacts, events
+from maxq.histories.history import History
+from maxq.histories.op import Op
 
 MORE = "\torg.apache.rocketmq.client.exception.MQBrokerException: CODE: {} DESC: {}"
 HANDSHAKE = "RocketmqStore - Receive handshake, masterMaxPosition 300, masterEpochEntries:[], try"

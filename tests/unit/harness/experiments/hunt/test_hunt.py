@@ -10,15 +10,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from harness.cli.hunt import hunt as command
-from harness.experiments import engine
-from harness.experiments.engine import JOURNAL
-from harness.experiments.hunt import hunt, run_matrix
-from harness.experiments.hunt.decisions import DECISIONS
-from harness.experiments.hunt.hunt import Entry, Hunt, Job, at_once, line
-from harness.experiments.hunt.page import HOLE, markdown, sights
-from harness.experiments.worker_pool import Inline
-from harness.schedule.format import digest_of
+from maxq.harness.cli.hunt import hunt as command
+from maxq.harness.experiments import engine
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.hunt import hunt, run_matrix
+from maxq.harness.experiments.hunt.decisions import DECISIONS
+from maxq.harness.experiments.hunt.hunt import Entry, Hunt, Job, at_once, line
+from maxq.harness.experiments.hunt.page import HOLE, markdown, sights
+from maxq.harness.experiments.worker_pool import Inline
+from maxq.harness.schedule.format import digest_of
 
 SHORT_MS = 20_000
 SHRINKS = "an election takes acknowledged messages away"

@@ -5,11 +5,11 @@ from collections import Counter
 import msgspec
 import pytest
 
-from harness.contracts.environment import SIMULATED_ONLY, Capability
-from harness.experiments.hunt import run_matrix
-from harness.sampling.factors import FACTORS, KINDS, Row, possible
-from harness.schedule.format import Act, Done, Schedule, Who
-from harness.schedule.reductions import family
+from maxq.harness.contracts.environment import SIMULATED_ONLY, Capability
+from maxq.harness.experiments.hunt import run_matrix
+from maxq.harness.sampling.factors import FACTORS, KINDS, Row, possible
+from maxq.harness.schedule.format import Act, Done, Schedule, Who
+from maxq.harness.schedule.reductions import family
 
 REAL = frozenset(Capability) - SIMULATED_ONLY
 USUAL: Row = {name: values[0] for name, values in FACTORS.items()}

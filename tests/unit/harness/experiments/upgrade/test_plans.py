@@ -2,12 +2,12 @@
 
 import pytest
 
-from harness.experiments.upgrade.plans import Upgrade, upgrades
-from harness.run.replay import options_for
-from harness.schedule.format import decode, encode
-from harness.targets.rocketmq.releases import MISSING
-from histories.fault_facts import RELEASE
-from nemeses.catalogue import complaint
+from maxq.harness.experiments.upgrade.plans import Upgrade, upgrades
+from maxq.harness.run.replay import options_for
+from maxq.harness.schedule.format import decode, encode
+from maxq.harness.targets.rocketmq.releases import MISSING
+from maxq.histories.fault_facts import RELEASE
+from maxq.nemeses.catalogue import complaint
 
 BY_NAME = {upgrade.name: upgrade for upgrade in upgrades()}
 

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from harness.cluster.deployment import SetupFailed
-from harness.contracts.environment import EnvironmentUnavailable
-from harness.experiments.engine import JOURNAL
-from harness.experiments.journal import append
-from harness.experiments.upgrade import trials as module
-from harness.experiments.upgrade.page import cell, page
-from harness.experiments.upgrade.plans import Expected, Upgrade, upgrades
-from harness.experiments.upgrade.trials import Came, Entry, Job, Trials, measure
-from harness.schedule.format import digest_of
+from maxq.harness.cluster.deployment import SetupFailed
+from maxq.harness.contracts.environment import EnvironmentUnavailable
+from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.journal import append
+from maxq.harness.experiments.upgrade import trials as module
+from maxq.harness.experiments.upgrade.page import cell, page
+from maxq.harness.experiments.upgrade.plans import Expected, Upgrade, upgrades
+from maxq.harness.experiments.upgrade.trials import Came, Entry, Job, Trials, measure
+from maxq.harness.schedule.format import digest_of
 
 BY_NAME = {upgrade.name: upgrade for upgrade in upgrades()}
 SWITCHES, NEVER, ROLLING = "5.1.0-under-5.1.0", "5.1.1-under-5.1.0", "rolling-5.5.0-to-5.5.1"

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from harness.run.process.lateness import EVERY_S, Lateness
-from harness.simulation.world import World
+from maxq.harness.run.process.lateness import EVERY_S, Lateness
+from maxq.harness.simulation.world import World
 
 
 def test_nothing_was_measured_yet() -> None:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from harness.run.process.signals import ENDING, TWICE_S, First, Meaning, heeded, meaning
+from maxq.harness.run.process.signals import ENDING, TWICE_S, First, Meaning, heeded, meaning
 
 TERM, HUP, INT = signal.SIGTERM, signal.SIGHUP, signal.SIGINT
 
@@ -42,7 +42,7 @@ def test_what_nohup_ignores_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_command_ends_by_each_as_by_an_interrupt(number: signal.Signals) -> None:
     """Also where whoever started it in the background has made it ignore SIGINT."""
     program = (
-        "import os, signal; from harness.run.process.signals import as_interrupts\n"
+        "import os, signal; from maxq.harness.run.process.signals import as_interrupts\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN); as_interrupts()\n"
         f"try: os.kill(os.getpid(), {number.value}); signal.pause()\n"
         "except KeyboardInterrupt: print('freed')\n"
@@ -54,7 +54,7 @@ def test_every_command_ends_by_each_as_by_an_interrupt(number: signal.Signals) -
 def test_who_reads_no_more_is_printed_nothing() -> None:
     """The reader of standard error has gone; that of standard output has not."""
     program = (
-        "import sys; from harness.run.process.signals import leave_dead_outputs\n"
+        "import sys; from maxq.harness.run.process.signals import leave_dead_outputs\n"
         "sys.stdin.read(); leave_dead_outputs()\n"
         "print('lost', file=sys.stderr, flush=True); print('read', flush=True)\n"
     )

@@ -9,14 +9,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.contracts.environment import EnvironmentUnavailable, Role
-from harness.contracts.target import Settings, Topology, plan
-from harness.run.judging import absent, checkers_of
-from harness.schedule.options import Options
-from harness.targets.rocketmq import libraries as jars
-from harness.targets.rocketmq.libraries import LIST, known_checksums, libraries, pom_of
-from harness.targets.rocketmq.releases import MISSING, Version, components, excluded, ordered, parse
-from harness.targets.rocketmq.target import RocketMQTarget
+from maxq.harness.contracts.environment import EnvironmentUnavailable, Role
+from maxq.harness.contracts.target import Settings, Topology, plan
+from maxq.harness.run.judging import absent, checkers_of
+from maxq.harness.schedule.options import Options
+from maxq.harness.targets.rocketmq import libraries as jars
+from maxq.harness.targets.rocketmq.libraries import LIST, known_checksums, libraries, pom_of
+from maxq.harness.targets.rocketmq.releases import (
+    MISSING,
+    Version,
+    components,
+    excluded,
+    ordered,
+    parse,
+)
+from maxq.harness.targets.rocketmq.target import RocketMQTarget
 
 NODES = plan(Topology(controllers=3, broker_sets=1, replicas=3))
 ADDRESSES = {n.name: f"198.18.0.{i}" for i, n in enumerate(NODES, start=1)}

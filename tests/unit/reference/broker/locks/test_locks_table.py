@@ -2,10 +2,10 @@
 
 import pytest
 
-from reference.broker.locks.lock_quorum import others
-from reference.broker.locks.locks import LEASES_MAX, LockTable, Tally, quorum
-from reference.wire.bodies import MessageQueue
-from reference.wire.route import BrokerMemberGroup
+from maxq.reference.broker.locks.lock_quorum import others
+from maxq.reference.broker.locks.locks import LEASES_MAX, LockTable, Tally, quorum
+from maxq.reference.wire.bodies import MessageQueue
+from maxq.reference.wire.route import BrokerMemberGroup
 
 LEASE = 60_000_000_000
 Q = tuple(MessageQueue(broker_name="b", queue_id=i, topic="T") for i in range(3))

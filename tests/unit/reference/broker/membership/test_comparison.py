@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from reference.broker.membership.comparison import equal_end
-from reference.records import PhyOffset
-from reference.wire.message import BLANK_BYTES, MAGIC_V1, encode_blank
+from maxq.reference.broker.membership.comparison import equal_end
+from maxq.reference.records import PhyOffset
+from maxq.reference.wire.message import BLANK_BYTES, MAGIC_V1, encode_blank
 
 FILE = 1000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reference.broker.membership.identity import (
+from maxq.reference.broker.membership.identity import (
     Claimed,
     IdentityError,
     IdentityFiles,
@@ -15,8 +15,8 @@ from reference.broker.membership.identity import (
     check_code,
     state_of,
 )
-from reference.host import RealHost
-from reference.records import BrokerId
+from maxq.reference.host import RealHost
+from maxq.reference.records import BrokerId
 
 CODE = "10.0.0.5:10911;1700000000000"
 FINAL, TEMP = b"c#b#2", f"c#b#3#{CODE}".encode()

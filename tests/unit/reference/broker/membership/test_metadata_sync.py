@@ -2,10 +2,10 @@
 
 import pytest
 
-from reference.broker.client_calls.clients import SILENCE_NS, Clients
-from reference.broker.membership.metadata_sync import THROTTLE_NS, Throttle, fast_address
-from reference.names import is_system_topic
-from reference.wire.bodies import ConsumerData, HeartbeatBody, ProducerData
+from maxq.reference.broker.client_calls.clients import SILENCE_NS, Clients
+from maxq.reference.broker.membership.metadata_sync import THROTTLE_NS, Throttle, fast_address
+from maxq.reference.names import is_system_topic
+from maxq.reference.wire.bodies import ConsumerData, HeartbeatBody, ProducerData
 
 
 def test_a_slave_pulls_again_after_ten_seconds_or_from_another_master() -> None:

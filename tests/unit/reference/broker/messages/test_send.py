@@ -6,16 +6,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference.broker.messages import pull, send
-from reference.broker.messages.refusal import Refusal
-from reference.names import topic_name_fault
-from reference.records import PhyOffset, QueueOffset
-from reference.wire import property as props
-from reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig
-from reference.wire.codes import ResponseCode
-from reference.wire.headers import PullRequest, SendRequest
-from reference.wire.message import BatchElement, QueueUnit, encode_batch, tags_code
-from reference.wire.route import TopicConfig
+from maxq.reference.broker.messages import pull, send
+from maxq.reference.broker.messages.refusal import Refusal
+from maxq.reference.names import topic_name_fault
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import SubscriptionData, SubscriptionGroupConfig
+from maxq.reference.wire.codes import ResponseCode
+from maxq.reference.wire.headers import PullRequest, SendRequest
+from maxq.reference.wire.message import BatchElement, QueueUnit, encode_batch, tags_code
+from maxq.reference.wire.route import TopicConfig
 
 SITUATION = send.Situation(
     role="master", configured_slave=False, in_sync_count=1, in_sync_count_min=1, body_bytes_max=100

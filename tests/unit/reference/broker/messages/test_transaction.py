@@ -5,15 +5,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reference.broker.messages import transaction
-from reference.broker.messages.half_queue import HalfQueue
-from reference.broker.messages.transaction import Half
-from reference.names import HALF_TOPIC, OP_TOPIC
-from reference.records import PhyOffset, QueueOffset
-from reference.wire import frame
-from reference.wire import property as props
-from reference.wire.headers import EndTransactionRequest, to_ext
-from reference.wire.message import Message, decode, decode_all
+from maxq.reference.broker.messages import transaction
+from maxq.reference.broker.messages.half_queue import HalfQueue
+from maxq.reference.broker.messages.transaction import Half
+from maxq.reference.names import HALF_TOPIC, OP_TOPIC
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.wire import frame
+from maxq.reference.wire import property as props
+from maxq.reference.wire.headers import EndTransactionRequest, to_ext
+from maxq.reference.wire.message import Message, decode, decode_all
 
 GOLDEN = Path(__file__).resolve().parents[4] / "wire" / "golden"
 BROKER1 = bytes.fromhex("c612071e00002a9f")

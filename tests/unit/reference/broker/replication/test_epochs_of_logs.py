@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference.broker.replication import epochs as policy
-from reference.broker.replication.epochs import CorruptEpochs, EpochFile, Epochs
-from reference.host import Usage
-from reference.records import MasterEpoch, PhyOffset
-from reference.wire.files import encode_epochs
-from reference.wire.ha import EpochStart
+from maxq.reference.broker.replication import epochs as policy
+from maxq.reference.broker.replication.epochs import CorruptEpochs, EpochFile, Epochs
+from maxq.reference.host import Usage
+from maxq.reference.records import MasterEpoch, PhyOffset
+from maxq.reference.wire.files import encode_epochs
+from maxq.reference.wire.ha import EpochStart
 
 
 def entries(*pairs: tuple[int, int]) -> Epochs:

@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference.broker.replication import ha_master_events as core
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_master import LINKS_MAX, HaMaster
-from reference.broker.replication.ha_master_events import Effect
-from reference.broker.replication.ha_settings import MasterSettings
-from reference.broker.replication.sync_state_set import ProposeSyncStateSet
-from reference.records import BrokerId, InvariantViolation, MasterEpoch, PhyOffset
-from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake
+from maxq.reference.broker.replication import ha_master_events as core
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_master import LINKS_MAX, HaMaster
+from maxq.reference.broker.replication.ha_master_events import Effect
+from maxq.reference.broker.replication.ha_settings import MasterSettings
+from maxq.reference.broker.replication.sync_state_set import ProposeSyncStateSet
+from maxq.reference.records import BrokerId, InvariantViolation, MasterEpoch, PhyOffset
+from maxq.reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake
 
 SECOND = 1_000_000_000
 ME = BrokerId(1)

@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from reference.broker.replication import ha_slave_events as core
-from reference.broker.replication.epochs import Epochs
-from reference.broker.replication.ha_slave import HaSlave
-from reference.broker.replication.ha_slave_events import Effect
-from reference.records import BrokerId, MasterEpoch, PhyOffset
-from reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake, Transfer
+from maxq.reference.broker.replication import ha_slave_events as core
+from maxq.reference.broker.replication.epochs import Epochs
+from maxq.reference.broker.replication.ha_slave import HaSlave
+from maxq.reference.broker.replication.ha_slave_events import Effect
+from maxq.reference.records import BrokerId, MasterEpoch, PhyOffset
+from maxq.reference.wire.ha import EpochStart, MasterHandshake, SlaveAck, SlaveHandshake, Transfer
 
 SECOND = 1_000_000_000
 MASTER = "198.18.0.9:10912"

@@ -3,15 +3,15 @@
 import msgspec
 import pytest
 
-from reference.broker.locks.locks import LockTable
-from reference.broker.messages import send
-from reference.broker.store import delay
-from reference.broker.store.metrics import Metrics
-from reference.config import BrokerConfig, ConfigError, parse_config
-from reference.wire import property as props
-from reference.wire.bodies import MessageQueue, SubscriptionGroupConfig
-from reference.wire.headers import SendRequest
-from reference.wire.message import Message, tags_code
+from maxq.reference.broker.locks.locks import LockTable
+from maxq.reference.broker.messages import send
+from maxq.reference.broker.store import delay
+from maxq.reference.broker.store.metrics import Metrics
+from maxq.reference.config import BrokerConfig, ConfigError, parse_config
+from maxq.reference.wire import property as props
+from maxq.reference.wire.bodies import MessageQueue, SubscriptionGroupConfig
+from maxq.reference.wire.headers import SendRequest
+from maxq.reference.wire.message import Message, tags_code
 
 LEVELS = (1000, 5000, 10_000)
 HERE, THERE = bytes([10, 0, 0, 1, 0, 0, 0, 9]), bytes([10, 0, 0, 2, 0, 0, 0, 9])

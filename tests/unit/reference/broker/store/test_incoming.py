@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reference.broker.store.incoming import Incoming
-from reference.records import PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire.message import BLANK_BYTES, Message, decode_all, encode_at, encode_blank
+from maxq.reference.broker.store.incoming import Incoming
+from maxq.reference.records import PhyOffset, QueueOffset, RemoteProtocolError
+from maxq.reference.wire.message import BLANK_BYTES, Message, decode_all, encode_at, encode_blank
 
 FILE = 1000
 GOLDEN = Path(__file__).parents[4] / "wire" / "golden"

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from reference.broker.store.cleaner import rules_of
-from reference.broker.store.retention import HOUR_MS, LogFile, Rules, Seen, Verdict, judge
-from reference.config import BrokerConfig
-from reference.records import PhyOffset
+from maxq.reference.broker.store.cleaner import rules_of
+from maxq.reference.broker.store.retention import HOUR_MS, LogFile, Rules, Seen, Verdict, judge
+from maxq.reference.config import BrokerConfig
+from maxq.reference.records import PhyOffset
 
 SIZE = 100
 RULES = Rules()

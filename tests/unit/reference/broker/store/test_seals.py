@@ -6,8 +6,8 @@ from zlib import crc32
 
 import pytest
 
-from reference.broker.store.seals import RANGES_PER_FILE, DamagedRange, Seal, Sealed, Sums
-from reference.records import InvariantViolation, PhyOffset
+from maxq.reference.broker.store.seals import RANGES_PER_FILE, DamagedRange, Seal, Sealed, Sums
+from maxq.reference.records import InvariantViolation, PhyOffset
 
 FILE = 1600
 RECORD = 40  # bytes of each record; a file holds a whole number of them

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.store.commit_log import CorruptLog
-from reference.broker.store.consume_queue import FILLING
-from reference.broker.store.store import Store
-from reference.host import replace_file
-from reference.records import PhyOffset, QueueOffset, RemoteProtocolError
-from reference.wire.message import Message, decode, decode_units, encode_at
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.consume_queue import FILLING
+from maxq.reference.broker.store.store import Store
+from maxq.reference.host import replace_file
+from maxq.reference.records import PhyOffset, QueueOffset, RemoteProtocolError
+from maxq.reference.wire.message import Message, decode, decode_units, encode_at
 
 Life = Callable[[SimHost], Coroutine[Any, Any, None]]
 FILE = 4096

@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.simulation.disk import SimDisk, SimFile
-from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.store.commit_log import CommitLog, CorruptLog
-from reference.broker.store.store import Store
-from reference.config import BrokerConfig
-from reference.records import PhyOffset, QueueOffset
-from reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, encode_at, peek
+from maxq.harness.simulation.disk import SimDisk, SimFile
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference.broker.store.commit_log import CommitLog, CorruptLog
+from maxq.reference.broker.store.store import Store
+from maxq.reference.config import BrokerConfig
+from maxq.reference.records import PhyOffset, QueueOffset
+from maxq.reference.wire.message import BLANK_MAGIC, Message, decode, decode_units, encode_at, peek
 
 FILE = 4096
 GOLDEN = Path(__file__).parents[4] / "wire" / "golden"

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.store.commit_log import CommitLog, CorruptLog
-from reference.broker.store.seals import Sealed
-from reference.broker.store.store import Store
-from reference.broker.store.watermark import CorruptWatermark, Watermark
-from reference.records import PhyOffset
-from reference.wire.message import Message, decode
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference.broker.store.commit_log import CommitLog, CorruptLog
+from maxq.reference.broker.store.seals import Sealed
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.watermark import CorruptWatermark, Watermark
+from maxq.reference.records import PhyOffset
+from maxq.reference.wire.message import Message, decode
 
 FILE = 8192
 LOG, MARK = "/s/commitlog", "/s/logWatermark"

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 from test_store_with_seals import BORN, LOG, filled, log_files, opened, refused, sent
 
-from harness.simulation.world import SimHost, SimMachine, World
-from reference.broker.store.commit_log import CorruptLog
-from reference.broker.store.seals import Seal, Sealed
-from reference.broker.store.store import Store
-from reference.broker.store.tail import RANGES_MAX, SLOT_BYTES, Tail, Written
-from reference.broker.store.watermark import Watermark
-from reference.records import PhyOffset
+from maxq.harness.simulation.world import SimHost, SimMachine, World
+from maxq.reference.broker.store.commit_log import CorruptLog
+from maxq.reference.broker.store.seals import Seal, Sealed
+from maxq.reference.broker.store.store import Store
+from maxq.reference.broker.store.tail import RANGES_MAX, SLOT_BYTES, Tail, Written
+from maxq.reference.broker.store.watermark import Watermark
+from maxq.reference.records import PhyOffset
 
 TAIL = "/s/logTail"
 FLIPS = 300
