@@ -4,9 +4,8 @@ Run as ``python -m benchmarks.completeness``. Some short simulated runs are reco
 histories judged again and again, each time with something missing:
 
 - cut behind every line but the last: never valid, nor invalid if the whole one is not;
-- without one of the grounds that the run declared (`maxq.histories.grounds`), its answers taken out
-or
-  turned into `info`: no claim that rests on it is kept;
+- without one of the grounds that the run declared (`maxq.histories.grounds`), its answers taken
+  out or turned into `info`: no claim that rests on it is kept;
 - with one answer turned into `info`: no claim is broken, unless the history was invalid before; a
   claim that was broken is so no more only if that operation was evidence of every anomaly of it;
   nor is a claim judged that was not;

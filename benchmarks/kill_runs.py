@@ -47,7 +47,7 @@ RUN = ("--workload", "queue", "--profile", "all", "--controllers", "1", "--repli
        "--lull", "1s")  # fmt: skip
 FAULTS, POWER = "kill,partition", "kill,partition,power"
 KILLERS = (HARNESS, BOTH)  # with whom the run itself is killed
-WATCHDOG = r"\S+ -m harness\.environments\.engine\.leaks "  # its command line
+WATCHDOG = r"\S+ -m maxq\.harness\.environments\.engine\.leaks "  # its command line
 PLACES = {phase: place for place, phase in enumerate((*PHASES, OVER))}
 # A run that sets up removes what dead ones left in the engine; so none does while what is left is
 # looked at and cleaned, or clean would have nothing to say.
@@ -206,8 +206,8 @@ class Attempt:
             remains = left(self._noted)
             if not remains:
                 return killed
-            done = subprocess.run([sys.executable, "-m", "maxq.harness.cli.main", "clean"], cwd=ROOT,
-                                  capture_output=True, text=True, timeout=END_S)  # fmt: skip
+            clean = [sys.executable, "-m", "maxq.harness.cli.main", "clean"]
+            done = subprocess.run(clean, cwd=ROOT, capture_output=True, text=True, timeout=END_S)
         said = " / ".join((done.stdout + done.stderr).splitlines())
         return msgspec.structs.replace(
             killed,
@@ -276,8 +276,8 @@ class Attempt:
         wanted = {
             kill_moments.WATCHDOG: WATCHDOG,
             BOTH: WATCHDOG,
-            kill_moments.AGENT: r"\S+ -m harness\.environments\.machines\.netns_agent ",
-            kill_moments.UNSHARE: r"unshare .* harness\.environments\.machines\.netns_agent ",
+            kill_moments.AGENT: r"\S+ -m maxq\.harness\.environments\.machines\.netns_agent ",
+            kill_moments.UNSHARE: r"unshare .* maxq\.harness\.environments\.machines\.netns_agent ",
         }[victim]
         found = (p for p in sorted(below([harness])) if re.match(wanted, command_of(p)))
         return next(found, 0)

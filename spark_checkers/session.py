@@ -95,9 +95,10 @@ def settings(master: str) -> dict[str, str]:
 
 
 def _send_code(session: Any, archive: Path) -> None:
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     with zipfile.ZipFile(archive, "w") as out:
+        out.write(root / "maxq" / "__init__.py", "maxq/__init__.py")
         for package in PACKAGES:
-            for module in sorted((root / package).glob("*.py")):
-                out.write(module, f"{package}/{module.name}")
+            for module in sorted((root / "maxq" / package).rglob("*.py")):
+                out.write(module, module.relative_to(root))
     session.sparkContext.addPyFile(str(archive))

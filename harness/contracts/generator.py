@@ -1,5 +1,4 @@
-"""Generators: immutable, lazy sources of operations. The contract; `maxq.harness.generators` has
-them.
+"""Generators, the contract: immutable, lazy sources of operations (`maxq.harness.generators`).
 
 A generator answers two questions, changing nothing in itself:
 

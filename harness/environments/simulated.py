@@ -85,7 +85,7 @@ class SimulatedMachine:
         process = _Process(loop, tuple(argv))
         self._processes.append(process)
         loop.on_failure = lambda failure: self._failed(process, failure)
-        arguments = list(argv[argv.index("reference") + 1 :])
+        arguments = list(argv[argv.index("maxq.reference") + 1 :])
         process.task = loop.create_task(self._main(process, host, arguments))
         return ProcessStatus(pid=len(self._processes), code=None)
 

@@ -16,13 +16,9 @@ pytest's own temporary folder unless a store is named; each worker of xdist has 
 may share one store.
 
 Rules for those who edit this. Every pytest of an environment with Max-Q in it loads this file, so
-it imports nothing but pytest; all the rest is imported when a test runs a cluster. And it is loaded
-as the module `maxq_pytest`, a copy that `pyproject.toml` makes: many projects have a `harness`
-beside their tests, and ours must not be there before theirs. So an editable installation is to be
-made anew after a change here; a test says when.
+it imports nothing but pytest; all the rest is imported when a test runs a cluster.
 """
 
-import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,8 +26,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from maxq.checkers.core.api import Anomaly, Status
     from maxq.harness.run.stored_run import Judged
 
@@ -79,22 +73,6 @@ def pytest_runtest_makereport(
             else:
                 report.sections.append((title, outcome.text()))
     return report
-
-
-def _run_api() -> "ModuleType":
-    """The part of Max-Q that runs clusters.
-
-    Raises:
-        ImportError: the project hides it behind a package of its own of that name.
-    """
-    __tracebackhide__ = True
-    try:
-        from maxq.harness.python_api import run as run_api
-    except ImportError as error:
-        other = getattr(sys.modules.get("harness"), "__file__", None) or "a folder of that name"
-        raise ImportError(f"maxq: harness is Max-Q's own package here, and {other} hides it; "
-                          f"rename that to use the fixture ({error})") from error  # fmt: skip
-    return run_api
 
 
 class Outcome:
@@ -230,8 +208,9 @@ class MaxQ:
             EnvironmentUnavailable, MissingCapability, SetupFailed: there was no run to judge.
             KeyboardInterrupt: it was interrupted; the run was judged first if it could be.
         """
+        from maxq.harness.python_api import run as run_api
+
         __tracebackhide__ = True
-        run_api = _run_api()
         given = {k: v for k, v in locals().items()
                  if k in run_api.ARGUMENTS and v is not None}  # fmt: skip
         run_api.refuse(strange, [*run_api.ARGUMENTS, "store", "allow_unknown", "fail_on"])

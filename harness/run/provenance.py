@@ -11,7 +11,8 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
+MAXQ = Path(__file__).parents[2]  # the package; in a checkout, links
+CHECKOUT = MAXQ.parent
 DISTRIBUTION = "maxq"
 GIT_S_MAX = 10
 DIGITS = 12
@@ -30,7 +31,7 @@ ELSEWHERE = (
 
 def identity() -> dict[str, Any]:
     """`commit` and `dirty` of a checkout, each empty where there is none, and `version`."""
-    checkout = (ROOT / "pyproject.toml").is_file() and (ROOT / ".git").exists()
+    checkout = (CHECKOUT / "pyproject.toml").is_file() and (CHECKOUT / ".git").exists()
     return {
         "commit": _git("rev-parse", "HEAD") if checkout else "",
         "dirty": checkout and bool(_git("status", "--porcelain", "--untracked-files=no")),
@@ -44,11 +45,11 @@ def digest() -> str:
     seeds under equal digests are equal runs."""
     found = hashlib.sha256()
     for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            if str(path.relative_to(ROOT)).startswith(ELSEWHERE):
+        for path in sorted((MAXQ / package).rglob("*.py")):
+            if str(path.relative_to(MAXQ)).startswith(ELSEWHERE):
                 continue
             data = path.read_bytes()
-            found.update(f"\0{path.relative_to(ROOT)}\0{len(data)}\0".encode() + data)
+            found.update(f"\0{path.relative_to(MAXQ)}\0{len(data)}\0".encode() + data)
     return found.hexdigest()[:DIGITS]
 
 
@@ -71,7 +72,7 @@ def version(*, installed: bool) -> str:
 def _git(*args: str) -> str:
     try:
         done = subprocess.run(
-            ["git", *args], cwd=ROOT, capture_output=True, text=True, timeout=GIT_S_MAX
+            ["git", *args], cwd=CHECKOUT, capture_output=True, text=True, timeout=GIT_S_MAX
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""

@@ -1,5 +1,4 @@
-"""Target reference: our own nodes, ``python -m maxq.reference ROLE``, configured by RocketMQ's
-keys.
+"""Target reference: our own nodes, ``python -m maxq.reference``, with RocketMQ's own keys.
 
 Nodes listen on all addresses of their machine, and brokers are configured with none of their own
 (neither brokerIP1 nor brokerIP2), so that a machine's address can change under a running process.

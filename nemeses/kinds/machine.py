@@ -9,9 +9,9 @@
     start-delay       ms: so much longer packets take from all other machines of nodes
     stop-delay
     start-packet-loss percent (1 to 99) of the packets between the node and others are lost;
-                      from: which others (`maxq.nemeses.peers`; the default: all); ways: ``both``
-                          (the
-                      default), ``in`` (only packets to the node), ``out`` (only packets from it)
+                      from: which others (`maxq.nemeses.peers`; the default: all);
+                      ways: ``both`` (the default), ``in`` (only packets to the node), ``out``
+                      (only packets from it)
     stop-packet-loss
 
 A full, frozen or misreading disk may end its node: that is the fault's doing. No store is wiped for

@@ -3,11 +3,11 @@
     start-partition   shape: one of `SHAPES`, `AROUND` and `LINKS`, drawn when it strikes; keeps:
                       the cut must leave a majority of the controllers connected, and to it a
                       replica of each broker set (`maxq.nemeses.majority`);
-                      or, without a shape, from: whom the victims do not hear (`maxq.nemeses.peers`;
-                      the
-                      default: all others); ways: ``both``, ``in`` (only they do not hear), ``out``
-                      (only they are not heard); clients: ``with`` the victims, ``against`` them, or
-                      ``both`` (the default: clients hear everybody);
+                      or, without a shape, from: whom the victims do not hear
+                      (`maxq.nemeses.peers`; the default: all others); ways: ``both``,
+                      ``in`` (only they do not hear), ``out`` (only they are not heard);
+                      clients: ``with`` the victims, ``against`` them, or ``both`` (the default:
+                      clients hear everybody);
                       or grudge: for each machine, whose packets it drops;
                       reset: answer packets by a reset
     stop-partition    of the act that it names, of all partitions otherwise

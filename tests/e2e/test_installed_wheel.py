@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,12 @@ pytestmark = [
     pytest.mark.skipif(bool(MISSING), reason=f"no {' and no '.join(MISSING)} to build a wheel"),
 ]
 OURS = """
-import harness, reference, json
-from pathlib import Path
+import json
+import maxq
 from maxq.harness.environments.engine import image
 from maxq.harness.run import provenance
 print(json.dumps({
-    "harness": harness.__file__, "reference": reference.__file__,
+    "maxq": maxq.__file__,
     "image": sorted(image.inputs()), "tag": image.tag_of(image.inputs(), "x"),
     "identity": provenance.identity(),
 }))
@@ -72,14 +73,19 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+def test_the_wheel_takes_one_name_of_all(project: Path) -> None:
+    (wheel,) = (project / "dist").glob("*.whl")
+    names = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
+    assert {name for name in names if not name.endswith(".dist-info")} == {"maxq"}
+
+
 def test_everything_is_in_the_wheel(project: Path) -> None:
     told = done(project / ".venv/bin/python", "-c", OURS, cwd=project)
     assert told.returncode == 0, told.stderr
     seen = json.loads(told.stdout)
-    for name in ("harness", "reference"):
-        assert Path(seen[name]).is_relative_to(project / ".venv")
+    assert Path(seen["maxq"]).is_relative_to(project / ".venv")
     assert "Dockerfile" in seen["image"]
-    assert "lib/reference/__main__.py" in seen["image"]
+    assert "lib/maxq/reference/__main__.py" in seen["image"]
     here = done(sys.executable, "-c", OURS, cwd=ROOT)
     assert seen["tag"] == json.loads(here.stdout)["tag"]  # one image for both
     # The repository around it is somebody else's: its commit says nothing of this source.

@@ -125,7 +125,7 @@ def test_they_are_the_same_under_every_hash_seed(tmp_path: Path) -> None:
         folder = tmp_path / hash_seed
         words = [f"--nemesis={name}" for name in SINGLE]
         command = [
-            sys.executable, "-m", "maxq.harness.cli.main", "test", "--environment", "simulated", *words,
+            sys.executable, "-m", "maxq.harness.cli.main", "test", "--env", "simulated", *words,
             "--time-limit", "30s", "--seed", "9", "--store", str(folder), "--json",
             "--workload", "queue", "--controllers", "3", "--broker-sets", "1",
             "--replicas", "3", "--profile", "P-SAFE",

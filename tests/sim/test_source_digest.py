@@ -8,7 +8,7 @@ import pytest
 
 from maxq.harness.experiments.simulate import run_seed
 from maxq.harness.run import provenance
-from maxq.harness.run.provenance import ELSEWHERE, PACKAGES, ROOT
+from maxq.harness.run.provenance import ELSEWHERE, MAXQ, PACKAGES
 
 LENGTH_MS = 6_000
 SEEDS = (0, 1, 6, 7, 12)  # with locks and registration, of whom two break something
@@ -31,9 +31,9 @@ def entered() -> set[str]:
         finally:
             sys.setprofile(None)
     return {
-        str(Path(name).relative_to(ROOT))
+        str(Path(name).relative_to(MAXQ))
         for name in found
-        if Path(name).is_relative_to(ROOT) and Path(name).relative_to(ROOT).parts[0] in PACKAGES
+        if Path(name).is_relative_to(MAXQ) and Path(name).relative_to(MAXQ).parts[0] in PACKAGES
     }
 
 
@@ -43,7 +43,7 @@ def test_a_simulated_run_enters_nothing_that_the_digest_leaves_out(entered: set[
 
 
 def test_what_is_left_out_is_there() -> None:
-    files = [str(p.relative_to(ROOT)) for top in PACKAGES for p in (ROOT / top).rglob("*.py")]
+    files = [str(p.relative_to(MAXQ)) for top in PACKAGES for p in (MAXQ / top).rglob("*.py")]
     assert [e for e in ELSEWHERE if not any(name.startswith(e) for name in files)] == []
 
 
@@ -56,7 +56,7 @@ def test_the_digest_follows_what_is_not_left_out(
     for path in ("harness/cli/main.py", "harness/run/stored_run.py"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text("before")
-    monkeypatch.setattr(provenance, "ROOT", tmp_path)
+    monkeypatch.setattr(provenance, "MAXQ", tmp_path)
     before = provenance.digest.__wrapped__()
     (tmp_path / name).write_text("after")
     assert (provenance.digest.__wrapped__() == before) is same

@@ -29,7 +29,7 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TICKED = re.compile(r"(?<!`)(`{1,2})(?!`)([^`\n]+?)\1(?!`)")
 PATH = re.compile(r"(?P<top>[\w.-]+)(?:/[\w.-]+)+\.(?:py|md|toml|jsonl|sh)")
-DOTTED = re.compile(rf"(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
+DOTTED = re.compile(rf"(?:maxq\.)?(?:{'|'.join(PACKAGES)})(?:\.\w+)+")
 SHORT = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 NAME = re.compile(r"_?[a-z]\w*_\w+|_?[A-Z][a-z]+[A-Z]\w*|[A-Z]+_[A-Z_]+|_[a-z]\w+")
 SNAKE = re.compile(r"[a-z]+(?:_\w+)+")
@@ -230,7 +230,8 @@ def test_a_citation_of_nothing_is_found(page: str, numbers: str, lacks: str) -> 
         ("maxq.checkers.core.claims.Claim.promise", True),
         ("maxq.checkers.core.claims.Claim.nothing", False),
         ("checkers.nothing", False),
-        ("histories", True),
+        ("checkers.core.claims", False),
+        ("maxq.histories", True),
     ],
 )
 def test_names_are_resolved_from_the_tree(name: str, there: bool) -> None:

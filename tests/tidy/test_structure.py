@@ -19,7 +19,8 @@ LISTS = frozenset(("maxq.reference.mutants",))  # of independent entries, each a
 
 
 def module_of(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
+    """The name that it is imported by."""
+    parts = ("maxq", *path.relative_to(ROOT).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -61,8 +62,8 @@ def among_children(package: str, graph: Mapping[str, frozenset[str]]) -> dict[st
     """Who imports whom among the modules and packages of a package, with all that is inside."""
 
     def child(name: str) -> str | None:
-        if not package:  # faults and workloads lie between floors of the harness
-            return ".".join(name.split(".")[: 2 if name.startswith("harness.") else 1])
+        if package == "maxq":  # faults and workloads lie between floors of the harness
+            return ".".join(name.split(".")[: 3 if name.startswith("maxq.harness.") else 2])
         inside = name.startswith(f"{package}.")
         return ".".join(name.split(".")[: package.count(".") + 2]) if inside else None
 
@@ -79,7 +80,22 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert circle(imports()) == []
 
 
-@pytest.mark.parametrize("package", ["", *sorted({m.rpartition(".")[0] for m in modules()} - {""})])
+def test_our_modules_are_imported_below_one_name() -> None:
+    """By its folder's name a module would be there twice, and so would its state."""
+    files = {
+        p for top in (*PACKAGES, "tests", "benchmarks", "docs") for p in (ROOT / top).rglob("*.py")
+    }
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in files
+        for name in imported(path)
+        if name.partition(".")[0] in PACKAGES
+    ]
+    assert wrong == []
+    assert {p.name for p in (ROOT / "maxq").iterdir() if p.is_symlink()} == set(PACKAGES)
+
+
+@pytest.mark.parametrize("package", sorted({m.rpartition(".")[0] for m in modules()} - {""}))
 def test_no_packages_import_each_other_in_a_circle(package: str) -> None:
     assert circle(among_children(package, imports())) == []
 

@@ -16,6 +16,11 @@ PACKAGES = (
     "reference", "harness", "nemeses", "checkers", "workloads", "histories", "spark_checkers",
     "tests", "benchmarks",
 )  # fmt: skip
+BARE = (
+    "tests",
+    "benchmarks",
+    "docs",
+)  # imported by the names of their folders; others below `maxq`
 MODULES = sorted(p for folder in (*PACKAGES, "docs") for p in (ROOT / folder).rglob("*.py"))
 _BELOW = (p for folder in ("docs", "docker", "tests") for p in (ROOT / folder).rglob("*.md"))
 PAGES = sorted([*ROOT.glob("*.md"), *_BELOW])
@@ -166,6 +171,7 @@ def tree() -> Tree:
     found = Tree(words={p.stem for folder in PACKAGES for p in (ROOT / folder).rglob("*.*")})
     for path in MODULES:
         parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = parts if parts[0] in BARE else ("maxq", *parts)
         if parts[-1] == "__init__":
             parts = parts[:-1]
         syntax = parsed(path)

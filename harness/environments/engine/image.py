@@ -24,7 +24,8 @@ from pathlib import Path
 from maxq.harness.contracts.environment import EnvironmentUnavailable, Lack
 from maxq.harness.environments.engine.client import INSTEAD, Engine, EngineFailed, connect
 
-ROOT = Path(__file__).parents[3]
+MAXQ = Path(__file__).parents[3]  # the package; in a checkout, links
+CHECKOUT = MAXQ.parent
 PACKED = Path(__file__).parent / "packed"
 DOCKERFILE, CONSTRAINTS = "docker/reference/Dockerfile", "constraints.txt"
 LAYER = "docker/{}/Dockerfile"
@@ -122,17 +123,17 @@ def inputs() -> dict[str, bytes]:
         EnvironmentUnavailable: the packages were copied from somewhere without what they need.
     """
     found = {"Dockerfile": _source(DOCKERFILE)}
-    modules = [*(ROOT / "reference").rglob("*.py")]
-    modules += [ROOT / "harness" / f"{name}.py" for name in HELPER]
+    modules = [MAXQ / "__init__.py", *(MAXQ / "reference").rglob("*.py")]
+    modules += [MAXQ / "harness" / f"{name}.py" for name in HELPER]
     for module in modules:
-        found[f"lib/{module.relative_to(ROOT).as_posix()}"] = module.read_bytes()
+        found[f"lib/maxq/{module.relative_to(MAXQ).as_posix()}"] = module.read_bytes()
     pins = requirements(_source(CONSTRAINTS).decode(), NEEDS)
     return {**found, "wheels/requirements.txt": pins.encode()}
 
 
 def _source(path: str) -> bytes:
     """A file of the checkout, or its copy in an installed wheel (see `pyproject.toml`)."""
-    for place in (ROOT / path, PACKED / path):
+    for place in (CHECKOUT / path, PACKED / path):
         if place.is_file():
             return place.read_bytes()
     raise EnvironmentUnavailable(

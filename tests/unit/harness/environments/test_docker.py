@@ -76,12 +76,10 @@ def test_the_pins_of_an_image_are_those_of_the_project_with_their_hashes() -> No
 def test_an_image_holds_what_its_process_1_and_nodes_import() -> None:
     paths = image.inputs().keys()
     for module in ("container_agent", "machine_agent", "packet_filter"):
-        assert f"lib/harness/environments/machines/{module}.py" in paths
-    assert "lib/reference/__main__.py" in paths
-    assert {path.split("/")[1] for path in paths if path.startswith("lib/")} == {
-        "reference",
-        "harness",
-    }
+        assert f"lib/maxq/harness/environments/machines/{module}.py" in paths
+    assert "lib/maxq/reference/__main__.py" in paths
+    inside = {path.removeprefix("lib/maxq/").split("/")[0] for path in paths if "lib/" in path}
+    assert inside == {"__init__.py", "reference", "harness"}
 
 
 def test_an_image_has_another_name_when_anything_in_it_changes() -> None:
@@ -152,7 +150,7 @@ def test_a_socket_that_this_user_may_not_use_is_told_apart() -> None:
 def test_sources_that_are_not_there_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image, "ROOT", tmp_path)
+    monkeypatch.setattr(image, "CHECKOUT", tmp_path)
     monkeypatch.setattr(image, "PACKED", tmp_path)  # an editable install has copies there
     with pytest.raises(EnvironmentUnavailable, match="run from a checkout"):
         image.inputs()
