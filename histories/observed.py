@@ -56,6 +56,7 @@ PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one
 COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
+NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
 WIPE = fault_facts.WIPE  # of clients as of the nemesis

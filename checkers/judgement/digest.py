@@ -12,16 +12,18 @@ import msgspec
 
 from maxq.checkers.core.api import Anomaly, Harm
 from maxq.checkers.evidence.acts import Act, acts_of
-from maxq.checkers.evidence.cuts import in_short
+from maxq.checkers.judgement.cuts import in_short
 from maxq.checkers.judgement.phrases import said
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.judgement.summary import lost_of
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_REPLICA
 from maxq.histories.op import Op
 
 NODES_MAX = 3  # nodes that a row names
 ROWS_MAX = 50  # rows of a digest
-NO_FAULT = "no fault"
+NO_FAULT = "no fault came before"
+ACKNOWLEDGED_BY = "acknowledged by "
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +32,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     `number` is the first one's in ``results.findings``, from 1; `found` how many anomalies it
     counts; `what` and `who` are words for people. `fault` names what is blamed, or, where nothing
     is (`blamed`), the last fault before it; of several that are blamed it is the one that made it
-    certain, and so many are `earlier`. `after` says which election took a loss away. Times are -1
-    where none is known, and the end also where not all of it was reported.
+    certain, and so many are `earlier`. `found` counts out of `of` occasions, of a loss out of all
+    acknowledged messages; 0 where their number is unknown. `after` says which election took a loss
+    away. Times are -1 where none is known, and the end also where not all of it was reported.
     """
 
     number: int
@@ -39,6 +42,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     claims: tuple[str, ...]
     broken: bool
     found: int
+    of: int = 0
     start_ns: int = -1
     end_ns: int = -1
     who: str = ""
@@ -61,16 +65,25 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return f"{first:.2f} s" if last - first < 0.01 else f"{first:.2f} s to {last:.2f} s"
 
     @property
+    def share(self) -> str:
+        """``of 1,624 acknowledged``, and whether it breaks nothing; empty if all is unknown."""
+        unit = "acknowledged" if self.who.startswith(ACKNOWLEDGED_BY) else "occasions"
+        of = f"of {self.of:,} {unit}" if self.of else ""
+        return "; ".join(part for part in (of, "" if self.broken else "not promised") if part)
+
+    @property
     def cause(self) -> str:
         """The fault with its moment, and whether it is blamed or only came before."""
+        if self.fault == NO_FAULT:
+            return NO_FAULT
         at = f" at {self.fault_ns / 1e9:.2f} s" if self.fault_ns >= 0 else ""
-        before = "" if self.blamed or self.fault == NO_FAULT else "after "
         more = f", and {self.earlier} earlier" if self.earlier else ""
+        before = "" if self.blamed else "none is blamed; the last before: "
         return f"{before}{self.fault}{at}{more}"
 
     def text(self) -> str:
         """The row as one line."""
-        about = [part for part in (self.who, self.when) if part]
+        about = [part for part in (self.share, self.who, self.when) if part]
         return "; ".join([self.what, *about, f"{'blamed: ' if self.blamed else ''}{self.cause}"])
 
 
@@ -80,19 +93,20 @@ def digest(history: History, results: Results) -> tuple[Row, ...]:
     if not found:
         return ()
     acts = acts_of(history)
-    names = _names(history)
+    names = brokers_by_address(history)
     anomalies = [a for v in results.verdicts for a in v.anomalies]
     rows = []
     for numbers in _alike(found):
         first = found[numbers[0]]
         ours = [a for a in anomalies if any(_of(a, found[n]) for n in numbers)]
         if first.lost:
-            rows.append(_loss(acts, first, numbers[0] + 1))
+            rows.append(_loss(acts, first, numbers[0] + 1, lost_of(results)[1]))
             continue
-        total = max((results.claims[c].found.get(first.kind, 0)
-                     for c in first.claims if c in results.claims), default=0)  # fmt: skip
+        known = [results.claims[c] for c in first.claims if c in results.claims]
+        total = max((verdict.found.get(first.kind, 0) for verdict in known), default=0)
+        occasions = max((verdict.occasions for verdict in known), default=0)
         rows.append(_row(history, acts, names, [found[n] for n in numbers], ours,
-                         numbers[0] + 1, total))  # fmt: skip
+                         numbers[0] + 1, total, occasions))  # fmt: skip
     return tuple(sorted(rows, key=lambda row: (not row.broken, row.number)))[:ROWS_MAX]
 
 
@@ -110,7 +124,7 @@ def _of(anomaly: Anomaly, harm: Harm) -> bool:
             and str(anomaly.detail.get("set", "")) == harm.set)  # fmt: skip
 
 
-def _loss(acts: Sequence[Act], harm: Harm, number: int) -> Row:
+def _loss(acts: Sequence[Act], harm: Harm, number: int, of: int) -> Row:
     plural = "message" if harm.lost == 1 else "messages"
     led = f", master of {harm.set} in epoch {harm.epoch}" if harm.epoch is not None else ""
     after = f"gone with the election of epoch {harm.elected}" if harm.elected is not None else ""
@@ -120,9 +134,10 @@ def _loss(acts: Sequence[Act], harm: Harm, number: int) -> Row:
         claims=harm.claims,
         broken=harm.broken,
         found=harm.lost,
+        of=of,
         start_ns=harm.first_ns,
         end_ns=harm.last_ns,
-        who=f"acknowledged by {harm.node or 'a broker'}{led}",
+        who=f"{ACKNOWLEDGED_BY}{harm.node or 'a broker'}{led}",
         nodes=(harm.node,) if harm.node else (),
         epoch=harm.epoch,
         after=after,
@@ -138,6 +153,7 @@ def _row(
     anomalies: Sequence[Anomaly],
     number: int,
     total: int,
+    occasions: int,
 ) -> Row:
     first = harms[0]
     known = [op for a in anomalies for op in _ops(history, a) if op.is_client and op.time >= 0]
@@ -155,6 +171,7 @@ def _row(
         claims=first.claims,
         broken=first.broken,
         found=count,
+        of=occasions if occasions > count else 0,
         start_ns=min(times, default=-1),
         end_ns=max(times, default=-1) if count <= len(anomalies) else -1,
         who=("" if named or not nodes else "answered by ") + _who(nodes, sets, epoch),
@@ -199,7 +216,7 @@ def _answered(history: History, anomaly: Anomaly, names: Mapping[str, str]) -> l
     return [names.get(address, address) for address in answered if address]
 
 
-def _names(history: History) -> dict[str, str]:
+def brokers_by_address(history: History) -> dict[str, str]:
     """The name of the broker at each address, as brokers said themselves."""
     found: dict[str, str] = {}
     for op in history.clients:

@@ -8,25 +8,29 @@ Without a script everything is readable; with one, plots can be zoomed.
 import traceback
 from base64 import b64encode
 from collections.abc import Callable
+from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 
-from maxq.harness.report import findings, tables
+import msgspec
+
+from maxq.checkers.judgement.digest import Row, brokers_by_address, digest
+from maxq.harness.contracts.target import plan
+from maxq.harness.report import findings, first_screen, tables
 from maxq.harness.report.bands import Actions, actions
-from maxq.harness.report.evidence import Evidence, grouped
-from maxq.harness.report.lanes import lanes
+from maxq.harness.report.cluster import picture
+from maxq.harness.report.evidence import Evidence, Group, grouped
+from maxq.harness.report.lanes import Lanes, lanes
 from maxq.harness.report.markup import Child, Html, clean, el, join
 from maxq.harness.report.measures import Kind, kinds, windows
 from maxq.harness.report.plot import (
-    FAULTS_MAX,
     axis,
-    lane_row,
     latency_plot,
-    marks_row,
     rate_plot,
     row,
     shared,
 )
+from maxq.harness.report.timeline import FAULTS_MAX, lane_row, marks_row
 from maxq.harness.report.timescale import TimeScale, duration, timescale
 
 FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
@@ -37,7 +41,7 @@ def render(evidence: Evidence) -> str:
     """A run as a page. Pure: equal evidence gives an equal page."""
     style, script = _inside("report.css"), _inside("report.js")
     o = evidence.options
-    title = f"{findings.WORDS.get(evidence.results.valid, 'unknown')}: {', '.join(o.workload)}"
+    title = f"{first_screen.WORDS.get(evidence.results.valid, 'unknown')}: {', '.join(o.workload)}"
     head = join(
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy(style, script)),
@@ -68,20 +72,53 @@ def _inside(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What several parts of a page are drawn from."""
+
+    evidence: Evidence
+
+    @cached_property
+    def time(self) -> TimeScale:
+        return timescale(self.evidence.history.ops)
+
+    @cached_property
+    def done(self) -> Actions:
+        return actions(self.evidence.history)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        return grouped(self.evidence)
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return digest(self.evidence.history, self.evidence.results)
+
+    @cached_property
+    def counted(self) -> list[Kind]:
+        return kinds(self.evidence.history)
+
+    @cached_property
+    def seen(self) -> Lanes:
+        first = tuple(self.evidence.options.context().broker_sets)
+        struck = sorted(self.done.by_node())
+        return lanes(self.evidence.history, self.time.end_ns, first, struck)
+
+    @cached_property
+    def marks(self) -> list[first_screen.Mark]:
+        return findings.marks(self.evidence)
+
+
 def _body(evidence: Evidence) -> Html:
-    time = timescale(evidence.history.ops)
-    done = actions(evidence.history)
-    groups = grouped(evidence)
-    counted = kinds(evidence.history)
+    page = Page(evidence=evidence)
     parts: list[tuple[str, str, Callable[[], Child]]] = [
-        ("findings", "Findings", lambda: findings.harms(evidence, groups)),
-        ("claims", "Claims", lambda: findings.claims_table(evidence, groups)),
-        ("anomalies", "Anomalies", lambda: findings.anomalies(evidence, groups, time)),
-        ("timeline", "Timeline", lambda: _timeline(evidence, time, done)),
-        ("latency", "Latency and rate", lambda: _plots(time, counted)),
-        ("faults", "Faults", lambda: tables.faults_table(done)),
+        ("findings", "Findings", lambda: findings.harms(evidence, page.groups)),
+        ("claims", "Claims", lambda: findings.claims_table(evidence, page.groups)),
+        ("anomalies", "Evidence", lambda: _evidence(page)),
+        ("timeline", "Timeline", lambda: _timeline(page)),
+        ("latency", "Latency and rate", lambda: _plots(page.time, page.counted)),
+        ("faults", "Faults", lambda: tables.faults_table(page.done)),
         ("recovery", "Recovery", lambda: tables.recovery_table(evidence)),
-        ("operations", "Operations", lambda: tables.kinds_table(counted)),
+        ("operations", "Operations", lambda: tables.kinds_table(page.counted)),
         ("checkers", "Checkers", lambda: _checkers(evidence)),
         ("setup", "Set-up", lambda: tables.setup_table(evidence)),
     ]
@@ -91,14 +128,34 @@ def _body(evidence: Evidence) -> Html:
         el("section", el("h2", title), guarded(part), id=name) for name, title, part in parts
     )
     return join(
-        shared(time, done.bands),
+        shared(page.time, page.done.bands),
         el("a", "skip to the findings", href="#findings", class_="skip"),
-        el("div", guarded(lambda: findings.head(evidence)),
-           guarded(lambda: findings.commands(evidence)), nav, class_="top"),
+        el("div",
+           guarded(lambda: first_screen.head(evidence)),
+           guarded(lambda: first_screen.findings_table(page.rows) if page.rows else None),
+           guarded(lambda: _overview(page)),
+           guarded(lambda: first_screen.claims_line(evidence)),
+           guarded(lambda: first_screen.facts(evidence)),
+           nav, class_="top", id="top"),
+        el("div", guarded(lambda: findings.commands(evidence)), class_="top"),
         el("main", sections),
-        el("footer", el("p", f"{len(evidence.history):,} operations, "
-                             f"{duration(time.length_ns)} of the run's own clock.")),
+        el("footer", el("p", f"Max-Q: {len(evidence.history):,} operations, "
+                             f"{duration(page.time.length_ns)} of the run's own clock.")),
     )  # fmt: skip
+
+
+def _evidence(page: Page) -> Html:
+    brokers = brokers_by_address(page.evidence.history)
+    return findings.anomalies(page.evidence, page.groups, page.time, brokers)
+
+
+def _overview(page: Page) -> Html:
+    at_ns = first_screen.moment(page.rows, page.done, page.time.start_ns)
+    about = [node for row in page.rows for node in row.nodes]
+    nodes = plan(page.evidence.options.topology)
+    drawn = picture(page.time, nodes, page.seen, page.done, page.seen.ids, at_ns, about)
+    sets = tuple(page.evidence.context.broker_sets)
+    return first_screen.overview(page.time, page.seen, page.done, page.marks, sets, drawn, at_ns)
 
 
 def guarded(part: Callable[[], Child]) -> Html:
@@ -111,11 +168,10 @@ def guarded(part: Callable[[], Child]) -> Html:
                        class_="note"), el("pre", why))  # fmt: skip
 
 
-def _timeline(evidence: Evidence, time: TimeScale, done: Actions) -> Html:
+def _timeline(page: Page) -> Html:
+    time, done, seen = page.time, page.done, page.seen
     on = done.by_node()
-    first = tuple(evidence.options.context().broker_sets)
-    seen = lanes(evidence.history, time.end_ns, first, sorted(on))
-    marks = findings.marks(evidence)
+    titles = tables.titles(page.evidence.options)
     hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
     notes = (
@@ -128,11 +184,12 @@ def _timeline(evidence: Evidence, time: TimeScale, done: Actions) -> Html:
     return join(
         el("p", notes, class_="note"),
         toolbar(),
-        tables.legend(done),
         el("div", axis(time),
-           marks_row(time, marks) if marks else None,
-           (lane_row(time, lane, ()) for lane in seen.sets),
-           (lane_row(time, lane, on.get(lane.node, ())) for lane in seen.nodes),
+           marks_row(time, page.marks) if page.marks else None,
+           (lane_row(time, lane, lane.name, ()) for lane in seen.sets),
+           (lane_row(time, lane, titles.get(lane.node, lane.name),
+                     first_screen.on_node(lane.node, on.get(lane.node, ())))
+            for lane in seen.nodes),
            axis(time), class_="plots"),
         state_legend(),
     )  # fmt: skip

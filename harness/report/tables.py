@@ -7,12 +7,15 @@ from maxq.checkers.availability.recovery import recoveries
 from maxq.checkers.evidence.faults import HOLDS, Fault
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.judgement.summary import lost_of
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import plan
 from maxq.harness.report.bands import Actions
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.findings import plain, table
 from maxq.harness.report.markup import Child, Html, el, join, short
 from maxq.harness.report.measures import Kind, quantile
 from maxq.harness.report.timescale import duration, seconds
+from maxq.harness.schedule.options import Options
 
 ACTIONS_MAX, RECOVERIES_MAX, SETTINGS_MAX = 500, 500, 400
 NAME_MAX, VALUE_MAX = 120, 300
@@ -23,6 +26,12 @@ def swatch(color: str) -> Html:
     """A little of a colour."""
     box = el("rect", width=12, height=12, rx=2, fill=color, class_="swatch")
     return el("svg", box, width=12, height=12, aria_hidden="true")
+
+
+def titles(options: Options) -> dict[str, str]:
+    """What each node is called where there is room for a word: its role and its name."""
+    words = {Role.NAMESRV: "name server", Role.CONTROLLER: "controller", Role.BROKER: "broker"}
+    return {node.name: f"{words[node.role]} {node.name}" for node in plan(options.topology)}
 
 
 def legend(actions: Actions) -> Html | None:

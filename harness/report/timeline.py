@@ -25,7 +25,7 @@ from maxq.harness.report.timescale import WIDTH, TimeScale, seconds
 
 STRIP, STRIPS_MAX, EDGE = 14, 4, 3  # px: a strip and its lower edge; lines of strips
 FAULTS_MAX = 1000  # strips of one row that are drawn
-PER_PX = 10  # units that a px takes in a plot of usual width
+PER_PX, PER_PX_SMALL = 9, 14  # units that a px takes: in a plot of the timeline, in a small one
 NAME_MAX = 60
 
 
@@ -65,15 +65,17 @@ def strips_row(time: TimeScale, name: str, strips: Sequence[Strip]) -> Html | No
     """All faults of a run as one row; None where there were none."""
     if not strips:
         return None
-    below, names, height = drawn(time, strips[:FAULTS_MAX], 1)
+    below, names, height = drawn(time, strips[:FAULTS_MAX], 1, PER_PX_SMALL)
     said = f"{len(strips)} faults"
     picture = plot(height + 2, said, use("grid"), *below, use("marks", "cursor"), texts=names)
     return row(name, picture, kind="lane")
 
 
-def drawn(time: TimeScale, strips: Sequence[Strip], top: int) -> tuple[list[Html], list[Html], int]:
+def drawn(
+    time: TimeScale, strips: Sequence[Strip], top: int, per_px: int = PER_PX
+) -> tuple[list[Html], list[Html], int]:
     """Strips from a height on: their shapes, their names, and where they end (px)."""
-    slots = stacked(time, strips)
+    slots = stacked(time, strips, per_px)
     shapes: list[Html] = []
     names: list[Html] = []
     following: dict[int, float] = {}
@@ -88,14 +90,14 @@ def drawn(time: TimeScale, strips: Sequence[Strip], top: int) -> tuple[list[Html
     return shapes[::-1], names[::-1], top + lines * STRIP
 
 
-def stacked(time: TimeScale, strips: Sequence[Strip]) -> list[int]:
+def stacked(time: TimeScale, strips: Sequence[Strip], per_px: int = PER_PX) -> list[int]:
     """A line for each strip: the first that is free, for its name as well where there is one."""
     free: list[float] = []  # where the line's last name ends
     ends: list[float] = []  # where its last strip does
     lines: list[int] = []
     for strip in strips:
         start, end = span_of(time, strip.start_ns, strip.end_ns)
-        named = start + min(len(strip.name), NAME_MAX) * CHAR * PER_PX
+        named = start + (min(len(strip.name), NAME_MAX) * CHAR + 8) * per_px
         line = next((n for n, until in enumerate(free) if until <= start), len(free))
         if line >= STRIPS_MAX:
             bare = (n for n, until in enumerate(ends) if until <= start)

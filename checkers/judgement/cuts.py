@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from maxq.checkers.evidence.acts import Act
+from maxq.checkers.evidence.faults import Fault
 
 ONE_WAY, BOTH_WAYS = "⇸", "⇹"
 NAMED_MAX = 3  # nodes on one side that are named; of more only the number
@@ -73,21 +74,9 @@ def _named(nodes: Sequence[str]) -> str:
     return " ".join(nodes) if len(nodes) <= NAMED_MAX else f"{len(nodes)} nodes"
 
 
-# What an effect is called where there is little room.
-_SHORT = {
-    "start-partition": "cut",
-    "change-address": "new address",
-    "start-packet-loss": "packet loss",
-    "start-delay": "delay",
-    "start-disk-fault": "disk fault",
-    "bump-clock": "clock",
-    "power-loss": "power loss",
-}
-
-
-def short_name(f: str) -> str:
+def short_name(fault: Fault) -> str:
     """The name of a fault for a strip of a timeline."""
-    return _SHORT.get(f, f)
+    return (fault.facts.short if fault.facts is not None else "") or fault.f
 
 
 def in_short(act: Act) -> str:
@@ -96,4 +85,5 @@ def in_short(act: Act) -> str:
     victims = links or _named([str(n) for n in act.nodes])
     irregular = links[:1].isdigit()  # no node is in its words, so its shape's name says more
     shape = str(act.fault.args.get("shape", "")) if irregular else ""
-    return " ".join(part for part in (short_name(act.f), shape, victims) if part)
+    victims = f"{shape} ({victims})" if shape else victims
+    return " ".join(part for part in (short_name(act.fault), victims) if part)
