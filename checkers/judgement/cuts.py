@@ -79,11 +79,16 @@ def short_name(fault: Fault) -> str:
     return (fault.facts.short if fault.facts is not None else "") or fault.f
 
 
+def _named_of(act: Act) -> str:
+    nodes = {node for link in links_of(act.fault.result) for node in link}
+    return _named(sorted(nodes))
+
+
 def in_short(act: Act) -> str:
     """An act in a few words: what, and whom it struck: ``kill b0-0``, ``cut b0-0 ⇸ 6 nodes``."""
     links = described(links_of(act.fault.result)) if act.effect == "cut" else ""
     victims = links or _named([str(n) for n in act.nodes])
     irregular = links[:1].isdigit()  # no node is in its words, so its shape's name says more
     shape = str(act.fault.args.get("shape", "")) if irregular else ""
-    victims = f"{shape} ({victims})" if shape else victims
+    victims = f"{shape}, {_named_of(act)}" if shape else victims
     return " ".join(part for part in (short_name(act.fault), victims) if part)

@@ -24,6 +24,7 @@ NODES_MAX = 3  # nodes that a row names
 ROWS_MAX = 50  # rows of a digest
 NO_FAULT = "no fault came before"
 ACKNOWLEDGED_BY = "acknowledged by "
+NOT_PROMISED = "not promised"
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,9 +68,14 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def share(self) -> str:
         """``of 1,624 acknowledged``, and whether it breaks nothing; empty if all is unknown."""
-        unit = "acknowledged" if self.who.startswith(ACKNOWLEDGED_BY) else "occasions"
+        unit = "acknowledged" if self.lost else "occasions"
         of = f"of {self.of:,} {unit}" if self.of else ""
-        return "; ".join(part for part in (of, "" if self.broken else "not promised") if part)
+        return "; ".join(part for part in (of, "" if self.broken else NOT_PROMISED) if part)
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is a loss of acknowledged messages."""
+        return self.who.startswith(ACKNOWLEDGED_BY)
 
     @property
     def cause(self) -> str:
@@ -156,13 +162,12 @@ def _row(
     occasions: int,
 ) -> Row:
     first = harms[0]
-    known = [op for a in anomalies for op in _ops(history, a) if op.is_client and op.time >= 0]
-    times = [op.time for op in known]
+    times = [op.time for a in anomalies for op in _clients(history, a)]
+    wrong_ns = max((op.time for a in anomalies[:1] for op in _clients(history, a)), default=-1)
     count = max(total, sum(sum(h.symptoms.values()) for h in harms))
     named = {n for a in anomalies for n in _named(a)}
     answered = {n for a in anomalies for n in _answered(history, a, names)} if not named else ()
     nodes = tuple(sorted(named or answered))
-    sets = tuple(dict.fromkeys(h.set for h in harms if h.set))
     epochs = {a.detail.get("epoch") for a in anomalies}
     epoch = next(iter(epochs)) if len(epochs) == 1 else None
     row = Row(
@@ -174,11 +179,38 @@ def _row(
         of=occasions if occasions > count else 0,
         start_ns=min(times, default=-1),
         end_ns=max(times, default=-1) if count <= len(anomalies) else -1,
-        who=("" if named or not nodes else "answered by ") + _who(nodes, sets, epoch),
+        who=_example(history, anomalies, names, count)
+        or ("" if named or not nodes else "answered by ") + _who(nodes, _sets(harms), epoch),
         nodes=nodes,
         epoch=epoch if isinstance(epoch, int) else None,
     )
-    return _caused(row, acts, first.acts, row.start_ns)
+    # What came before the first half of it alone cannot be all of its cause.
+    return _caused(row, acts, first.acts, max(row.start_ns, wrong_ns))
+
+
+def _sets(harms: Sequence[Harm]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(h.set for h in harms if h.set))
+
+
+def _example(
+    history: History, anomalies: Sequence[Anomaly], names: Mapping[str, str], count: int
+) -> str:
+    """Who got what, where one thing was given to several; the first of them, of several."""
+    if not anomalies:
+        return ""
+    first, more = anomalies[0], f"; and {count - 1:,} more" if count > 1 else ""
+    owners = first.detail.get("owners")
+    if isinstance(owners, list) and "id" in first.detail:
+        to = " and ".join(str(owner) for owner in owners[:NODES_MAX])
+        return f"id {first.detail['id']} of {first.detail.get('set')} to {to}{more}"
+    if "processes" in first.detail and "key" in first.detail:
+        given = [
+            f"to client {op.process} by {broker}" if broker else f"to client {op.process}"
+            for op in _clients(history, first)
+            for broker in [_broker(op, names)]
+        ]
+        return f"queue {first.detail['key']}: {', '.join(given[:NODES_MAX])}{more}"
+    return ""
 
 
 def _who(nodes: Sequence[str], sets: Sequence[str], epoch: Any) -> str:
@@ -191,6 +223,11 @@ def _who(nodes: Sequence[str], sets: Sequence[str], epoch: Any) -> str:
 def _listed(names: Sequence[str]) -> str:
     more = len(names) - NODES_MAX
     return ", ".join(names[:NODES_MAX]) + (f" and {more} more" if more > 0 else "")
+
+
+def _clients(history: History, anomaly: Anomaly) -> list[Op]:
+    """Its operations of clients whose time is known."""
+    return [op for op in _ops(history, anomaly) if op.is_client and op.time >= 0]
 
 
 def _ops(history: History, anomaly: Anomaly) -> list[Op]:
@@ -212,8 +249,12 @@ def _named(anomaly: Anomaly) -> list[str]:
 
 def _answered(history: History, anomaly: Anomaly, names: Mapping[str, str]) -> list[str]:
     """The brokers that answered its operations."""
-    answered = (str((op.ext or {}).get("broker", "")) for op in _ops(history, anomaly))
-    return [names.get(address, address) for address in answered if address]
+    return [broker for op in _ops(history, anomaly) if (broker := _broker(op, names))]
+
+
+def _broker(op: Op, names: Mapping[str, str]) -> str:
+    address = str((op.ext or {}).get("broker", ""))
+    return names.get(address, address)
 
 
 def brokers_by_address(history: History) -> dict[str, str]:

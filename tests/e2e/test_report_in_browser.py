@@ -113,7 +113,8 @@ def test_a_drag_zooms_all_plots_and_a_button_shows_the_whole_run(
     views += ".toFixed(3)))]"
     assert browser.ask(views) == [10_000]
     place = "(() => { document.getElementById('timeline').scrollIntoView(); const b = document."
-    place += "querySelector('#timeline .lane svg.plot').getBoundingClientRect(); return [b.x, b.y, b.width]})"
+    place += "querySelector('#timeline .lane svg.plot').getBoundingClientRect(); "
+    place += "return [b.x, b.y, b.width]})"
     x, y, width = browser.ask(f"{place}()")
     browser.press("mouseMoved", x + width / 4, y + 8)
     browser.press("mousePressed", x + width / 4, y + 8)
