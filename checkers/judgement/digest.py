@@ -21,7 +21,7 @@ from maxq.histories.observed import OBSERVE_REPLICA
 from maxq.histories.op import Op
 
 NODES_MAX = 3  # nodes that a row names
-ROWS_MAX = 50  # rows of a digest
+ROWS_MAX, FAULTS_MAX = 50, 1000  # rows of a digest; faults that are named
 NO_FAULT = "no fault came before"
 ACKNOWLEDGED_BY = "acknowledged by "
 NOT_PROMISED = "not promised"
@@ -114,6 +114,15 @@ def digest(history: History, results: Results) -> tuple[Row, ...]:
         rows.append(_row(history, acts, names, [found[n] for n in numbers], ours,
                          numbers[0] + 1, total, occasions))  # fmt: skip
     return tuple(sorted(rows, key=lambda row: (not row.broken, row.number)))[:ROWS_MAX]
+
+
+def faults_in_short(history: History) -> list[str]:
+    """The faults that were injected, each in a few words with its moment."""
+    return [
+        f"{in_short(act)} at {_struck(act) / 1e9:.2f} s"
+        for act in acts_of(history)
+        if act.fault.facts is None or not act.fault.facts.harmless
+    ][:FAULTS_MAX]
 
 
 def _alike(found: Sequence[Harm]) -> list[list[int]]:

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from maxq.checkers.core.claims import CLAIMS
-from maxq.harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgrade
+from maxq.harness.cli import hunt, runs, scenarios, schedules, scorecard, stored_runs, upgrade
 from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
@@ -269,6 +269,7 @@ def test(**given: Any) -> int:
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
     judged = explained(judged) if explain else judged
     show(judged, as_json=as_json, verbose=verbose)
+    runs.index_anew(store)
     if judged.trouble is not None:
         report(judged.trouble)
     return judged.exit_code
@@ -369,6 +370,8 @@ cli.add_command(scenarios.bisect_command)
 cli.add_command(scorecard.scorecard)
 cli.add_command(hunt.hunt)
 cli.add_command(upgrade.upgrade_command)
+cli.add_command(runs.runs)
+cli.add_command(runs.serve)
 
 
 @cli.command("doctor")

@@ -46,12 +46,13 @@ from msgspec import Meta
 from maxq.harness.environments.leaks import Left, left_of
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.overview.page import write_index
 from maxq.harness.schedule.format import Seed
 from maxq.histories.store import JOURNAL as HISTORY
 from maxq.histories.store import write_whole
 
 VALID, NOTHING_LEFT = "valid", "nothing left"
-JUNIT = "junit.xml"
+JUNIT, RUNS = "junit.xml", "runs"
 RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
 UNKNOWN = 2  # the exit code
 LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
@@ -217,7 +218,7 @@ def run_campaign(
     def next_job(_: Collection[Job]) -> Job | None:
         return next((job for job in jobs if job.name not in done), None)
 
-    perform = partial(perform_job, store=folder / "runs")
+    perform = partial(perform_job, store=folder / RUNS)
     for job, result in run_missing(next_job, perform, folder, inline=True, budget_ns=budget_ns):
         done[job.name] = result
         append(folder / JOURNAL, result)
@@ -227,6 +228,8 @@ def run_campaign(
     if next_job(()) is not None:
         say(SPENT)
     write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
+    if (folder / RUNS).is_dir():
+        write_index(folder / RUNS, campaign.name)
     return [done[job.name] for job in jobs if job.name in done]
 
 

@@ -23,7 +23,7 @@ import msgspec
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context
 from maxq.checkers.judgement import runner, summary
-from maxq.checkers.judgement.digest import Row, digest
+from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.target import plan
 from maxq.harness.environments.choose import AUTO, LOCAL
@@ -43,7 +43,16 @@ from maxq.harness.targets.reference import PROFILES
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced
 from maxq.histories.aliases import renamed
 from maxq.histories.op import HistoryError
-from maxq.histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
+from maxq.histories.store import (
+    CONFIG,
+    JOURNAL,
+    Run,
+    RunStore,
+    StoredRun,
+    config_of_folder,
+    open_run,
+    write_whole,
+)
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -118,6 +127,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
         results["target"] = self.options.running
+        results["first"] = [{**msgspec.to_builtins(r), "text": r.text()} for r in self.rows]
+        results["faults"] = faults_in_short(self.stored.history)
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
         if whole:
@@ -324,10 +335,23 @@ def options_of(stored: StoredRun) -> Options:
     Raises:
         HistoryError: that is unknown.
     """
-    if not stored.config:
-        raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")
+    return _options(stored.config, stored.path)
+
+
+def options_of_folder(path: Path) -> Options:
+    """The same of a run whose history is not read.
+
+    Raises:
+        HistoryError: that is unknown.
+    """
+    return _options(config_of_folder(path), path)
+
+
+def _options(config: Mapping[str, Any], path: Path) -> Options:
+    if not config:
+        raise HistoryError(f"no {CONFIG} in {path.name}: how was the run set up?")
     try:
-        options = msgspec.convert(renamed(stored.config.get("options")), Options)
+        options = msgspec.convert(renamed(config.get("options")), Options)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
     strange = [name for name in options.workload if name not in WORKLOADS]
