@@ -35,7 +35,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     is (`blamed`), the last fault before it; of several that are blamed it is the one that made it
     certain, and so many are `earlier`. `found` counts out of `of` occasions, of a loss out of all
     acknowledged messages; 0 where their number is unknown. `after` says which election took a loss
-    away. Times are -1 where none is known, and the end also where not all of it was reported.
+    away. `seen_ns` is when the first of it was there. Times are -1 where none is known, and the end
+    also where not all of it was reported.
     """
 
     number: int
@@ -46,6 +47,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     of: int = 0
     start_ns: int = -1
     end_ns: int = -1
+    seen_ns: int = -1
     who: str = ""
     nodes: tuple[str, ...] = ()
     epoch: int | None = None
@@ -152,6 +154,7 @@ def _loss(acts: Sequence[Act], harm: Harm, number: int, of: int) -> Row:
         of=of,
         start_ns=harm.first_ns,
         end_ns=harm.last_ns,
+        seen_ns=harm.first_ns,
         who=f"{ACKNOWLEDGED_BY}{harm.node or 'a broker'}{led}",
         nodes=(harm.node,) if harm.node else (),
         epoch=harm.epoch,
@@ -194,7 +197,8 @@ def _row(
         epoch=epoch if isinstance(epoch, int) else None,
     )
     # What came before the first half of it alone cannot be all of its cause.
-    return _caused(row, acts, first.acts, max(row.start_ns, wrong_ns))
+    row = msgspec.structs.replace(row, seen_ns=max(row.start_ns, wrong_ns))
+    return _caused(row, acts, first.acts, row.seen_ns)
 
 
 def _sets(harms: Sequence[Harm]) -> tuple[str, ...]:

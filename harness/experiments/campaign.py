@@ -60,6 +60,7 @@ KILL_S = (0.3, 40.0)  # when it strikes, from the start of the harness
 PR_SET_PDEATHSIG = 1
 BUILT_IN = Path(__file__).parent / "campaigns"
 RUNS_MAX = 100_000  # of a campaign
+FOUND_MAX = 10  # kinds of findings of a run that its line in the journal keeps
 
 Choices = Annotated[tuple[str, ...], Meta(min_length=1)]
 Seeds = Annotated[int, Meta(ge=1, le=RUNS_MAX)] | Annotated[tuple[Seed, ...], Meta(min_length=1)]
@@ -137,6 +138,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     why: str = ""
     said: str = ""
+    found: str = ""
     repeat: str = ""
 
 
@@ -269,7 +271,8 @@ def _judged(command: Sequence[str], job: Job) -> Done:
         missed = [claim for claim in wanted if claim not in accused]
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
     run, verdict, repeat = (str(printed[k]) for k in ("run", "verdict", "repeat"))
-    return _done(job, code, why=why, run=run, said=verdict, repeat=repeat)
+    found = "\n".join(str(row["text"]) for row in printed["first"][:FOUND_MAX])
+    return _done(job, code, why=why, run=run, said=verdict, found=found, repeat=repeat)
 
 
 def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
@@ -340,7 +343,8 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
         case.set("time", f"{result.seconds:.1f}")
         if not result.passed:
             failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
-            failure.text = f"{result.why}\nrun: {result.run}"
+            lines = (result.why, result.found, f"run: {result.run}")
+            failure.text = "\n".join(line for line in lines if line)
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
         printed = (words, result.said, result.run, result.repeat)
         ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)

@@ -19,6 +19,7 @@ from maxq.histories.op import Op
 
 OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_000
 CARDS_MAX = 3  # anomalies of one name that need no click
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d{1,5}\b")
 _OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
 
 
@@ -129,7 +130,7 @@ def table(label: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> 
 # Findings.
 
 
-def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
+def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str]) -> Html:
     """Each harm once: what it was, what it is blamed on, and what it showed itself by."""
     found = evidence.results.findings
     if not found:
@@ -137,12 +138,19 @@ def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
     first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
     tried = "\n".join(evidence.explained)
     return join(
-        (_harm(number, harm, first) for number, harm in enumerate(found, start=1)),
+        (_harm(number, harm, first, brokers) for number, harm in enumerate(found, start=1)),
         join(el("h3", "Causes, tried"), el("pre", short(tried, TRIED_MAX))) if tried else None,
     )
 
 
-def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html:
+def named(story: str, brokers: Mapping[str, str]) -> str:
+    """A story with the names of brokers in the place of their addresses."""
+    return _ADDRESS.sub(lambda match: brokers.get(match[0], match[0]), story)
+
+
+def _harm(
+    number: int, harm: Harm, first: Mapping[tuple[str, str], int], brokers: Mapping[str, str]
+) -> Html:
     word, colour = ("broken", "invalid") if harm.broken else ("not promised", "neutral")
     symptoms = []
     for name, count in harm.seen_as:
@@ -151,11 +159,13 @@ def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html
         at = first.get((claim, anomaly))
         symptoms.append(numbered if at is None else el("a", numbered, href=f"#anomaly-{at}"))
     cells = [part for symptom in symptoms for part in (" · ", symptom)][1:]
+    title = harm.title if harm.lost else said(harm.kind, sum(harm.symptoms.values()))
     return el(
         "section",
-        el("h3", f"{number}. {short(harm.title, STORY_MAX)} ",
+        el("h3", f"{number}. {short(title, STORY_MAX)} ",
+           None if harm.lost else el("span", f"({short(harm.title, STORY_MAX)}) ", class_="times"),
            el("span", word, class_=f"badge {colour}")),
-        el("p", short(harm.story, STORY_MAX), class_="story"),
+        el("p", short(named(harm.story, brokers), STORY_MAX), class_="story"),
         el("p", "Seen as: ", cells, class_="note") if cells else None,
         id=f"finding-{number}", class_="group",
     )  # fmt: skip
@@ -195,19 +205,20 @@ def _group(history: History, group: Group, time: TimeScale, brokers: Mapping[str
            short(said(group.name, group.found), VALUE_MAX), " ",
            el("span", f"({group.name})", class_="times")),
         cards,
-        _others(group.numbered[CARDS_MAX:]),
+        _others(group.numbered[CARDS_MAX:], brokers),
         el("p", rest, class_="note") if more > 0 else None,
         class_="group",
     )  # fmt: skip
 
 
-def _others(numbered: Sequence[Numbered]) -> Html | None:
+def _others(numbered: Sequence[Numbered], brokers: Mapping[str, str]) -> Html | None:
     """Anomalies of which only the story is shown, as a table."""
     if not numbered:
         return None
     body = (
-        el("tr", el("td", el("span", _at(one), class_="at")), el("td", short(one.anomaly.story,
-           STORY_MAX)), id=f"anomaly-{one.number}")
+        el("tr", el("td", el("span", _at(one), class_="at")),
+           el("td", short(named(one.anomaly.story, brokers), STORY_MAX)),
+           id=f"anomaly-{one.number}")
         for one in numbered
     )  # fmt: skip
     heads = (el("th", head, scope="col") for head in ("time", "what was seen"))
@@ -225,7 +236,7 @@ def _card(
     *, is_open: bool,
 ) -> Html:  # fmt: skip
     a = numbered.anomaly
-    story = short(a.story, STORY_MAX)
+    story = short(named(a.story, brokers), STORY_MAX)
     cited = (*a.ops, *(int(match[2]) for match in _OP.finditer(story)))
     known = [op for index in sorted({*cited}) if (op := _op_at(history, index)) is not None]
     shown = {op.index for op in known[:OPS_MAX]}
@@ -234,7 +245,7 @@ def _card(
     return el(
         "details",
         el("summary", el("span", _at(numbered), class_="at"), " ",
-           el("span", clean(a.story)[:140], class_="start")),
+           el("span", clean(story)[:140], class_="start")),
         el("p", linked(story, numbered.number, shown), class_="story"),
         _operations(known[:OPS_MAX], numbered.number, brokers),
         _more_ops(a.ops, known),

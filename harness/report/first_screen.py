@@ -21,6 +21,7 @@ from maxq.harness.schedule.options import Options
 
 SHOWN, CLAIMS_MAX, SETS = 4, 12, 2  # rows; claims by name; broker sets with a lane
 SENTENCE_MAX, CELL_MAX, EVENTS_MAX = 700, 240, 2000
+GLANCE_MAX = 170  # characters of the first sentences
 WORDS = {True: "valid", False: "invalid", "unknown": "unknown"}
 Mark = tuple[int, int, str]  # time (ns), number of its finding, words
 
@@ -45,14 +46,24 @@ def head(evidence: Evidence) -> Html:
 
 
 def parted(evidence: Evidence) -> tuple[str, str]:
-    """The verdict's first sentence without its word, and what it says after that."""
+    """The verdict's first sentences without its word, and what it says after them."""
     said = words.headline(evidence.results, evidence.context)
     body = said[len(words.word(evidence.results)) :].lstrip(":; ")
     body = f"{body[:1].upper()}{body[1:]}"
-    first, stop, rest = body.partition(". ")
+    first, rest = _sentences(body)
     advice = "; ".join(evidence.results.advice)
     rest = f"{rest} To decide: {advice}." if advice else rest
-    return short(first + (stop and "."), SENTENCE_MAX), short(rest.strip(), SENTENCE_MAX)
+    return short(first, SENTENCE_MAX), short(rest.strip(), SENTENCE_MAX)
+
+
+def _sentences(text: str) -> tuple[str, str]:
+    """As many whole sentences as are read at a glance, at least one; and the others."""
+    end = text.find(". ")
+    while 0 <= end < GLANCE_MAX and 0 <= (following := text.find(". ", end + 1)) < GLANCE_MAX:
+        end = following
+    if len(text) <= GLANCE_MAX or end < 0:
+        return text, ""
+    return text[: end + 1], text[end + 2 :]
 
 
 def findings_table(rows: Sequence[Row]) -> Html:
@@ -75,7 +86,8 @@ def findings_table(rows: Sequence[Row]) -> Html:
     return join(
         el("table", el("thead", el("tr", (el("th", h, scope="col") for h in heads))),
            el("tbody", body), class_="first"),
-        el("p", el("a", f"{more} more kinds of findings", href="#findings"), class_="note")
+        el("p", el("a", f"{more} more kind{'' if more == 1 else 's'} of findings",
+                   href="#findings"), class_="note")
         if more > 0 else None,
     )  # fmt: skip
 
@@ -128,8 +140,8 @@ def moment(rows: Sequence[Row], done: Actions, start_ns: int) -> int:
     """The moment that is drawn first: of the first finding once its fault is at work, else of the
     first cut, or fault."""
     for row in rows:
-        if row.start_ns >= 0 or row.fault_ns >= 0:
-            return max(row.start_ns, row.fault_ns)
+        if row.seen_ns >= 0 or row.fault_ns >= 0:
+            return max(row.seen_ns, row.fault_ns)
     bands = [band for band in done.bands if _hurts(band)]
     bands.sort(key=lambda band: (band.act.effect != "cut", band.fault.begun_ns))
     times = (b.fault.ended_ns or b.fault.begun_ns for b in bands)

@@ -94,6 +94,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return digest(self.evidence.history, self.evidence.results)
 
     @cached_property
+    def brokers(self) -> dict[str, str]:
+        return brokers_by_address(self.evidence.history)
+
+    @cached_property
     def counted(self) -> list[Kind]:
         return kinds(self.evidence.history)
 
@@ -111,7 +115,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def _body(evidence: Evidence) -> Html:
     page = Page(evidence=evidence)
     parts: list[tuple[str, str, Callable[[], Child]]] = [
-        ("findings", "Findings", lambda: findings.harms(evidence, page.groups)),
+        ("findings", "Findings", lambda: findings.harms(evidence, page.groups, page.brokers)),
         ("claims", "Claims", lambda: findings.claims_table(evidence, page.groups)),
         ("anomalies", "Evidence", lambda: _evidence(page)),
         ("timeline", "Timeline", lambda: _timeline(page)),
@@ -145,8 +149,7 @@ def _body(evidence: Evidence) -> Html:
 
 
 def _evidence(page: Page) -> Html:
-    brokers = brokers_by_address(page.evidence.history)
-    return findings.anomalies(page.evidence, page.groups, page.time, brokers)
+    return findings.anomalies(page.evidence, page.groups, page.time, page.brokers)
 
 
 def _overview(page: Page) -> Html:

@@ -24,6 +24,7 @@ from maxq.histories.text import NOT_JSON
 State = Literal["valid", "invalid", "unknown", "running", "unfinished", "damaged"]
 STATES: tuple[State, ...] = ("invalid", "unknown", "valid", "running", "unfinished", "damaged")
 STORES_MAX = 1000
+ERROR_MAX = 160  # characters; what follows is the end of a log
 TAIL_BYTES = 1 << 16  # of a file, in which its last line is looked for
 FILE_BYTES_MAX = 1 << 28  # of results that are read
 STAMP = "%Y%m%dT%H%M%S.%f"
@@ -157,8 +158,8 @@ def _state(path: Path) -> tuple[State, str, Stored | None]:
     word: State = "unknown"
     if isinstance(stored.valid, bool):
         word = "valid" if stored.valid else "invalid"
-    said = stored.verdict or stored.error or "no verdict in words"
-    return word, said.partition(": ")[2] or said, stored
+    said = stored.verdict.partition(": ")[2] or stored.verdict
+    return word, said or f"error: {stored.error[:ERROR_MAX]}", stored
 
 
 def is_held(path: Path) -> bool:
@@ -260,8 +261,8 @@ def _usual(options: Options) -> Any:
 
 
 def _topology(options: Options) -> str:
-    text = f"{options.broker_sets} x {options.replicas} brokers, {options.controllers} controllers"
-    return f"{text}, {options.namesrvs} name servers"
+    text = f"{options.broker_sets} x {options.replicas} brokers, controllers: "
+    return f"{text}{options.controllers}, name servers: {options.namesrvs}"
 
 
 def differences(one: Entry, other: Entry) -> Sequence[tuple[str, str, str]]:

@@ -132,7 +132,8 @@ def _row(number: int, run: Entry) -> Html:
     found: list[Child] = [short(run.said, SAID_MAX)]
     more = [el("li", short(text, SAID_MAX)) for text in run.found]
     if more:
-        found.append(el("details", el("summary", f"{len(more)} kinds of findings"), el("ul", more)))
+        kinds = f"{len(more)} kind{'' if len(more) == 1 else 's'} of findings"
+        found.append(el("details", el("summary", kinds), el("ul", more)))
     cells: list[Child] = [
         el("input", type="checkbox", data_pick=number, aria_label=f"compare run {number + 1}",
            hidden=True),

@@ -129,7 +129,7 @@ def test_a_run_without_a_verdict_is_running_or_unfinished(tmp_path: Path) -> Non
     assert entry_of(run).state == "unfinished"
     with held(run):
         assert entry_of(run).state == "running"
-    assert entry_of(made(tmp_path, 1, {"valid": "unknown", "error": "no"})).said == "no"
+    assert entry_of(made(tmp_path, 1, {"valid": "unknown", "error": "no"})).said == "error: no"
 
 
 def test_two_runs_beside_each_other_differ_in_rows() -> None:
