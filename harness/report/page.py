@@ -7,7 +7,7 @@ Without a script everything is readable; with one, plots can be zoomed.
 
 import traceback
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -20,9 +20,9 @@ from maxq.harness.report import findings, first_screen, tables
 from maxq.harness.report.bands import Actions, actions
 from maxq.harness.report.cluster import picture
 from maxq.harness.report.evidence import Evidence, Group, grouped
-from maxq.harness.report.lanes import Lanes, lanes
-from maxq.harness.report.markup import Child, Html, clean, el, join
-from maxq.harness.report.measures import Kind, kinds, windows
+from maxq.harness.report.lanes import Lane, Lanes, lanes
+from maxq.harness.report.markup import Child, Html, clean, el, join, short
+from maxq.harness.report.measures import OUTCOMES, Kind, kinds, windows
 from maxq.harness.report.plot import (
     axis,
     latency_plot,
@@ -30,11 +30,12 @@ from maxq.harness.report.plot import (
     row,
     shared,
 )
+from maxq.harness.report.spoken import MEANS
 from maxq.harness.report.timeline import FAULTS_MAX, lane_row, marks_row
 from maxq.harness.report.timescale import TimeScale, duration, timescale
 
 FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
-OPEN_KINDS = 4  # plots that need no click
+OPEN_KINDS, NAME_MAX = 4, 120  # plots that need no click; characters of a name
 
 
 def render(evidence: Evidence) -> str:
@@ -119,7 +120,7 @@ def _body(evidence: Evidence) -> Html:
         ("claims", "Claims", lambda: findings.claims_table(evidence, page.groups)),
         ("anomalies", "Evidence", lambda: _evidence(page)),
         ("timeline", "Timeline", lambda: _timeline(page)),
-        ("latency", "Latency and rate", lambda: _plots(page.time, page.counted)),
+        ("latency", "Latency and rate", lambda: _plots(page.time, page.counted, page.done)),
         ("faults", "Faults", lambda: tables.faults_table(page.done)),
         ("recovery", "Recovery", lambda: tables.recovery_table(evidence)),
         ("operations", "Operations", lambda: tables.kinds_table(page.counted)),
@@ -175,6 +176,7 @@ def _timeline(page: Page) -> Html:
     time, done, seen = page.time, page.done, page.seen
     on = done.by_node()
     titles = tables.titles(page.evidence.options)
+    ours = frozenset(page.evidence.context.broker_sets)
     hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
     notes = (
@@ -189,13 +191,20 @@ def _timeline(page: Page) -> Html:
         toolbar(),
         el("div", axis(time),
            marks_row(time, page.marks) if page.marks else None,
-           (lane_row(time, lane, lane.name, ()) for lane in seen.sets),
+           (lane_row(time, lane, _set_title(lane, ours), ()) for lane in seen.sets),
            (lane_row(time, lane, titles.get(lane.node, lane.name),
                      first_screen.on_node(lane.node, on.get(lane.node, ())))
             for lane in seen.nodes),
            axis(time), class_="plots"),
         state_legend(),
     )  # fmt: skip
+
+
+def _set_title(lane: Lane, ours: Collection[str]) -> Html | str:
+    """What a row about a broker set is called; a workload has some of its own."""
+    if lane.name.rpartition(" ")[0] in ours:
+        return lane.name
+    return el("span", lane.name, title="a broker set that a workload starts and stops itself")
 
 
 def _checkers(evidence: Evidence) -> Html:
@@ -229,7 +238,7 @@ def toolbar() -> Html:
     )  # fmt: skip
 
 
-def _plots(time: TimeScale, counted: list[Kind]) -> Html:
+def _plots(time: TimeScale, counted: list[Kind], done: Actions) -> Html:
     if not counted:
         return el("p", "No client did anything.", class_="note")
     order = sorted(counted, key=lambda kind: (
@@ -239,7 +248,7 @@ def _plots(time: TimeScale, counted: list[Kind]) -> Html:
     outcomes = (
         el("li", el("svg", el("rect", width=12, height=12, rx=6, class_=f"key {name}"),
                     width=12, height=12, aria_hidden="true"), f" {name}")
-        for name in ("ok", "info", "fail")
+        for name in OUTCOMES
     )  # fmt: skip
     lines = (
         el("li", el("svg", el("path", d="M0 6H22", class_=f"quantile {name}"), width=22, height=12,
@@ -253,7 +262,9 @@ def _plots(time: TimeScale, counted: list[Kind]) -> Html:
                   (_kind(time, kind) for kind in rest), class_="more")  # fmt: skip
     return join(
         el("p", "Above: latency, from each invocation, on a logarithmic scale. Below: completions "
-           "a second, stacked. Shaded: faults, from their begin to their heal.", class_="note"),
+           "a second, stacked. Grey: a fault is at work; at the top, of which kind. A lock that "
+           "another client holds is refused, which is no failure.", class_="note"),
+        tables.legend(done),
         el("ul", outcomes, lines, class_="legend", aria_label="outcomes"),
         el("div", axis(time), (_kind(time, kind) for kind in shown), more, class_="plots"),
     )  # fmt: skip
@@ -264,6 +275,11 @@ def _kind(time: TimeScale, kind: Kind) -> Html:
     drawn, said = latency_plot(time, kind, stretches)
     never = f"{kind.open} never completed. " if kind.open else ""
     counts = " · ".join(f"{n:,} {outcome}" for outcome, n in kind.counts.items() if n)
-    name = join(el("b", kind.f), el("small", counts), el("small", said, never))
+    name = join(
+        el("b", short(kind.f, NAME_MAX)),
+        el("small", MEANS.get(kind.f, "")),
+        el("small", counts),
+        el("small", said, never),
+    )
     return el("div", row(name, drawn, kind="tall"), row("", rate_plot(time, kind, stretches)),
               class_="kind")  # fmt: skip

@@ -6,6 +6,7 @@ A value of another shape than the documented one is left to the JSON beside thes
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from maxq.checkers.judgement.cuts import described, links_of
 from maxq.harness.report.markup import short
 from maxq.histories import observed
 from maxq.histories.fault_facts import CHANGE_ADDRESS
@@ -18,10 +19,17 @@ SAID_MAX = 3 * ASKED_MAX
 def spoken(op: Op) -> str:
     """What an operation is, in a line; empty where there is nothing to say beside its kind."""
     try:
-        said = WORDS[op.f](op) if op.is_client and op.f in WORDS else ""
+        said = (WORDS[op.f](op) if op.f in WORDS else "") if op.is_client else _act(op)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return ""
     return short(said, SAID_MAX)
+
+
+def _act(op: Op) -> str:
+    """An action of the nemesis: what was done, and to whom."""
+    if not isinstance(op.value, dict):
+        return f"{op.f} begins"
+    return f"{op.f}: {described(links_of(op.value)) or ', '.join(map(str, op.value))}"
 
 
 def _send(op: Op) -> str:
@@ -123,4 +131,23 @@ WORDS: Mapping[str, Callable[[Op], str]] = {
     observed.OBSERVE_REPLICA: _replica,
     observed.OBSERVE_ROUTE: _route,
     observed.REPLICA_LOG: _log,
+}
+
+# What each kind of operation is, where its name stands alone.
+MEANS: Mapping[str, str] = {
+    "send": "a producer sends a message",
+    "poll": "a consumer reads",
+    observed.ACQUIRE: "a client asks for a queue's lock",
+    observed.RENEW: "its holder prolongs a lock",
+    observed.RELEASE: "its holder gives a lock back",
+    observed.APPLY_ID: "an applicant asks for a broker id",
+    observed.JOIN: "a broker comes up",
+    observed.LEAVE: "a broker goes",
+    observed.COMMIT_OFFSET: "a consumer group commits how far it is",
+    observed.FETCH_OFFSET: "a consumer group asks how far it was",
+    observed.OBSERVE_CONTROLLER: "an observer asks a controller",
+    observed.OBSERVE_REPLICA: "an observer asks a broker",
+    observed.OBSERVE_ROUTE: "an observer asks a name server",
+    observed.REPLICA_LOG: "a replica's log is read from its disk",
+    observed.PROBE_READ: "a probe is read back after the last heal",
 }

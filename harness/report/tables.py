@@ -6,6 +6,7 @@ from typing import Any
 from maxq.checkers.availability.recovery import recoveries
 from maxq.checkers.evidence.faults import HOLDS, Fault
 from maxq.checkers.evidence.harms import charged
+from maxq.checkers.judgement.cuts import described, links_of
 from maxq.checkers.judgement.summary import lost_of
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.target import plan
@@ -80,12 +81,19 @@ def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) ->
         el("span", seconds(action.begun_ns), class_="at"),
         el("span", took, class_="at"),
         el("span", swatch(color) if color else None, " ", short(action.f, NAME_MAX),
-           class_="action"),
-        plain(action.request),
+           _cut(action), class_="action"),
+        short(action.request, NAME_MAX) if isinstance(action.request, str)
+        else plain(action.request),
         _nodes(action),
         _proof(action),
         undone,
     ]  # fmt: skip
+
+
+def _cut(action: Fault) -> Html | None:
+    """Which packets did not arrive, from whom to whom."""
+    links = described(links_of(action.result))
+    return el("small", short(links, NAME_MAX)) if links else None
 
 
 def _nodes(action: Fault) -> Html:

@@ -125,10 +125,10 @@ def test_the_running_run_is_followed_live(browser: Browser, tmp_path: Path) -> N
                               index=0, time=3_000_000_000))  # fmt: skip
             journal.flush()
             browser.go(f"http://127.0.0.1:{site.server_port}/", width=1280)
-            assert browser.ask(until.format(f"({line}).startsWith('3 s of 60 s · b0: id 2 in')"))
+            assert browser.ask(until.format(f"({line}).startsWith('3 s, 60 s left · b0: id 2 in')"))
             journal.append(Op("ok", 0, "send", [], index=1, time=9_000_000_000))
             journal.flush()
-            assert browser.ask(until.format(f"({line}).startsWith('9 s of 60 s')"))
+            assert browser.ask(until.format(f"({line}).startsWith('9 s, 54 s left')"))
             run.save_verdict({"valid": True, "verdict": "valid: kept."})
             os.close(fd)
             assert eventually(lambda: over(browser), 20), "the page loads itself anew"

@@ -46,6 +46,7 @@ class Follower:
         self._live = Live(options.context().broker_sets)
         self._acts: list[Op] = []
         self._read = 0
+        self._first_ns = -1
 
     def look(self, name: str) -> dict[str, Any]:
         """How it is now, as the page shows it."""
@@ -62,7 +63,7 @@ class Follower:
         hurting = [a for a in acts if a.fault.facts is None or not a.fault.facts.harmless]
         return {
             "name": name,
-            "line": now.line(self._limit_ns),
+            "line": now.line(max(0, self._first_ns) + self._limit_ns),
             "counted": counts,
             "acts": [_told(act) for act in reversed(hurting[-ACTS_MAX:])],
         }
@@ -72,6 +73,7 @@ class Follower:
             op = op_of_fields(decode_fields(line))
         except HistoryError:  # the end marker, or damage that `maxq check` names
             return
+        self._first_ns = op.time if self._first_ns < 0 else self._first_ns
         self._live.take(op)
         if not op.is_client:
             self._acts.append(op)

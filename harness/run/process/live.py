@@ -30,10 +30,11 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     per_s: float
     counts: dict[str, int]
 
-    def line(self, limit_ns: int = 0) -> str:
-        """All of it in a line; `limit_ns`: how long clients and faults run."""
+    def line(self, end_ns: int = 0) -> str:
+        """All of it in a line; `end_ns`: when clients and faults end."""
         second = f"{self.at_ns / 1e9:.0f} s"
-        second += f" of {limit_ns / 1e9:.0f} s" if limit_ns and self.at_ns <= limit_ns else ""
+        left_ns = end_ns - self.at_ns
+        second += f", {left_ns / 1e9:.0f} s left" if left_ns > 0 else ""
         led = [
             f"{name}: {who or 'no master'} in epoch {epoch}"
             for name, who, epoch in self.masters[:SETS_MAX]

@@ -47,7 +47,15 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Something new begins."""
+        self._print(text)
+        self._show(text)
+
+    def _print(self, text: str) -> None:
         self._console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
+
+    def _show(self, line: str) -> None:
+        if self._status is not None:
+            self._status.update(Text(one_line(line), overflow="ellipsis", no_wrap=True))
 
     def update(self, now_ns: int, op: Op | None) -> None:
         """An operation, or a moment without one."""
@@ -62,9 +70,9 @@ class Progress:
         self._shown_ns = now_ns
         line = self._line(self._first_ns, now_ns)
         if self._status is not None:
-            self._status.update(Text(one_line(line), overflow="ellipsis", no_wrap=True))
+            self._show(line)
         else:
-            self.say(line)
+            self._print(line)
 
     def _line(self, first_ns: int, now_ns: int) -> str:
         limit_ns = first_ns + self._limit_ns
@@ -77,7 +85,7 @@ class Progress:
         said = told(op)
         doubt = op.error or "NOT PROVEN" in said
         if self._verbose or doubt or op.f == AWAIT_RECOVERY:
-            self.say(f"{now_ns / 1e9:7.2f} s  {op.f}: {said}")
+            self._print(f"{now_ns / 1e9:7.2f} s  {op.f}: {said}")
 
 
 def told(op: Op) -> str:

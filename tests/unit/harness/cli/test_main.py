@@ -553,7 +553,7 @@ def test_progress_on_a_terminal_obeys_no_color(tmp_path: Path, no_color: bool) -
                 seen += more
     os.close(ours)
     assert running.returncode == 0
-    assert b" s of " in seen
+    assert b" s left" in seen
     assert b" ok/s" in seen
     assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h") > 0, "the cursor comes back"
     assert (b"\x1b[32m" in seen) is not no_color

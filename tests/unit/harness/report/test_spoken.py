@@ -24,7 +24,13 @@ from maxq.histories.op import Op
         (Op("ok", 1, "commit-offset", [3, 9]), "commit the consumer offset of queue 3: 9"),
         (Op("fail", 1, "observe-replica", {"node": "b0-0"}), "ask broker b0-0"),
         (Op("ok", 1, "leave", {"node": "r0"}), "broker r0 leaves"),
-        (Op("info", "nemesis", "kill", {}), ""),
+        (Op("info", "nemesis", "kill", "kill1"), "kill begins"),
+        (Op("info", "nemesis", "kill", {"b0-0": {"holds": True}}), "kill: b0-0"),
+        (
+            Op("info", "nemesis", "start-partition", {"c0": {"from": {"b0-0": "gone"}}}),
+            "start-partition: b0-0 ⇸ c0",
+        ),
+        (Op("ok", 1, "of-a-plugin", 3), ""),
     ],
 )
 def test_an_operation_in_words(op: Op, said: str) -> None:

@@ -31,7 +31,7 @@ def test_a_line_says_second_master_epoch_faults_and_rate() -> None:
     replica = Op("ok", 8, "observe-replica", {"node": "b0-2", "set": "b0", "id": 3}, time=S)
     live = fed(*sends, replica, controller(9 * S, 3, 7), *cut(9 * S))
     assert live.now(10 * S).line(60 * S) == (
-        "10 s of 60 s · b0: b0-2 in epoch 7 · cut b0-0 ⇸ 4 nodes · 4 ok/s"
+        "10 s, 50 s left · b0: b0-2 in epoch 7 · cut b0-0 ⇸ 4 nodes · 4 ok/s"
     )
 
 
