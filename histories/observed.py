@@ -173,6 +173,12 @@ def decoded(op: Op, kind: type[T]) -> T:
         raise HistoryError(f"value of {op.index} is no {kind.__name__}: {error}") from None
 
 
+def refused(op: Op) -> bool:
+    """Whether a lock was asked for that another client has: it is not granted, which is what it is
+    there for, and no failure."""
+    return op.type == "fail" and op.f in (ACQUIRE, RENEW) and op.error == NOT_GRANTED
+
+
 def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog | Grant) -> dict[str, Any]:
     """A view as the value of an operation: plain values."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))

@@ -43,6 +43,7 @@ from xml.etree import ElementTree
 import msgspec
 from msgspec import Meta
 
+from maxq.harness.contracts.terminal import printable
 from maxq.harness.environments.leaks import Left, left_of
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
@@ -342,11 +343,12 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             continue
         case.set("time", f"{result.seconds:.1f}")
         if not result.passed:
-            failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
-            lines = (result.why, result.found, f"run: {result.run}")
+            why = printable(result.why)  # XML has no control characters, escaped or not
+            failure = ElementTree.SubElement(case, "failure", message=why[:200])
+            lines = (why, printable(result.found), f"run: {result.run}")
             failure.text = "\n".join(line for line in lines if line)
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        printed = (words, result.said, result.run, result.repeat)
+        printed = (words, printable(result.said), result.run, result.repeat)
         ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written

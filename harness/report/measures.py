@@ -14,10 +14,9 @@ import msgspec
 
 from maxq.harness.report.timescale import WIDTH, TimeScale, nice_step
 from maxq.histories.history import History
-from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
+from maxq.histories.observed import refused
 from maxq.histories.op import Op
 
-# A lock that another client has is refused, which is what it is there for, and no failure.
 Outcome = Literal["ok", "refused", "info", "fail"]
 OUTCOMES: tuple[Outcome, ...] = ("ok", "refused", "info", "fail")
 CELL = 10  # units wide; of the height that a plot has, one in `ROWS`
@@ -79,8 +78,7 @@ def kinds(history: History) -> list[Kind]:
 def outcome_of(op: Op) -> Outcome | None:
     """How a completion is counted; None: it is none."""
     if op.type == "fail":
-        refused = op.f in (ACQUIRE, RENEW) and op.error == NOT_GRANTED
-        return "refused" if refused else "fail"
+        return "refused" if refused(op) else "fail"
     return op.type if op.type in ("ok", "info") else None
 
 

@@ -14,7 +14,8 @@ from maxq.harness.report.bands import Actions
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.findings import plain, table
 from maxq.harness.report.markup import Child, Html, el, join, short
-from maxq.harness.report.measures import Kind, quantile
+from maxq.harness.report.measures import OUTCOMES, Kind, quantile
+from maxq.harness.report.spoken import MEANS
 from maxq.harness.report.timescale import duration, seconds
 from maxq.harness.schedule.options import Options
 
@@ -171,11 +172,12 @@ def kinds_table(kinds: Sequence[Kind]) -> Html:
         ascending = kind.latencies()
         cells = [quantile(ascending, share) for share in (0.5, 0.95, 0.99, 1.0)]
         rows.append((
-            el("code", short(kind.f, NAME_MAX), class_="id"), f"{kind.invoked:,}",
+            join(el("code", short(kind.f, NAME_MAX), class_="id"), " ", MEANS.get(kind.f, "")),
+            f"{kind.invoked:,}",
             *(f"{n:,}" for n in kind.counts.values()), f"{kind.open:,}",
             *("" if ns is None else duration(ns) for ns in cells),
         ))  # fmt: skip
-    heads = ("f", "invoked", "ok", "info", "fail", "open", "ok p50", "p95", "p99", "slowest")
+    heads = ("operation", "invoked", *OUTCOMES, "open", "ok p50", "p95", "p99", "slowest")
     return el("div", table("operations", heads, rows), class_="numbers")
 
 

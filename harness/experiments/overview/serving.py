@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from maxq.checkers.evidence.acts import acts_of
+from maxq.checkers.evidence.acts import Act, acts_of
 from maxq.checkers.judgement.cuts import in_short
 from maxq.harness.experiments.overview.entries import entries, inner_stores, is_held
 from maxq.harness.experiments.overview.page import INDEX, page
@@ -79,10 +79,11 @@ class Follower:
             self._acts.append(op)
 
 
-def _told(act: Any) -> str:
-    end_ns = act.end_ns()
-    until = "at work" if end_ns is None else f"to {end_ns / 1e9:.2f} s"
-    return f"{in_short(act)}: {act.fault.begun_ns / 1e9:.2f} s {until}"
+def _told(act: Act) -> str:
+    end_ns, begun = act.end_ns(), f"{act.fault.begun_ns / 1e9:.2f} s"
+    if not act.nodes:
+        return f"{in_short(act)}: begun at {begun}"
+    return f"{in_short(act)}: {begun} to {'now' if end_ns is None else f'{end_ns / 1e9:.2f} s'}"
 
 
 class Site:

@@ -12,7 +12,7 @@ import msgspec
 from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.judgement.cuts import in_short
 from maxq.histories.history import History
-from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA
+from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, refused
 from maxq.histories.op import Op
 
 RATE_S = 5  # over so long
@@ -22,7 +22,8 @@ OBSERVES = "observe-"
 
 class Now(msgspec.Struct, frozen=True, kw_only=True):
     """A run at a moment. `masters` are a broker set, its master (empty: none) and epoch each;
-    `faults` those at work; `per_s` ok operations of clients a second."""
+    `faults` those at work; `per_s` ok operations of clients a second; `counts` what completed, by
+    outcome."""
 
     at_ns: int
     masters: tuple[tuple[str, str, int], ...]
@@ -71,7 +72,8 @@ class Live:
             self._acts.append(op)
             self._faults = None
             return
-        self._counts[op.type] += 1
+        if op.type != "invoke":
+            self._counts["refused" if refused(op) else op.type] += 1
         if op.type != "ok":
             return
         if not op.f.startswith(OBSERVES):

@@ -222,7 +222,7 @@ def test_the_running_run_is_followed(served: tuple[Path, Any]) -> None:
         journal.flush()
         (first,) = json.loads(ask("/live.json")[2])
         assert first["line"] == "2 s, 59 s left · b0: id 1 in epoch 4 · cut b0-0 ⇸ c0 · 0 ok/s"
-        assert first["acts"] == ["cut b0-0 ⇸ c0: 2.00 s at work"]
+        assert first["acts"] == ["cut b0-0 ⇸ c0: 2.00 s to now"]
         for op in history[3:]:
             journal.append(op)
         journal.flush()
