@@ -112,7 +112,9 @@ def _foot(judged: Shown) -> list[str]:
         f"{len(of)} {status}" + (f" ({', '.join(of)})" if status == "broken" else "")
         for status in STATUSES if (of := results.of(status))
     ]  # fmt: skip
-    lines = [wrapped(f"claims:  {', '.join(counted)}")] if counted else []
+    kept = summary.nothing_lost(results)
+    lines = [f"kept:    {kept}"] if kept else []
+    lines += [wrapped(f"claims:  {', '.join(counted)}")] if counted else []
     if found := judged.recoveries:
         known = [r.after_ns for r in found if r.after_ns is not None]
         late = len(found) - len(known)

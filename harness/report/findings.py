@@ -76,7 +76,7 @@ def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
     heads = ("claim", "came to", "promise", "found", "occasions", "checker")
     absent = evidence.context.absent
     note = f"This target cannot show: {', '.join(absent)}." if absent else ""
-    folded = f"{len(rest)} more: kept, without an occasion, or not promised"
+    folded = f"{len(rest)} claims: kept, without an occasion, or not promised"
     return join(
         table("claims", heads, first) if first else None,
         el("details", el("summary", folded), table("more claims", heads, rest), class_="more")

@@ -136,16 +136,16 @@ def slider(time: TimeScale, done: Actions, marks: Sequence[Mark], at_ns: int) ->
               hidden=True)  # fmt: skip
 
 
-def moment(rows: Sequence[Row], done: Actions, start_ns: int) -> int:
+def moment(rows: Sequence[Row], done: Actions, time: TimeScale) -> int:
     """The moment that is drawn first: of the first finding once its fault is at work, else of the
-    first cut, or fault."""
+    first cut, or fault, else half of the run."""
     for row in rows:
         if row.seen_ns >= 0 or row.fault_ns >= 0:
             return max(row.seen_ns, row.fault_ns)
     bands = [band for band in done.bands if _hurts(band)]
     bands.sort(key=lambda band: (band.act.effect != "cut", band.fault.begun_ns))
     times = (b.fault.ended_ns or b.fault.begun_ns for b in bands)
-    return next((at for at in times if at >= 0), start_ns)
+    return next((at for at in times if at >= 0), (time.start_ns + time.end_ns) // 2)
 
 
 def strips(done: Actions) -> list[Strip]:
@@ -188,7 +188,9 @@ def claims_line(evidence: Evidence) -> Html:
             more = "…" if named and len(of) > CLAIMS_MAX else ""
             kind = f"count {status.replace(' ', '-')}"
             parts.append(el("span", el("b", len(of)), f" {status}{names}{more}", class_=kind))
-    return el("p", el("a", "Claims", href="#claims"), " ", parts, class_="tally")
+    kept = words.nothing_lost(results)
+    return el("p", el("span", kept, class_="count") if kept else None,
+              el("a", "Claims", href="#claims"), " ", parts, class_="tally")  # fmt: skip
 
 
 def facts(evidence: Evidence) -> Html:

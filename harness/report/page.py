@@ -154,7 +154,7 @@ def _evidence(page: Page) -> Html:
 
 
 def _overview(page: Page) -> Html:
-    at_ns = first_screen.moment(page.rows, page.done, page.time.start_ns)
+    at_ns = first_screen.moment(page.rows, page.done, page.time)
     about = [node for row in page.rows for node in row.nodes]
     nodes = plan(page.evidence.options.topology)
     drawn = picture(page.time, nodes, page.seen, page.done, page.seen.ids, at_ns, about)

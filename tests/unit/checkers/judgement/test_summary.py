@@ -9,7 +9,16 @@ from maxq.checkers.core.api import ClaimVerdict, Context, Status, Valid, Verdict
 from maxq.checkers.judgement.names import ANOMALIES
 from maxq.checkers.judgement.phrases import PHRASES, said
 from maxq.checkers.judgement.runner import Results
-from maxq.checkers.judgement.summary import FAIL_ON, fails_on, headline, loss, notes, table, word
+from maxq.checkers.judgement.summary import (
+    FAIL_ON,
+    fails_on,
+    headline,
+    loss,
+    notes,
+    nothing_lost,
+    table,
+    word,
+)
 
 SAFE, DEFAULT = under("P-SAFE", purpose=("S13", "S6", "L1")), under("P-DEFAULT")
 
@@ -45,6 +54,21 @@ def test_the_first_word_is_the_verdict() -> None:
 )
 def test_what_was_lost_is_said_with_its_share(lost: int, of: int, said: str) -> None:
     assert loss(results(True, lost=lost, acknowledged=of)) == said
+
+
+@pytest.mark.parametrize(
+    ("status", "lost", "said"),
+    [
+        ("kept", 0, "none of 40 acknowledged messages was lost"),
+        ("not promised", 0, "none of 40 acknowledged messages was lost"),
+        ("not judged", 0, ""),
+        ("broken", 2, ""),
+    ],
+)
+def test_that_nothing_was_lost_is_said_where_it_was_looked_at(
+    status: Status, lost: int, said: str
+) -> None:
+    assert nothing_lost(results(True, verdict("S6", status), lost=lost, acknowledged=40)) == said
 
 
 def test_what_was_done_to_users_stands_before_the_claims_that_say_so() -> None:
