@@ -14,9 +14,6 @@ import sys
 from collections.abc import Iterable, Sequence
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -55,6 +52,11 @@ def table(
         width: of the terminal, in characters.
         colour: whether styles are shown.
     """
+    # Here, since every command imports this module, and few draw a table.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for name, ratio in columns:
         drawn.add_column(name, ratio=ratio, overflow="fold")

@@ -10,9 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 from browser import Browser, found, running
+from report_evidence import ATTACK
 from waiting import eventually
 
-from maxq.harness.experiments.overview.page import write_index
+from maxq.harness.experiments.overview.entries import Entry
+from maxq.harness.experiments.overview.page import page, write_index
 from maxq.harness.experiments.overview.serving import server
 from maxq.harness.schedule.options import Options
 from maxq.histories.jsonl import JournalWriter
@@ -97,6 +99,25 @@ def test_runs_are_filtered_and_two_stand_beside_each_other(
     assert "kill b0-1\tkill b0-0" in beside
     assert browser.ask(FITS)
     assert [url for url in browser.requests if url != index.as_uri()] == []
+    assert browser.complaints == []
+
+
+def test_what_runs_say_does_nothing(browser: Browser, tmp_path: Path) -> None:
+    evil = [
+        Entry(name=f"{ATTACK}{n}", state="invalid", said=ATTACK, started=ATTACK, report=True,
+              settings={"workload": ATTACK, "nemesis": ATTACK, ATTACK: f"{n}"}, found=(ATTACK,),
+              faults=(f"{ATTACK}{n}",), fault_count=1, claims={ATTACK: f"{n}"})
+        for n in (1, 2)
+    ]  # fmt: skip
+    file = tmp_path / "index.html"
+    file.write_text(page(evil, title=ATTACK, inner={ATTACK: ATTACK}))
+    browser.go(file, width=1280)
+    for pick in (0, 1):
+        browser.ask(f"document.querySelector('[data-pick=\"{pick}\"]').click()")
+    assert "<script>attack()" in browser.ask("document.getElementById('beside').innerText")
+    assert browser.ask("typeof attack") == "undefined"
+    assert browser.ask("document.images.length + document.scripts.length") == 1
+    assert [url for url in browser.requests if url != file.as_uri()] == []
     assert browser.complaints == []
 
 
