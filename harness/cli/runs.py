@@ -81,7 +81,7 @@ def index_anew(store: Path) -> None:
     """Write the page of a store after a run; of so many runs that it would take long, not."""
     with suppress(OSError):  # the run stands without it
         if len(RunStore(store).runs()) <= INDEXED_MAX:
-            write_index(store)
+            write_index(store, inner=False)
 
 
 def fits(run: Entry, words: Sequence[str], states: Sequence[str]) -> bool:

@@ -6,10 +6,12 @@ its own server how the running run goes on.
 """
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from urllib.parse import quote
 
 from maxq.harness.experiments.overview.entries import (
@@ -21,7 +23,7 @@ from maxq.harness.experiments.overview.entries import (
 )
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
 from maxq.harness.report.page import policy
-from maxq.histories.store import REPORT, write_whole
+from maxq.histories.store import REPORT
 
 INDEX = "index.html"
 RUNS_MAX, SAID_MAX, FAULTS_MAX = 5000, 400, 60
@@ -29,19 +31,29 @@ HEADS = ("", "started (UTC)", "verdict", "what was found", "settings", "lost", "
 BADGE = {"unfinished": "unknown", "damaged": "damaged", "running": "running"}
 
 
-def write_index(root: Path, title: str = "") -> Path:
-    """Write the page into a store, and into each store inside of it; where it is.
+def write_index(root: Path, title: str = "", *, inner: bool = True) -> Path:
+    """Write the page into a store, and, `inner`, into each store inside of it; where it is.
 
     Raises:
         OSError: a store does not take it.
     """
-    inner = inner_stores(root)
-    for name, store in inner.items():
-        write_whole(store / INDEX, page(entries(store), title=name).encode())
-    links = {f"{name}/runs/{INDEX}": name for name in inner}
+    stores = inner_stores(root)
+    for name, store in stores.items() if inner else ():
+        _write(store / INDEX, page(entries(store), title=name))
+    links = {f"{name}/runs/{INDEX}": name for name in stores}
     path = root / INDEX
-    write_whole(path, page(entries(root), title=title or root.name, inner=links).encode())
+    _write(path, page(entries(root), title=title or root.name, inner=links))
     return path
+
+
+def _write(path: Path, text: str) -> None:
+    """Put a page in its place; runs that end at one time each write one."""
+    with NamedTemporaryFile(
+        "w", encoding="utf-8", dir=path.parent, prefix=".index.", delete=False
+    ) as file:
+        file.write(text)
+    os.chmod(file.name, 0o644)
+    os.replace(file.name, path)
 
 
 def page(
