@@ -18,7 +18,9 @@ from maxq.histories.history import History
 from maxq.histories.op import Op
 
 OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_000
-CARDS_MAX = 3  # anomalies of one name that need no click
+CARDS_MAX = 3  # anomalies of one name whose operations are shown
+HARMS_OPEN = 6  # findings that need no click
+START_MAX = 140  # characters of a story that is folded
 _ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d{1,5}\b")
 _OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
 
@@ -137,8 +139,13 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
         return el("p", "None.", class_="note")
     first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
     tried = "\n".join(evidence.explained)
+    each = [_harm(number, harm, first, brokers) for number, harm in enumerate(found, start=1)]
+    rest = each[HARMS_OPEN:]
     return join(
-        (_harm(number, harm, first, brokers) for number, harm in enumerate(found, start=1)),
+        each[:HARMS_OPEN],
+        el("details", el("summary", f"{len(rest)} more findings"), rest, class_="more")
+        if rest
+        else None,
         join(el("h3", "Causes, tried"), el("pre", short(tried, TRIED_MAX))) if tried else None,
     )
 
@@ -245,7 +252,7 @@ def _card(
     return el(
         "details",
         el("summary", el("span", _at(numbered), class_="at"), " ",
-           el("span", clean(story)[:140], class_="start")),
+           el("span", f"{clean(story)[:START_MAX]}…", class_="start")),
         el("p", linked(story, numbered.number, shown), class_="story"),
         _operations(known[:OPS_MAX], numbered.number, brokers),
         _more_ops(a.ops, known),

@@ -200,11 +200,9 @@ def _timeline(page: Page) -> Html:
     )  # fmt: skip
 
 
-def _set_title(lane: Lane, ours: Collection[str]) -> Html | str:
-    """What a row about a broker set is called; a workload has some of its own."""
-    if lane.name.rpartition(" ")[0] in ours:
-        return lane.name
-    return el("span", lane.name, title="a broker set that a workload starts and stops itself")
+def _set_title(lane: Lane, ours: Collection[str]) -> str:
+    """What a row about a broker set is called; some workloads start and stop sets of their own."""
+    return lane.name if lane.name.rpartition(" ")[0] in ours else f"spare {lane.name}"
 
 
 def _checkers(evidence: Evidence) -> Html:

@@ -39,7 +39,6 @@ ATTRIBUTES = {
     ),
     *("y", "x1", "x2", "y1", "y2", "rx", "d", "fill", "visibility", "min", "max", "step", "value"),
     *("data-as", "data-is", "data-at", "data-now", "data-events", "data-step", "data-head"),
-    "title",
 }
 
 
