@@ -180,8 +180,8 @@ def _row(
     named = {n for a in anomalies for n in _named(a)}
     answered = {n for a in anomalies for n in _answered(history, a, names)} if not named else ()
     nodes = tuple(sorted(named or answered))
-    epochs = {a.detail.get("epoch") for a in anomalies}
-    epoch = next(iter(epochs)) if len(epochs) == 1 else None
+    epochs = [a.detail.get("epoch") for a in anomalies]
+    epoch = epochs[0] if epochs and all(e == epochs[0] for e in epochs) else None
     row = Row(
         number=number,
         what=said(first.kind, count),
