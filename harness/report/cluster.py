@@ -25,10 +25,10 @@ from maxq.harness.report.timescale import WIDTH, TimeScale, seconds
 from maxq.histories.fault_facts import GONE
 
 PX = 420  # width of the picture; it is scaled to its place
-LINE_MAX, BROKERS_MAX = 4, 16  # nodes of a row; brokers that are drawn
+LINE_MAX, LINES_MAX = 4, 3  # nodes of a line; lines of brokers that are drawn
 BOX, TALL, GAP, ROWS_GAP, HEAD = 94, 42, 10, 32, 7  # px; of an arrow's head
 CHANGES_MAX = 600  # of one part of the picture
-WORDS_MAX = 60
+WORDS_MAX, MEMBERS_MAX = 60, 4
 # In the order of `data-as`; the script has the same list.
 LOOKS = ("unseen", "master", "slave", "leader", "follower", "answers", "silent", "down", "held")
 TITLES = {Role.NAMESRV: "name server", Role.CONTROLLER: "controller", Role.BROKER: "broker"}
@@ -91,15 +91,20 @@ def picture(
 def layout(nodes: Sequence[Node], about: Sequence[str]) -> Drawn:
     """Name servers above, controllers below them, then each broker set."""
     brokers = [n for n in nodes if n.role is Role.BROKER and not n.spare]
-    wanted = {n.broker_set for n in brokers if n.name in about}
-    first = sorted(brokers, key=lambda n: n.broker_set not in wanted)
-    kept = {n.name for n in first[:BROKERS_MAX]}
+    sets: dict[str, list[Node]] = {}
+    for node in brokers:
+        sets.setdefault(node.broker_set, []).append(node)
+    kept: set[str] = set()
+    lines = 0
+    for name in sorted(sets, key=lambda name: not any(n.name in about for n in sets[name])):
+        lines += -(-len(sets[name]) // LINE_MAX)
+        if not kept or lines <= LINES_MAX:
+            kept.add(name)
     rows: list[tuple[str, list[Node]]] = [
         (TITLES[role], [n for n in nodes if n.role is role])
         for role in (Role.NAMESRV, Role.CONTROLLER)
     ]
-    for name in dict.fromkeys(n.broker_set for n in brokers):
-        rows.append((name, [n for n in brokers if n.broker_set == name and n.name in kept]))
+    rows += [(name, each) for name, each in sets.items() if name in kept]
     places: dict[str, Place] = {}
     headings: list[tuple[str, float]] = []
     y = 12.0
@@ -222,9 +227,17 @@ def _set_words(time: TimeScale, name: str, sets: Mapping[str, Lane]) -> list[tup
     found = []
     for x in sorted({x for x, _ in (*epochs, *synced)}):
         epoch, _, leads = value_at(epochs, x, "").partition(": ")
-        said = f"epoch {epoch}, master {leads}; SyncStateSet {value_at(synced, x, '')}"
+        said = f"epoch {epoch}, master {leads}; SyncStateSet {_few(value_at(synced, x, ''))}"
         found.append((x, clean(said.replace("master no master", "no master"))[: 2 * WORDS_MAX]))
     return _changes(found)
+
+
+def _few(members: str) -> str:
+    """Members by name; of many how many more there are."""
+    names = members.split()
+    if len(names) <= MEMBERS_MAX:
+        return members
+    return f"{' '.join(names[: MEMBERS_MAX - 1])} and {len(names) - MEMBERS_MAX + 1} more"
 
 
 # Cuts.

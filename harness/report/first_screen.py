@@ -108,7 +108,8 @@ def overview(time: TimeScale, seen: Lanes, done: Actions, marks: Sequence[Mark],
 def small_timeline(time: TimeScale, seen: Lanes, done: Actions, marks: Sequence[Mark],
                    sets: Sequence[str]) -> Html:  # fmt: skip
     """Findings, masters with their epochs, SyncStateSets and faults by name, over the whole run."""
-    lanes = [lane for lane in seen.sets if lane.name.rpartition(" ")[0] in sets][: 2 * SETS]
+    shown = sets[:SETS]
+    lanes = [lane for lane in seen.sets if lane.name.rpartition(" ")[0] in shown]
     return el(
         "div",
         marks_row(time, marks) if marks else None,

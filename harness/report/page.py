@@ -158,7 +158,9 @@ def _overview(page: Page) -> Html:
     about = [node for row in page.rows for node in row.nodes]
     nodes = plan(page.evidence.options.topology)
     drawn = picture(page.time, nodes, page.seen, page.done, page.seen.ids, at_ns, about)
-    sets = tuple(page.evidence.context.broker_sets)
+    # Those of the findings first: there is room for few.
+    of = page.evidence.context.broker_sets
+    sets = sorted(of, key=lambda name: not set(of[name]).intersection(about))
     return first_screen.overview(page.time, page.seen, page.done, page.marks, sets, drawn, at_ns)
 
 

@@ -87,6 +87,21 @@ def test_of_many_brokers_those_of_the_findings_are_drawn() -> None:
     assert laid.left_out == len(many) - len(laid.places) > 100
 
 
+def asked(*members: int) -> list[Op]:
+    view = {"master": 1, "master_address": "", "master_epoch": 4, "sync_state_set": [*members],
+            "sync_state_set_epoch": 1, "replicas": {str(n): "x" for n in members}}  # fmt: skip
+    value = {"node": "c0", "sets": {"b0": view}}
+    return call(9, "observe-controller", 1, value, asked={})
+
+
+def test_a_set_is_headed_by_its_epoch_its_master_and_its_members() -> None:
+    known = [*replica(0, "b0-0", leads=True), *replica(0, "b0-1", leads=False)]
+    assert "epoch 4, master id 1; SyncStateSet b0-0 b0-1" in drawn([*known, *asked(3, 4)], 2)
+    many = drawn([*(op for n in range(7) for op in replica(0, f"b0-{n}", leads=False)),
+                  *asked(*range(3, 10))], 2)  # fmt: skip
+    assert "SyncStateSet b0-0 b0-1 b0-2 and 4 more" in many
+
+
 def test_a_value_is_that_of_the_last_change() -> None:
     changes = [(1.0, "a"), (4.0, "b")]
     assert [value_at(changes, x, "") for x in (0.0, 1.0, 3.9, 4.0, 9.0)] == ["", "a", "a", "b", "b"]
