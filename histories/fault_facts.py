@@ -90,6 +90,7 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             strikes.
         color: of its band in reports (``#RRGGBB``): a light tint, since it lies over plots in both
             themes.
+        short: what it is called where there is little room; by default as the act that strikes.
     """
 
     strikes: str
@@ -103,6 +104,7 @@ class FaultFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     may_end_by: tuple[str, ...] = ()
     strength: tuple[str, ...] = ()
     color: str = ""
+    short: str = ""
 
     @property
     def harmless(self) -> bool:
@@ -130,7 +132,12 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=KILL, effect="down", heals=("start",), color="#E9A4A0"),
     FaultFacts(strikes="stop", effect="down", heals=("start",), color="#E8C39A"),
     FaultFacts(
-        strikes=POWER_LOSS, effect="down", heals=("start",), loses_unsynced=True, color="#B7A6D9"
+        strikes=POWER_LOSS,
+        effect="down",
+        heals=("start",),
+        loses_unsynced=True,
+        color="#B7A6D9",
+        short="power loss",
     ),
     FaultFacts(strikes=RESTART, effect="down", passes=True, color="#D9C79A"),
     FaultFacts(
@@ -155,6 +162,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("stop-partition",),
         strength=("reset",),
         color="#A0E9C9",
+        short="cut",
     ),
     FaultFacts(
         strikes=CHANGE_ADDRESS,
@@ -162,6 +170,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("restore-address",),
         strength=("stays",),
         color="#A0C8E9",
+        short="new address",
     ),
     FaultFacts(
         strikes="start-disk-fault",
@@ -170,6 +179,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         may_end_by=("full", "frozen", "misread"),
         strength=("full", "frozen", "sync_ms", "misread", "bit"),
         color="#C9B8A8",
+        short="disk fault",
     ),
     FaultFacts(
         strikes="start-delay",
@@ -177,6 +187,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("stop-delay",),
         strength=("ms",),
         color="#A0E0E9",
+        short="delay",
     ),
     FaultFacts(
         strikes="start-packet-loss",
@@ -184,6 +195,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("stop-packet-loss",),
         strength=("percent", "ways", "from"),
         color="#9FC7B8",
+        short="packet loss",
     ),
     FaultFacts(
         strikes="bump-clock",
@@ -191,6 +203,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
         heals=("reset-clock",),
         strength=("offset_ms", "drift_ppm"),
         color="#E9DCA0",
+        short="clock",
     ),
     FaultFacts(strikes="order-election", effect="order", passes=True),
     FaultFacts(strikes="apply-ids", effect="none", passes=True, strength=("count",)),

@@ -56,6 +56,7 @@ PROBE_STREAK = 3  # so often in a row: chance seldom makes three of three of one
 COPIED_NS = 30_000_000_000
 FINAL = "final"  # ext of what a client of the workload offsets asks at the end: its thread
 ACQUIRE, RENEW, RELEASE = "acquire", "renew", "release"
+NOT_GRANTED = "not-granted"  # error of an acquire or renew of which the broker said no
 APPLY_ID, JOIN, LEAVE = "apply-id", "join", "leave"
 GRANTED = "granted"
 WIPE = fault_facts.WIPE  # of clients as of the nemesis
@@ -173,6 +174,12 @@ def decoded(op: Op, kind: type[T]) -> T:
         return msgspec.convert(op.value, kind)
     except msgspec.ValidationError as error:
         raise HistoryError(f"value of {op.index} is no {kind.__name__}: {error}") from None
+
+
+def refused(op: Op) -> bool:
+    """Whether a lock was asked for that another client has: it is not granted, which is what it is
+    there for, and no failure."""
+    return op.type == "fail" and op.f in (ACQUIRE, RENEW) and op.error == NOT_GRANTED
 
 
 def encoded(view: ControllerView | ReplicaView | RouteView | ReplicaLog | Grant) -> dict[str, Any]:

@@ -196,6 +196,15 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     )
 
 
+def config_of_folder(path: Path) -> dict[str, Any]:
+    """How a run was set up; empty where its folder does not say.
+
+    Raises:
+        HistoryError: the file is no JSON.
+    """
+    return _read_json(path / CONFIG) or {}
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file so that any crash leaves the old one or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")

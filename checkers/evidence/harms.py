@@ -203,12 +203,19 @@ def findings(verdicts: Sequence[Verdict], claims: Mapping[str, str]) -> tuple[Ha
             harm,
             symptoms=_whole(harm.symptoms, symptoms[n], totals, alone=len(harms) == 1),
             at_least=_partly(symptoms[n], symptoms, totals) if len(harms) > 1 else (),
-            broken=any(claims.get(c) == "broken" for c in stories[n]),
-            claims=tuple(dict.fromkeys(stories[n])),
+            broken=any(claims.get(c) == "broken" for c in _claims_of(harm, stories[n])),
+            claims=_claims_of(harm, stories[n]),
         )
         for n, harm in enumerate(harms)
     ]
     return (*told, *_others(rest, totals, claims))
+
+
+def _claims_of(harm: Harm, told: Iterable[str]) -> tuple[str, ...]:
+    """The claims that a loss breaks: by what is known of each of its messages, as of many losses
+    not every message is reported, and by its reported anomalies."""
+    own = (name.partition(" ")[0] for name in harm.symptoms)
+    return tuple(dict.fromkeys((*told, *own)))
 
 
 def _owner(anomaly: Anomaly, harms: Sequence[Harm]) -> int | None:

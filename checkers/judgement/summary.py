@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from maxq.checkers.core.api import ClaimVerdict, Context
 from maxq.checkers.core.promises import DEFAULTS, unknown_keys
 from maxq.checkers.evidence.observations import listed
+from maxq.checkers.judgement.phrases import said as phrase
 from maxq.checkers.judgement.runner import Results
 
 LOST, ACKNOWLEDGED = "durability:lost", "durability:acknowledged"
@@ -22,6 +23,8 @@ STALE = frozenset(
     )
 )
 FAIL_ON = ("loss", "stale", "any")
+WRITES_LOST = frozenset(("lost-write", "lost-tail"))
+LEAD_MAX = 2  # kinds of findings in the first sentence
 MAIN = frozenset(("S6", "S13"))  # a run in which one of these is not judged is no answer
 
 
@@ -42,6 +45,15 @@ def loss(results: Results) -> str:
     return f"{lost:,} of {of:,} acknowledged messages ({text}) {verb} lost"
 
 
+def nothing_lost(results: Results) -> str:
+    """``none of 1,624 acknowledged messages was lost``, where that was looked at; else empty."""
+    lost, of = lost_of(results)
+    s6 = results.claims.get("S6")
+    if lost or not of or s6 is None or s6.status not in ("kept", "not promised"):
+        return ""
+    return f"none of {of:,} acknowledged messages was lost"
+
+
 def word(results: Results) -> str:
     """A verdict in one word."""
     return {True: "valid", False: "INVALID", "unknown": "unknown"}[results.valid]
@@ -54,10 +66,7 @@ def headline(results: Results, context: Context) -> str:
 
 def _verdict(results: Results, context: Context) -> str:
     if results.valid is False:
-        broken = results.of("broken")
-        verb = "is" if len(broken) == 1 else "are"
-        lost = f" {loss(results)[:1].upper()}{loss(results)[1:]}." if loss(results) else ""
-        return f"INVALID: {listed(broken)} {verb} broken.{lost}"
+        return f"INVALID: {' '.join(_broken(results))}"
     if results.valid is True:
         return f"valid: {_kept(results, context)}"
     kept = results.of("kept")
@@ -67,6 +76,33 @@ def _verdict(results: Results, context: Context) -> str:
         said = _kept(results, context)
         return f"valid; {'; '.join(results.whys)}. {said[:1].upper()}{said[1:]}"
     return f"unknown: {'; '.join(results.whys)}. {_measured(results, context)}".rstrip()
+
+
+def _broken(results: Results) -> list[str]:
+    """What was done to users first, then by which claims, then what else was lost."""
+    broken = results.of("broken")
+    lead = _lead(results)
+    verb = "is" if len(broken) == 1 else "are"
+    said = [f"{lead[:1].upper()}{lead[1:]}."] if lead else []
+    said.append(f"{listed(broken)} {verb} broken.")
+    lost = loss(results)
+    if lost and lost != lead:
+        said.append(f"{lost[:1].upper()}{lost[1:]}.")
+    return said
+
+
+def _lead(results: Results) -> str:
+    """The gravest of what is broken, in plain words: a loss, or the first kinds of findings."""
+    found: dict[str, int] = {}
+    for verdict in results.claims.values():
+        if verdict.status == "broken":
+            for name, count in verdict.found.items():
+                found[name] = found.get(name, 0) + count
+    lost = loss(results)
+    if lost and WRITES_LOST & found.keys():
+        return lost
+    kinds = list(dict.fromkeys(phrase(name, count) for name, count in found.items()))
+    return "; ".join(kinds[:LEAD_MAX])
 
 
 def _forfeited(results: Results) -> list[str]:
@@ -108,7 +144,7 @@ def _measured(results: Results, context: Context) -> str:
     seen_as = (LOSS | of_losses) if lost else frozenset[str]()
     others = {name: n for name, n in found.items() if name not in seen_as}
     text = listed(f"{n:,} {name}" for name, n in others.items())
-    if lost and not {"lost-write", "lost-tail"} & found.keys():
+    if lost and not WRITES_LOST & found.keys():
         lost = ""  # reported as broken already
     parts = []
     if lost:

@@ -16,11 +16,12 @@ import click
 import msgspec
 
 from maxq.checkers.core.claims import CLAIMS
-from maxq.harness.cli import hunt, scenarios, schedules, scorecard, stored_runs, upgrade
+from maxq.harness.cli import hunt, runs, scenarios, schedules, scorecard, stored_runs, upgrade
 from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
     RELEASE_OPTION,
+    VERBOSE_OPTION,
     Alias,
     Commands,
     Duration,
@@ -249,10 +250,12 @@ def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
 @click.option("--plan", is_flag=True, help="say what would be run, and run nothing")
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
+@VERBOSE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def test(**given: Any) -> int:
     """Run workloads under faults and judge what was recorded."""
     store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
+    verbose = given.pop("verbose")
     fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
     context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
     options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
@@ -262,10 +265,11 @@ def test(**given: Any) -> int:
         echo(msgspec.json.format(msgspec.json.encode(options), indent=2).decode())
         echo(options.command())
         return 0
-    judged = stored_run.run_test(options, store, quiet=as_json, context=context)
+    judged = stored_run.run_test(options, store, quiet=as_json, verbose=verbose, context=context)
     judged = msgspec.structs.replace(judged, fail_on=fail_on)
     judged = explained(judged) if explain else judged
-    show(judged, as_json=as_json)
+    show(judged, as_json=as_json, verbose=verbose)
+    runs.index_anew(store)
     if judged.trouble is not None:
         report(judged.trouble)
     return judged.exit_code
@@ -366,6 +370,8 @@ cli.add_command(scenarios.bisect_command)
 cli.add_command(scorecard.scorecard)
 cli.add_command(hunt.hunt)
 cli.add_command(upgrade.upgrade_command)
+cli.add_command(runs.runs)
+cli.add_command(runs.serve)
 
 
 @cli.command("doctor")

@@ -248,3 +248,9 @@ EXPLAIN_OPTION = click.option(
     is_flag=True,
     help="of a simulated run: try which faults its findings need, by repeating it without some",
 )
+VERBOSE_OPTION = click.option(
+    "--verbose",
+    "-v",
+    is_flag=True,
+    help="also every finding with its story, every claim, every act and recovery",
+)

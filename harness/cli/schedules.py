@@ -14,6 +14,7 @@ from maxq.checkers.judgement import runner
 from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
     RELEASE_OPTION,
+    VERBOSE_OPTION,
     Alias,
     Duration,
     Name,
@@ -75,6 +76,7 @@ STORE = click.option(
 @click.option("--base-image", default="", help="of the docker engine, to build on")
 @STORE
 @EXPLAIN_OPTION
+@VERBOSE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def replay(run: Path, environment: str | None, times: int, store: Path, **given: Any) -> int:
     """Do again what was done in a run: its folder, or a schedule's file.
@@ -101,7 +103,7 @@ def replay(run: Path, environment: str | None, times: int, store: Path, **given:
         verdicts.append(judged.results.valid)
         if times == 1:
             judged = explained(judged) if given["explain"] else judged
-            show(judged, as_json=given["as_json"])
+            show(judged, as_json=given["as_json"], verbose=given["verbose"])
             if given["as_performed"]:
                 for line in lateness_of(script, judged):
                     echo(line, err=True)

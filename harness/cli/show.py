@@ -1,4 +1,4 @@
-"""A verdict as it is printed: for people, or as JSON."""
+"""A verdict as it is printed: for people, or as JSON (docs/json.md)."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,17 @@ from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement import summary
+from maxq.checkers.judgement.digest import NOT_PROMISED, Row
 from maxq.checkers.judgement.runner import Results
-from maxq.harness.contracts.terminal import echo, one_line
+from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.run.explained import Explained
 from maxq.histories.store import StoredRun
 
-SHOWN_MAX = 12  # findings that are shown on the terminal
-WIDTH = 100
+SHOWN_MAX = 12  # findings that are told with their stories
+LINES_MAX, NOTES_MAX, WIDTH = 20, 3, 100
+CELL_MAX = 160  # characters of a cell
+COLUMNS = (("found", 30), ("when", 16), ("where", 24), ("fault", 26))
+STATUSES = ("broken", "not judged", "kept", "not promised", "no occasion")
 
 
 class Shown(Protocol):
@@ -33,6 +37,9 @@ class Shown(Protocol):
 
     @property
     def context(self) -> Context: ...
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
 
     @property
     def explained(self) -> Sequence[Explained]: ...
@@ -59,36 +66,104 @@ class Shown(Protocol):
     def unreported(self) -> Exception | None: ...
 
 
-def show(judged: Shown, *, as_json: bool) -> None:
-    """Print a verdict: for people, what they came for first; or JSON."""
-    results = judged.results
+def show(judged: Shown, *, as_json: bool, verbose: bool = False) -> None:
+    """Print a verdict: for people, what they came for first, in `LINES_MAX` lines unless they ask
+    for more; or JSON."""
     if judged.unreported is not None:
         echo(f"the report is not written: {described(judged.unreported)}", err=True)
     if as_json:
         echo(msgspec.json.format(msgspec.json.encode(document(judged)), indent=2).decode())
         return
-    echo(wrapped(f"verdict: {summary.headline(results, judged.context)}"))
-    for line in (*results.advice, *summary.notes(results, judged.context)):
-        echo(wrapped(f"  {line}"))
-    if judged.failed_on:
-        found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
-        echo(f"  exit 1, as asked by --fail-on: measured {found}")
-    show_findings(results)
+    head, foot = _head(judged), _foot(judged)
+    for line in head:
+        echo(line)
+    if verbose:
+        _show_all(judged)
+    else:
+        room = LINES_MAX - sum(_height(line) for line in (*head, *foot))
+        show_rows(judged.rows, room)
     for one in judged.explained:
         echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
+    for line in foot:
+        echo(line)
+
+
+def _height(text: str) -> int:
+    """How many lines of a terminal a text takes; a command is not broken, to be copied whole."""
+    return sum(max(1, -(-len(line) // WIDTH)) for line in text.split("\n"))
+
+
+def _head(judged: Shown) -> list[str]:
+    """The sentence, and what must be known with it."""
+    results = judged.results
+    lines = [wrapped(f"verdict: {summary.headline(results, judged.context)}")]
+    notes = (*results.advice, *summary.notes(results, judged.context))
+    lines += [wrapped(f"  {line}") for line in notes[:NOTES_MAX]]
+    if judged.failed_on:
+        found = ", ".join(f"{n:,} {name}" for name, n in judged.failed_on.items())
+        lines.append(f"  exit 1, as asked by --fail-on: measured {found}")
+    return lines
+
+
+def _foot(judged: Shown) -> list[str]:
+    """What came of the claims and the faults, and where all is."""
+    results = judged.results
+    counted = [
+        f"{len(of)} {status}" + (f" ({', '.join(of)})" if status == "broken" else "")
+        for status in STATUSES if (of := results.of(status))
+    ]  # fmt: skip
+    kept = summary.nothing_lost(results)
+    lines = [f"kept:    {kept}"] if kept else []
+    lines += [wrapped(f"claims:  {', '.join(counted)}")] if counted else []
+    if found := judged.recoveries:
+        known = [r.after_ns for r in found if r.after_ns is not None]
+        late = len(found) - len(known)
+        over = sum(r.failed_over for r in found)
+        text = f"faults:  {len(found)}, {over} fail-over{'' if over == 1 else 's'}"
+        if known:
+            text += f"; a send was ok again after at most {max(known) / 1e9:.2f} s"
+        text += f"; after {late} of them not until the last send" if late else ""
+        lines.append(wrapped(text))
+    lines += [f"run:     {judged.stored.path}", f"repeat:  {judged.repeat}"]
+    lines.append(f"commit:  {judged.commit}")
+    lines += [f"report:  {judged.report}"] if judged.report is not None else []
+    return lines
+
+
+def show_rows(rows: Sequence[Row], room: int) -> None:
+    """The findings as a table of so many lines."""
+    cells = [_cells(row) for row in rows]
+    for count in range(len(rows), 0, -1):
+        drawn = table(COLUMNS, cells[:count], width=WIDTH, colour=coloured())
+        left = len(rows) - count
+        if drawn.count("\n") + 1 + (1 if left else 0) <= room or count == 1:
+            echo_drawn(drawn)
+            if left:
+                echo(f"  ... and {left} more {'row' if left == 1 else 'rows'}; -v shows all")
+            return
+
+
+def _cells(row: Row) -> list[tuple[str, str]]:
+    # Of how many messages a loss is stands in the sentence already.
+    share = row.share if not row.lost else "" if row.broken else NOT_PROMISED
+    found = f"{row.what}, {share}" if share else row.what
+    cause = f"blamed: {row.cause}" if row.blamed else row.cause
+    texts = (found, row.when or "unknown", row.who or "the cluster", cause)
+    styles = ("bold", "", "", "red" if row.blamed else "")
+    return [(text[:CELL_MAX], style) for text, style in zip(texts, styles, strict=True)]
+
+
+def _show_all(judged: Shown) -> None:
+    """Every finding with its story, every claim, every fault."""
+    show_findings(judged.results)
     echo("\nclaims:")
-    for line in claim_lines(results):
+    for line in claim_lines(judged.results):
         echo(line)
     if judged.absent:
         echo(f"  n/a on this target: {', '.join(judged.absent)}")
     show_recoveries(judged)
     target = judged.context.target
     echo(f"\ntarget:  {target}" if "," in target else "")
-    echo(f"run:     {judged.stored.path}")
-    echo(f"repeat:  {judged.repeat}")
-    echo(f"commit:  {judged.commit}")
-    if judged.report is not None:
-        echo(f"report:  {judged.report}")
 
 
 def claim_lines(results: Results) -> Iterator[str]:
@@ -133,6 +208,7 @@ def document(judged: Shown) -> dict[str, Any]:
             {"claim": claim, "status": r.status, "why": r.why, "found": r.found}
             for claim, r in results.claims.items()
         ],
+        "first": [first_row(row) for row in judged.rows],
         "absent": list(judged.absent),
         "verdicts": plain["verdicts"],
         "findings": plain_harms(results.findings),
@@ -145,6 +221,11 @@ def document(judged: Shown) -> dict[str, Any]:
         "commit": judged.commit,
         "report": None if judged.report is None else str(judged.report),
     }
+
+
+def first_row(row: Row) -> dict[str, Any]:
+    """A row of the first screen as plain values, with its words."""
+    return {**msgspec.to_builtins(row), "when": row.when, "cause": row.cause, "text": row.text()}
 
 
 def show_recoveries(judged: Shown) -> None:

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.runner import check_all
-from maxq.harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, Name, Names
+from maxq.harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, Name, Names
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
@@ -51,8 +51,9 @@ TRUNCATED = click.option(
 )
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
+@VERBOSE_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
-def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
+def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
     """Judge a stored run (its folder) again, also one whose harness was killed.
 
     The new verdict replaces the stored one, unless the run still goes on or its history is damaged.
@@ -76,7 +77,7 @@ def check(run: Path, allow_truncated: bool, as_json: bool, **given: Any) -> int:
         if not isinstance(judged, Judged):
             raise click.UsageError("--explain is for a run's folder: a file cannot be repeated")
         judged = explained(judged)
-    show(judged, as_json=as_json)
+    show(judged, as_json=as_json, verbose=verbose)
     return judged.exit_code
 
 

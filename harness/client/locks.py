@@ -10,6 +10,7 @@ import asyncio
 from maxq.harness.client.session import QueueName
 from maxq.harness.contracts.error_classes import error_of, plain
 from maxq.harness.contracts.outcome import Fail, Info, Ok, Outcome, attempt
+from maxq.histories.observed import NOT_GRANTED
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.rpc import Dial, Pool
 from maxq.reference.wire.bodies import LockRequest, LockResponse, MessageQueue
@@ -44,7 +45,7 @@ class LockSession:
             granted = LockResponse.from_json(answer.body).lock_ok_mq_set
         except RemoteProtocolError as error:
             return Info(["bad-answer", plain(str(error))])
-        return Ok() if _wire(queue) in granted else Fail("not-granted")
+        return Ok() if _wire(queue) in granted else Fail(NOT_GRANTED)
 
     async def unlock(self, broker: str, client_id: str, queue: QueueName) -> Outcome:
         """Give back; ok means that the broker has taken note."""

@@ -9,6 +9,10 @@ Such characters are printed as JSON escapes them (``\\u001b``), so that printed 
 is.
 """
 
+import io
+import sys
+from collections.abc import Iterable, Sequence
+
 import click
 
 _CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
@@ -31,3 +35,44 @@ def one_line(text: str) -> str:
 def echo(text: str, *, err: bool = False) -> None:
     """Print a text, of one line or several, on standard output or standard error."""
     click.echo(printable(text), err=err)
+
+
+def table(
+    columns: Sequence[tuple[str, int]],
+    rows: Iterable[Sequence[tuple[str, str]]],
+    *,
+    width: int,
+    colour: bool,
+) -> str:
+    """A table as lines of a terminal, for `echo_drawn`.
+
+    Args:
+        columns: of each its heading, and its share of the width.
+        rows: of cells, each a text, of which what cannot be printed is escaped, and its style.
+        width: of the terminal, in characters.
+        colour: whether styles are shown.
+    """
+    # Here, since every command imports this module, and few draw a table.
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for name, ratio in columns:
+        drawn.add_column(name, ratio=ratio, overflow="fold")
+    for row in rows:
+        drawn.add_row(*(Text(one_line(text), style) for text, style in row))
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=colour, highlight=False, markup=False)
+    console.print(drawn)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def echo_drawn(drawn: str) -> None:
+    """Print what `table` drew: its cells are escaped, and the rest is ours."""
+    click.echo(drawn)
+
+
+def coloured() -> bool:
+    """Whether standard output is a terminal; whether its user wants colours is asked of rich."""
+    return sys.stdout.isatty()

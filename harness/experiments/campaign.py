@@ -43,15 +43,17 @@ from xml.etree import ElementTree
 import msgspec
 from msgspec import Meta
 
+from maxq.harness.contracts.terminal import printable
 from maxq.harness.environments.leaks import Left, left_of
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.overview.page import write_index
 from maxq.harness.schedule.format import Seed
 from maxq.histories.store import JOURNAL as HISTORY
 from maxq.histories.store import write_whole
 
 VALID, NOTHING_LEFT = "valid", "nothing left"
-JUNIT = "junit.xml"
+JUNIT, RUNS = "junit.xml", "runs"
 RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
 UNKNOWN = 2  # the exit code
 LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
@@ -59,6 +61,7 @@ KILL_S = (0.3, 40.0)  # when it strikes, from the start of the harness
 PR_SET_PDEATHSIG = 1
 BUILT_IN = Path(__file__).parent / "campaigns"
 RUNS_MAX = 100_000  # of a campaign
+FOUND_MAX = 10  # kinds of findings of a run that its line in the journal keeps
 
 Choices = Annotated[tuple[str, ...], Meta(min_length=1)]
 Seeds = Annotated[int, Meta(ge=1, le=RUNS_MAX)] | Annotated[tuple[Seed, ...], Meta(min_length=1)]
@@ -136,6 +139,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     run: str = ""
     why: str = ""
     said: str = ""
+    found: str = ""
     repeat: str = ""
 
 
@@ -217,7 +221,7 @@ def run_campaign(
     def next_job(_: Collection[Job]) -> Job | None:
         return next((job for job in jobs if job.name not in done), None)
 
-    perform = partial(perform_job, store=folder / "runs")
+    perform = partial(perform_job, store=folder / RUNS)
     for job, result in run_missing(next_job, perform, folder, inline=True, budget_ns=budget_ns):
         done[job.name] = result
         append(folder / JOURNAL, result)
@@ -227,6 +231,8 @@ def run_campaign(
     if next_job(()) is not None:
         say(SPENT)
     write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
+    if (folder / RUNS).is_dir():
+        write_index(folder / RUNS, campaign.name)
     return [done[job.name] for job in jobs if job.name in done]
 
 
@@ -266,7 +272,8 @@ def _judged(command: Sequence[str], job: Job) -> Done:
         missed = [claim for claim in wanted if claim not in accused]
         why = "" if code == 1 and not missed else f"exit {code}, accused: {accused}"
     run, verdict, repeat = (str(printed[k]) for k in ("run", "verdict", "repeat"))
-    return _done(job, code, why=why, run=run, said=verdict, repeat=repeat)
+    found = "\n".join(str(row["text"]) for row in printed["first"][:FOUND_MAX])
+    return _done(job, code, why=why, run=run, said=verdict, found=found, repeat=repeat)
 
 
 def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
@@ -336,10 +343,12 @@ def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:
             continue
         case.set("time", f"{result.seconds:.1f}")
         if not result.passed:
-            failure = ElementTree.SubElement(case, "failure", message=result.why[:200])
-            failure.text = f"{result.why}\nrun: {result.run}"
+            why = printable(result.why)  # XML has no control characters, escaped or not
+            failure = ElementTree.SubElement(case, "failure", message=why[:200])
+            lines = (why, printable(result.found), f"run: {result.run}")
+            failure.text = "\n".join(line for line in lines if line)
         words = " ".join(["maxq test", *job.words, "--seed", str(job.seed)])
-        printed = (words, result.said, result.run, result.repeat)
+        printed = (words, printable(result.said), result.run, result.repeat)
         ElementTree.SubElement(case, "system-out").text = "\n".join(t for t in printed if t)
     written: bytes = ElementTree.tostring(suite, encoding="utf-8", xml_declaration=True)
     return written

@@ -82,7 +82,8 @@ class Outcome:
     `valid` is True, False or "unknown"; `claims` what became of each claim: kept, broken, not
     promised, no occasion, or not judged. `promised` are the claims that the run's settings make,
     `lost` how many acknowledged messages were lost of `acknowledged`, promised or not, and
-    `measured` what was found, by name, of claims that are not promised. `anomalies` is what breaks
+    `measured` what was found, by name, of claims that are not promised. `first` says of
+    each finding, in a line, how many, when, where and by which fault. `anomalies` is what breaks
     a claim, each with its story, and `found` how many of each. `run` is the run's folder, `report`
     the page in it; `repeat` the command that repeats it.
     """
@@ -95,6 +96,7 @@ class Outcome:
         self.valid: bool | Literal["unknown"] = results.valid
         self.headline: str = summary.headline(results, judged.context)
         self.advice: tuple[str, ...] = results.advice
+        self.first: tuple[str, ...] = tuple(row.text() for row in judged.rows)
         self.run: Path = judged.stored.path
         self.report: Path | None = judged.report
         self.repeat: str = judged.repeat
@@ -131,6 +133,7 @@ class Outcome:
         from maxq.harness.contracts.terminal import printable
 
         lines = [f"verdict: {self.headline}", *(f"  {line}" for line in self.advice)]
+        lines += [f"  {row}" for row in self.first]
         if self.trouble is not None:
             lines.append(f"trouble: {type(self.trouble).__name__}: {self.trouble}")
         if self.failed_on:

@@ -29,6 +29,9 @@ ARGUMENTS = (
 )  # fmt: skip
 
 
+OF_THE_COMMAND = ("store", "as_json", "plan", "keep", "fail_on", "explain", "verbose")
+
+
 def refuse(strange: Iterable[str], known: Iterable[str]) -> None:
     """Complain of arguments that there are none of.
 
@@ -61,7 +64,7 @@ def options_of(given: Mapping[str, object], store: Path = Path()) -> tuple[Optio
     try:
         context = main.test.make_context("maxq.run", words)
         params = dict(context.params)
-        for of_the_command in ("store", "as_json", "plan", "keep", "fail_on", "explain"):
+        for of_the_command in OF_THE_COMMAND:
             params.pop(of_the_command)
         base_image = params.pop("base_image")
         return main.resolved(params, Place(base_image=base_image, store=store)), base_image

@@ -6,72 +6,23 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from maxq.checkers.core.api import ClaimVerdict, Harm, Status, Valid
+from maxq.checkers.core.api import ClaimVerdict, Harm, Status
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement import summary as words
+from maxq.checkers.judgement.phrases import said
 from maxq.harness.report.evidence import Evidence, Group, Numbered
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
+from maxq.harness.report.spoken import spoken
 from maxq.harness.report.timescale import TimeScale, seconds
-from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
 OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_000
-CARDS_MAX = 3  # anomalies of one name that need no click
+CARDS_MAX = 3  # anomalies of one name whose operations are shown
+HARMS_OPEN = 6  # findings that need no click
+START_MAX = 140  # characters of a story that is folded
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d{1,5}\b")
 _OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
-WORDS: dict[Valid, str] = {True: "valid", False: "invalid", "unknown": "unknown"}
-
-
-def badge(valid: Valid) -> Html:
-    """A verdict in one coloured word."""
-    word = WORDS.get(valid, "unknown")
-    return el("span", word, class_=f"badge {word}")
-
-
-def head(evidence: Evidence) -> Html:
-    """The first thing to read: the verdict, and in a sentence why."""
-    o, valid = evidence.options, evidence.results.valid
-    mutant = el("p", "This run had a seeded bug on purpose: ", el("code", o.mutant), ".",
-                class_="note") if o.mutant else None  # fmt: skip
-    facts = (
-        f"{', '.join(o.workload)} with {', '.join(o.nemesis)}",
-        *(f"{done} in place of {asked}" for asked, done in o.stand_ins.items()),
-        f"{o.environment}, {o.running}, {o.profile}, {o.timing} timing",
-        f"{_count(o.broker_sets, 'broker set')} of {_count(o.replicas, 'broker')}"
-        + (f" ({_count(o.learners, 'learner')} each), " if o.learners else ", ")
-        + f"{_count(o.controllers, 'controller')}, "
-        + _name_servers(o),
-        f"seed {o.seed}",
-    )
-    return el(
-        "header",
-        el("p", "Max-Q", class_="brand"),
-        el("h1", badge(valid), " ", el("span", ", ".join(o.workload), class_="what")),
-        el("p", summary(evidence), class_="summary"),
-        [el("p", note, class_="note") for note in words.notes(evidence.results, evidence.context)],
-        mutant,
-        [el("p", doubt, class_="note") for doubt in evidence.doubts],
-        el("ul", (el("li", fact) for fact in facts), class_="facts"),
-    )
-
-
-def _name_servers(options: Options) -> str:
-    if options.embedded:
-        return f"in {_count(max(options.namesrvs, options.controllers), 'name server')}"
-    return _count(options.namesrvs, "name server")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
-
-
-def summary(evidence: Evidence) -> str:
-    """The verdict in a sentence or two."""
-    said = words.headline(evidence.results, evidence.context)
-    rest = said[len(words.word(evidence.results)) :].lstrip(":; ")
-    advice = "; ".join(evidence.results.advice)
-    text = f"{rest[:1].upper()}{rest[1:]}"
-    return short(f"{text} To decide: {advice}." if advice else text, REASON_MAX)
 
 
 def commands(evidence: Evidence) -> Html:
@@ -107,23 +58,33 @@ COLOURS: dict[Status, str] = {
 
 
 def claims_table(evidence: Evidence, groups: Sequence[Group]) -> Html:
-    """What became of each claim, those to be read first first."""
+    """What became of each claim: what is broken, not judged or was measured; the others folded."""
     found: dict[str, list[Group]] = {}
     for group in groups:
         found.setdefault(group.claim, []).append(group)
     judges = {r.claim: v.checker for v in evidence.results.verdicts for r in v.claim_verdicts}
-    rows = []
+    first: list[Sequence[Child]] = []
+    rest: list[Sequence[Child]] = []
     for claim, verdict in words.table(evidence.results):
         links = [_group_link(g) for g in found.get(claim, ())]
         why = el("p", short(verdict.why, REASON_MAX), class_="reason") if verdict.why else None
         status = el("span", verdict.status, class_=f"badge {COLOURS[verdict.status]}")
         promise = BY_ID[claim].promise if claim in BY_ID else ""
-        rows.append((claim, status, join(promise, why), links or _measured(verdict),
-                     f"{verdict.occasions:,}", el("code", judges[claim], class_="id")))  # fmt: skip
+        telling = verdict.status in ("broken", "not judged") or verdict.measured
+        (first if telling else rest).append(
+            (claim, status, join(promise, why), links or _measured(verdict),
+             f"{verdict.occasions:,}", el("code", judges[claim], class_="id"))
+        )  # fmt: skip
     heads = ("claim", "came to", "promise", "found", "occasions", "checker")
     absent = evidence.context.absent
     note = f"This target cannot show: {', '.join(absent)}." if absent else ""
-    return join(table("claims", heads, rows), el("p", note, class_="note") if note else None)
+    folded = f"{len(rest)} claims: kept, without an occasion, or not promised"
+    return join(
+        table("claims", heads, first) if first else None,
+        el("details", el("summary", folded), table("more claims", heads, rest), class_="more")
+        if rest else None,
+        el("p", note, class_="note") if note else None,
+    )  # fmt: skip
 
 
 def _measured(verdict: ClaimVerdict) -> str:
@@ -171,20 +132,32 @@ def table(label: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> 
 # Findings.
 
 
-def harms(evidence: Evidence, groups: Sequence[Group]) -> Html:
+def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str]) -> Html:
     """Each harm once: what it was, what it is blamed on, and what it showed itself by."""
     found = evidence.results.findings
     if not found:
         return el("p", "None.", class_="note")
     first = {(g.claim, g.name): g.numbered[0].number for g in groups if g.numbered}
     tried = "\n".join(evidence.explained)
+    each = [_harm(number, harm, first, brokers) for number, harm in enumerate(found, start=1)]
+    rest = each[HARMS_OPEN:]
     return join(
-        (_harm(number, harm, first) for number, harm in enumerate(found, start=1)),
+        each[:HARMS_OPEN],
+        el("details", el("summary", f"{len(rest)} more findings"), rest, class_="more")
+        if rest
+        else None,
         join(el("h3", "Causes, tried"), el("pre", short(tried, TRIED_MAX))) if tried else None,
     )
 
 
-def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html:
+def named(story: str, brokers: Mapping[str, str]) -> str:
+    """A story with the names of brokers in the place of their addresses."""
+    return _ADDRESS.sub(lambda match: brokers.get(match[0], match[0]), story)
+
+
+def _harm(
+    number: int, harm: Harm, first: Mapping[tuple[str, str], int], brokers: Mapping[str, str]
+) -> Html:
     word, colour = ("broken", "invalid") if harm.broken else ("not promised", "neutral")
     symptoms = []
     for name, count in harm.seen_as:
@@ -193,11 +166,13 @@ def _harm(number: int, harm: Harm, first: Mapping[tuple[str, str], int]) -> Html
         at = first.get((claim, anomaly))
         symptoms.append(numbered if at is None else el("a", numbered, href=f"#anomaly-{at}"))
     cells = [part for symptom in symptoms for part in (" · ", symptom)][1:]
+    title = harm.title if harm.lost else said(harm.kind, sum(harm.symptoms.values()))
     return el(
         "section",
-        el("h3", f"{number}. {short(harm.title, STORY_MAX)} ",
+        el("h3", f"{number}. {short(title, STORY_MAX)} ",
+           None if harm.lost else el("span", f"({short(harm.title, STORY_MAX)}) ", class_="times"),
            el("span", word, class_=f"badge {colour}")),
-        el("p", short(harm.story, STORY_MAX), class_="story"),
+        el("p", short(named(harm.story, brokers), STORY_MAX), class_="story"),
         el("p", "Seen as: ", cells, class_="note") if cells else None,
         id=f"finding-{number}", class_="group",
     )  # fmt: skip
@@ -216,35 +191,59 @@ def marks(evidence: Evidence) -> list[tuple[int, int, str]]:
 # Anomalies.
 
 
-def anomalies(evidence: Evidence, groups: Sequence[Group], time: TimeScale) -> Html:
-    """Every anomaly that is shown: its story, its operations, its place in time."""
+def anomalies(
+    evidence: Evidence, groups: Sequence[Group], time: TimeScale, brokers: Mapping[str, str]
+) -> Html:
+    """The evidence: of each kind of anomaly some with their operations, the others in a table.
+    `brokers` are names of brokers by address."""
     if not groups:
         return el("p", "None was found.", class_="note")
-    return join(_group(evidence.history, group, time) for group in groups)
+    return join(_group(evidence.history, group, time, brokers) for group in groups)
 
 
-def _group(history: History, group: Group, time: TimeScale) -> Html:
-    cards = [
-        _card(history, numbered, time, is_open=n == 0) for n, numbered in enumerate(group.numbered)
-    ]
+def _group(history: History, group: Group, time: TimeScale, brokers: Mapping[str, str]) -> Html:
+    cards = [_card(history, one, time, brokers, is_open=n == 0)
+             for n, one in enumerate(group.numbered[:CARDS_MAX])]  # fmt: skip
     more = group.found - len(group.numbered)
     rest = f"{len(group.numbered)} of {group.found} are shown here; results.json may hold more."
     return el(
         "section",
-        el("h3", el("span", group.claim, class_="claim"), f" {group.name} ",
-           el("span", f"({group.found})", class_="times")),
-        cards[:CARDS_MAX],
-        el("details", el("summary", f"{len(cards) - CARDS_MAX} more"), cards[CARDS_MAX:],
-           class_="more") if len(cards) > CARDS_MAX else None,
+        el("h3", el("span", group.claim, class_="claim"), " ",
+           short(said(group.name, group.found), VALUE_MAX), " ",
+           el("span", f"({group.name})", class_="times")),
+        cards,
+        _others(group.numbered[CARDS_MAX:], brokers),
         el("p", rest, class_="note") if more > 0 else None,
         class_="group",
     )  # fmt: skip
 
 
-def _card(history: History, numbered: Numbered, time: TimeScale, *, is_open: bool) -> Html:
+def _others(numbered: Sequence[Numbered], brokers: Mapping[str, str]) -> Html | None:
+    """Anomalies of which only the story is shown, as a table."""
+    if not numbered:
+        return None
+    body = (
+        el("tr", el("td", el("span", _at(one), class_="at")),
+           el("td", short(named(one.anomaly.story, brokers), STORY_MAX)),
+           id=f"anomaly-{one.number}")
+        for one in numbered
+    )  # fmt: skip
+    heads = (el("th", head, scope="col") for head in ("time", "what was seen"))
+    drawn = el("table", el("thead", el("tr", heads)), el("tbody", body))
+    scroll = el("div", drawn, class_="scroll", role="region", tabindex=0, aria_label="more of them")
+    return el("details", el("summary", f"{len(numbered)} more"), scroll, class_="more")
+
+
+def _at(numbered: Numbered) -> str:
+    return seconds(numbered.at_ns) if numbered.at_ns >= 0 else "unknown time"
+
+
+def _card(
+    history: History, numbered: Numbered, time: TimeScale, brokers: Mapping[str, str],
+    *, is_open: bool,
+) -> Html:  # fmt: skip
     a = numbered.anomaly
-    at = seconds(numbered.at_ns) if numbered.at_ns >= 0 else "unknown time"
-    story = short(a.story, STORY_MAX)
+    story = short(named(a.story, brokers), STORY_MAX)
     cited = (*a.ops, *(int(match[2]) for match in _OP.finditer(story)))
     known = [op for index in sorted({*cited}) if (op := _op_at(history, index)) is not None]
     shown = {op.index for op in known[:OPS_MAX]}
@@ -252,10 +251,10 @@ def _card(history: History, numbered: Numbered, time: TimeScale, *, is_open: boo
     show = el("a", "show on the timeline", href="#timeline", class_="show", data_marks=places)
     return el(
         "details",
-        el("summary", el("span", at, class_="at"), " ",
-           el("span", clean(a.story)[:140], class_="start")),
+        el("summary", el("span", _at(numbered), class_="at"), " ",
+           el("span", f"{clean(story)[:START_MAX]}…", class_="start")),
         el("p", linked(story, numbered.number, shown), class_="story"),
-        _operations(known[:OPS_MAX], numbered.number),
+        _operations(known[:OPS_MAX], numbered.number, brokers),
         _more_ops(a.ops, known),
         el("p", show, " · ", el("code", short(a.signature, VALUE_MAX)), class_="note"),
         id=f"anomaly-{numbered.number}", open=is_open, class_="anomaly",
@@ -282,17 +281,18 @@ def linked(story: str, number: int, shown: Collection[int]) -> Html:
     return join(*parts, story[end:])
 
 
-def _operations(ops: Sequence[Op], number: int) -> Html | None:
+def _operations(ops: Sequence[Op], number: int, brokers: Mapping[str, str]) -> Html | None:
     if not ops:
         return None
-    heads = ("op", "time", "process", "type", "f", "value", "more")
+    heads = ("op", "time", "client", "what", "came to", "answered by", "")
     body = (
         el(
             "tr",
             (el("td", cell) for cell in (
                 op.index, el("span", _when(op), class_="at"), op.process,
-                el("span", op.type, class_=f"outcome {op.type}"), short(op.f, VALUE_MAX),
-                el("code", plain(op.value)), el("code", _more(op)),
+                short(spoken(op) or op.f, VALUE_MAX),
+                el("span", op.type, class_=f"outcome {op.type}"),
+                _answered_by(op, brokers), _as_json(op),
             )),
             id=f"op-{number}-{op.index}",
         )
@@ -301,6 +301,18 @@ def _operations(ops: Sequence[Op], number: int) -> Html | None:
     drawn = el("table", el("thead", el("tr", (el("th", h, scope="col") for h in heads))),
                el("tbody", body))  # fmt: skip
     return el("div", drawn, class_="scroll", role="region", tabindex=0, aria_label="operations")
+
+
+def _answered_by(op: Op, brokers: Mapping[str, str]) -> str:
+    address = (op.ext or {}).get("broker")
+    return "" if address is None else short(brokers.get(str(address), address), VALUE_MAX)
+
+
+def _as_json(op: Op) -> Html:
+    """All that the operation says, behind a click."""
+    parts = [f"{op.f} {plain(op.value)}".rstrip(), _more(op)]
+    lines = (el("code", part) for part in parts if part)
+    return el("details", el("summary", "JSON"), lines)
 
 
 def _when(op: Op) -> str:

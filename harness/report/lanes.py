@@ -54,11 +54,13 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lanes(msgspec.Struct, frozen=True, kw_only=True):
-    """The timeline: what controllers held of each broker set, and what each node was."""
+    """The timeline: what controllers held of each broker set, and what each node was. `ids` are
+    the broker ids that nodes had last."""
 
     sets: tuple[Lane, ...]
     nodes: tuple[Lane, ...]
     left_out: int
+    ids: dict[str, int] = {}
 
 
 def lanes(history: History, end_ns: int, first: Sequence[str], struck: Iterable[str]) -> Lanes:
@@ -80,7 +82,10 @@ def lanes(history: History, end_ns: int, first: Sequence[str], struck: Iterable[
     in_order = [nodes[name] for name in sorted(nodes)]
     left_out = max(0, len(drawn) - LANES_MAX) + max(0, len(in_order) - LANES_MAX)
     return Lanes(
-        sets=tuple(drawn[:LANES_MAX]), nodes=tuple(in_order[:LANES_MAX]), left_out=left_out
+        sets=tuple(drawn[:LANES_MAX]),
+        nodes=tuple(in_order[:LANES_MAX]),
+        left_out=left_out,
+        ids={node: broker_id for (_, broker_id), node in names.items()},
     )
 
 
@@ -194,7 +199,7 @@ def _state(op: Op, node: str) -> Segment:
         state = "master" if leads else "slave"
         if view is not None:
             epoch = view.epochs[-1].epoch if view.epochs else None
-            label = f"epoch {epoch}" if leads and epoch is not None else ""
+            label = "" if epoch is None else f"epoch {epoch}"
             more = "" if epoch is None else f" in epoch {epoch}"
     answer = {"silent": "no answer", "answers": "answers"}.get(state, state)
     return Segment(

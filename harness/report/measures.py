@@ -8,14 +8,17 @@ drawn of how many is said. Quantiles and rates count every operation.
 from collections import defaultdict
 from collections.abc import Sequence
 from math import log10
+from typing import Literal
 
 import msgspec
 
 from maxq.harness.report.timescale import WIDTH, TimeScale, nice_step
 from maxq.histories.history import History
-from maxq.histories.op import OpType
+from maxq.histories.observed import refused
+from maxq.histories.op import Op
 
-OUTCOMES: tuple[OpType, ...] = ("ok", "info", "fail")
+Outcome = Literal["ok", "refused", "info", "fail"]
+OUTCOMES: tuple[Outcome, ...] = ("ok", "refused", "info", "fail")
 CELL = 10  # units wide; of the height that a plot has, one in `ROWS`
 ROWS = 60
 FLOOR_NS = 10_000  # what is faster is drawn at the bottom
@@ -29,13 +32,13 @@ class Kind(msgspec.Struct, kw_only=True):
 
     f: str
     invoked: int = 0
-    points: dict[OpType, list[tuple[int, int]]] = msgspec.field(
+    points: dict[Outcome, list[tuple[int, int]]] = msgspec.field(
         default_factory=lambda: {outcome: [] for outcome in OUTCOMES}
     )
-    ends: dict[OpType, list[int]] = msgspec.field(
+    ends: dict[Outcome, list[int]] = msgspec.field(
         default_factory=lambda: {outcome: [] for outcome in OUTCOMES}
     )
-    counts: dict[OpType, int] = msgspec.field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    counts: dict[Outcome, int] = msgspec.field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
 
     @property
     def open(self) -> int:
@@ -59,16 +62,24 @@ def kinds(history: History) -> list[Kind]:
         if op.type == "invoke":
             kind.invoked += 1
             continue
-        if op.type not in kind.counts:
+        outcome = outcome_of(op)
+        if outcome is None:
             continue
-        kind.counts[op.type] += 1
+        kind.counts[outcome] += 1
         if op.time < 0:
             continue
-        kind.ends[op.type].append(op.time)
+        kind.ends[outcome].append(op.time)
         begun = history.invocation(op)
         if begun is not None and 0 <= begun.time <= op.time and begun.index < op.index:
-            kind.points[op.type].append((begun.time, op.time - begun.time))
+            kind.points[outcome].append((begun.time, op.time - begun.time))
     return [found[f] for f in sorted(found)]
+
+
+def outcome_of(op: Op) -> Outcome | None:
+    """How a completion is counted; None: it is none."""
+    if op.type == "fail":
+        return "refused" if refused(op) else "fail"
+    return op.type if op.type in ("ok", "info") else None
 
 
 def quantile(ascending: Sequence[int], share: float) -> int | None:
@@ -117,7 +128,7 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     start_ns: int
     end_ns: int
-    per_s: dict[OpType, float]
+    per_s: dict[Outcome, float]
     p50_ns: int | None
     p99_ns: int | None
 
@@ -127,7 +138,7 @@ def windows(kind: Kind, time: TimeScale) -> list[Window]:
     length_ns = max(nice_step(time.length_ns / WINDOWS), 1_000_000_000)
     first = time.start_ns // length_ns
     count = min(time.end_ns // length_ns - first + 1, WIDTH)
-    ended: list[dict[OpType, int]] = [dict.fromkeys(OUTCOMES, 0) for _ in range(count)]
+    ended: list[dict[Outcome, int]] = [dict.fromkeys(OUTCOMES, 0) for _ in range(count)]
     latencies: dict[int, list[int]] = defaultdict(list)
     for outcome in OUTCOMES:
         for at_ns in kind.ends[outcome]:
@@ -142,7 +153,7 @@ def _window(at_ns: int, length_ns: int, first: int, count: int) -> int:
 
 
 def _summed(
-    number: int, first: int, length_ns: int, ended: dict[OpType, int], ascending: list[int]
+    number: int, first: int, length_ns: int, ended: dict[Outcome, int], ascending: list[int]
 ) -> Window:
     enough = ascending if len(ascending) >= QUANTILES_NEED else []
     start_ns = (first + number) * length_ns

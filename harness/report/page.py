@@ -7,37 +7,42 @@ Without a script everything is readable; with one, plots can be zoomed.
 
 import traceback
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 
-from maxq.harness.report import findings, tables
+import msgspec
+
+from maxq.checkers.judgement.digest import Row, brokers_by_address, digest
+from maxq.harness.contracts.target import plan
+from maxq.harness.report import findings, first_screen, tables
 from maxq.harness.report.bands import Actions, actions
-from maxq.harness.report.evidence import Evidence, grouped
-from maxq.harness.report.lanes import lanes
-from maxq.harness.report.markup import Child, Html, clean, el, join
-from maxq.harness.report.measures import Kind, kinds, windows
+from maxq.harness.report.cluster import picture
+from maxq.harness.report.evidence import Evidence, Group, grouped
+from maxq.harness.report.lanes import Lane, Lanes, lanes
+from maxq.harness.report.markup import Child, Html, clean, el, join, short
+from maxq.harness.report.measures import OUTCOMES, Kind, kinds, windows
 from maxq.harness.report.plot import (
-    FAULTS_MAX,
     axis,
-    lane_row,
     latency_plot,
-    marks_row,
     rate_plot,
     row,
     shared,
 )
+from maxq.harness.report.spoken import MEANS
+from maxq.harness.report.timeline import FAULTS_MAX, lane_row, marks_row
 from maxq.harness.report.timescale import TimeScale, duration, timescale
 
 FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
-OPEN_KINDS = 4  # plots that need no click
+OPEN_KINDS, NAME_MAX = 4, 120  # plots that need no click; characters of a name
 
 
 def render(evidence: Evidence) -> str:
     """A run as a page. Pure: equal evidence gives an equal page."""
     style, script = _inside("report.css"), _inside("report.js")
     o = evidence.options
-    title = f"{findings.WORDS.get(evidence.results.valid, 'unknown')}: {', '.join(o.workload)}"
+    title = f"{first_screen.WORDS.get(evidence.results.valid, 'unknown')}: {', '.join(o.workload)}"
     head = join(
         el("meta", charset="utf-8"),
         el("meta", http_equiv="Content-Security-Policy", content=policy(style, script)),
@@ -68,20 +73,57 @@ def _inside(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
+class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What several parts of a page are drawn from."""
+
+    evidence: Evidence
+
+    @cached_property
+    def time(self) -> TimeScale:
+        return timescale(self.evidence.history.ops)
+
+    @cached_property
+    def done(self) -> Actions:
+        return actions(self.evidence.history)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        return grouped(self.evidence)
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        return digest(self.evidence.history, self.evidence.results)
+
+    @cached_property
+    def brokers(self) -> dict[str, str]:
+        return brokers_by_address(self.evidence.history)
+
+    @cached_property
+    def counted(self) -> list[Kind]:
+        return kinds(self.evidence.history)
+
+    @cached_property
+    def seen(self) -> Lanes:
+        first = tuple(self.evidence.options.context().broker_sets)
+        struck = sorted(self.done.by_node())
+        return lanes(self.evidence.history, self.time.end_ns, first, struck)
+
+    @cached_property
+    def marks(self) -> list[first_screen.Mark]:
+        return findings.marks(self.evidence)
+
+
 def _body(evidence: Evidence) -> Html:
-    time = timescale(evidence.history.ops)
-    done = actions(evidence.history)
-    groups = grouped(evidence)
-    counted = kinds(evidence.history)
+    page = Page(evidence=evidence)
     parts: list[tuple[str, str, Callable[[], Child]]] = [
-        ("findings", "Findings", lambda: findings.harms(evidence, groups)),
-        ("claims", "Claims", lambda: findings.claims_table(evidence, groups)),
-        ("anomalies", "Anomalies", lambda: findings.anomalies(evidence, groups, time)),
-        ("timeline", "Timeline", lambda: _timeline(evidence, time, done)),
-        ("latency", "Latency and rate", lambda: _plots(time, counted)),
-        ("faults", "Faults", lambda: tables.faults_table(done)),
+        ("findings", "Findings", lambda: findings.harms(evidence, page.groups, page.brokers)),
+        ("claims", "Claims", lambda: findings.claims_table(evidence, page.groups)),
+        ("anomalies", "Evidence", lambda: _evidence(page)),
+        ("timeline", "Timeline", lambda: _timeline(page)),
+        ("latency", "Latency and rate", lambda: _plots(page.time, page.counted, page.done)),
+        ("faults", "Faults", lambda: tables.faults_table(page.done)),
         ("recovery", "Recovery", lambda: tables.recovery_table(evidence)),
-        ("operations", "Operations", lambda: tables.kinds_table(counted)),
+        ("operations", "Operations", lambda: tables.kinds_table(page.counted)),
         ("checkers", "Checkers", lambda: _checkers(evidence)),
         ("setup", "Set-up", lambda: tables.setup_table(evidence)),
     ]
@@ -91,14 +133,35 @@ def _body(evidence: Evidence) -> Html:
         el("section", el("h2", title), guarded(part), id=name) for name, title, part in parts
     )
     return join(
-        shared(time, done.bands),
+        shared(page.time, page.done.bands),
         el("a", "skip to the findings", href="#findings", class_="skip"),
-        el("div", guarded(lambda: findings.head(evidence)),
-           guarded(lambda: findings.commands(evidence)), nav, class_="top"),
+        el("div",
+           guarded(lambda: first_screen.head(evidence)),
+           guarded(lambda: first_screen.findings_table(page.rows) if page.rows else None),
+           guarded(lambda: _overview(page)),
+           guarded(lambda: first_screen.claims_line(evidence)),
+           guarded(lambda: first_screen.facts(evidence)),
+           nav, class_="top", id="top"),
+        el("div", guarded(lambda: findings.commands(evidence)), class_="top"),
         el("main", sections),
-        el("footer", el("p", f"{len(evidence.history):,} operations, "
-                             f"{duration(time.length_ns)} of the run's own clock.")),
+        el("footer", el("p", f"Max-Q: {len(evidence.history):,} operations, "
+                             f"{duration(page.time.length_ns)} of the run's own clock.")),
     )  # fmt: skip
+
+
+def _evidence(page: Page) -> Html:
+    return findings.anomalies(page.evidence, page.groups, page.time, page.brokers)
+
+
+def _overview(page: Page) -> Html:
+    at_ns = first_screen.moment(page.rows, page.done, page.time)
+    about = [node for row in page.rows for node in row.nodes]
+    nodes = plan(page.evidence.options.topology)
+    drawn = picture(page.time, nodes, page.seen, page.done, page.seen.ids, at_ns, about)
+    # Those of the findings first: there is room for few.
+    of = page.evidence.context.broker_sets
+    sets = sorted(of, key=lambda name: not set(of[name]).intersection(about))
+    return first_screen.overview(page.time, page.seen, page.done, page.marks, sets, drawn, at_ns)
 
 
 def guarded(part: Callable[[], Child]) -> Html:
@@ -111,11 +174,11 @@ def guarded(part: Callable[[], Child]) -> Html:
                        class_="note"), el("pre", why))  # fmt: skip
 
 
-def _timeline(evidence: Evidence, time: TimeScale, done: Actions) -> Html:
+def _timeline(page: Page) -> Html:
+    time, done, seen = page.time, page.done, page.seen
     on = done.by_node()
-    first = tuple(evidence.options.context().broker_sets)
-    seen = lanes(evidence.history, time.end_ns, first, sorted(on))
-    marks = findings.marks(evidence)
+    titles = tables.titles(page.evidence.options)
+    ours = frozenset(page.evidence.context.broker_sets)
     hidden = sum(max(0, len(bands) - FAULTS_MAX) for bands in on.values())
     dropped = sum(lane.dropped for lane in (*seen.sets, *seen.nodes))
     notes = (
@@ -128,14 +191,20 @@ def _timeline(evidence: Evidence, time: TimeScale, done: Actions) -> Html:
     return join(
         el("p", notes, class_="note"),
         toolbar(),
-        tables.legend(done),
         el("div", axis(time),
-           marks_row(time, marks) if marks else None,
-           (lane_row(time, lane, ()) for lane in seen.sets),
-           (lane_row(time, lane, on.get(lane.node, ())) for lane in seen.nodes),
+           marks_row(time, page.marks) if page.marks else None,
+           (lane_row(time, lane, _set_title(lane, ours), ()) for lane in seen.sets),
+           (lane_row(time, lane, titles.get(lane.node, lane.name),
+                     first_screen.on_node(lane.node, on.get(lane.node, ())))
+            for lane in seen.nodes),
            axis(time), class_="plots"),
         state_legend(),
     )  # fmt: skip
+
+
+def _set_title(lane: Lane, ours: Collection[str]) -> str:
+    """What a row about a broker set is called; some workloads start and stop sets of their own."""
+    return lane.name if lane.name.rpartition(" ")[0] in ours else f"spare {lane.name}"
 
 
 def _checkers(evidence: Evidence) -> Html:
@@ -169,7 +238,7 @@ def toolbar() -> Html:
     )  # fmt: skip
 
 
-def _plots(time: TimeScale, counted: list[Kind]) -> Html:
+def _plots(time: TimeScale, counted: list[Kind], done: Actions) -> Html:
     if not counted:
         return el("p", "No client did anything.", class_="note")
     order = sorted(counted, key=lambda kind: (
@@ -179,7 +248,7 @@ def _plots(time: TimeScale, counted: list[Kind]) -> Html:
     outcomes = (
         el("li", el("svg", el("rect", width=12, height=12, rx=6, class_=f"key {name}"),
                     width=12, height=12, aria_hidden="true"), f" {name}")
-        for name in ("ok", "info", "fail")
+        for name in OUTCOMES
     )  # fmt: skip
     lines = (
         el("li", el("svg", el("path", d="M0 6H22", class_=f"quantile {name}"), width=22, height=12,
@@ -193,7 +262,9 @@ def _plots(time: TimeScale, counted: list[Kind]) -> Html:
                   (_kind(time, kind) for kind in rest), class_="more")  # fmt: skip
     return join(
         el("p", "Above: latency, from each invocation, on a logarithmic scale. Below: completions "
-           "a second, stacked. Shaded: faults, from their begin to their heal.", class_="note"),
+           "a second, stacked. Grey: a fault is at work; at the top, of which kind. A lock that "
+           "another client holds is refused, which is no failure.", class_="note"),
+        tables.legend(done),
         el("ul", outcomes, lines, class_="legend", aria_label="outcomes"),
         el("div", axis(time), (_kind(time, kind) for kind in shown), more, class_="plots"),
     )  # fmt: skip
@@ -204,6 +275,11 @@ def _kind(time: TimeScale, kind: Kind) -> Html:
     drawn, said = latency_plot(time, kind, stretches)
     never = f"{kind.open} never completed. " if kind.open else ""
     counts = " · ".join(f"{n:,} {outcome}" for outcome, n in kind.counts.items() if n)
-    name = join(el("b", kind.f), el("small", counts), el("small", said, never))
+    name = join(
+        el("b", short(kind.f, NAME_MAX)),
+        el("small", MEANS.get(kind.f, "")),
+        el("small", counts),
+        el("small", said, never),
+    )
     return el("div", row(name, drawn, kind="tall"), row("", rate_plot(time, kind, stretches)),
               class_="kind")  # fmt: skip

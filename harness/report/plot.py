@@ -8,16 +8,15 @@ marks) is drawn once in `shared` and used by each.
 from collections.abc import Iterable, Sequence
 
 from maxq.harness.report.bands import Band
-from maxq.harness.report.lanes import Lane, Segment
 from maxq.harness.report.markup import Html, el, join
 from maxq.harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
 from maxq.harness.report.timescale import WIDTH, TimeScale, duration, seconds
 
-LANE, STRIP, STRIPS_MAX, GAP = 16, 5, 4, 3  # px
+LANE, GAP = 16, 3  # px
 LATENCY, RATE, AXIS = 120, 46, 20  # px
 HIGH = 1000  # px; more than any plot
+RULER, RULERS_MAX = 5, 6  # px of a fault's ruler; how many there is room for
 BAND_GAP = 6  # units between bands of one colour that are drawn as one: half a pixel or so
-FAULTS_MAX = 1000  # on one node, that are drawn
 EDGED = 25  # units; the edge of a narrower state would hide it
 CHAR, NARROW = 6.4, 640  # px: of a letter; of the narrowest plot, for labels where no script runs
 
@@ -54,13 +53,14 @@ def use(*ids: str) -> Html:
 def shared(time: TimeScale, bands: Iterable[Band]) -> Html:
     """Grid, bands, marks and cursor, drawn once."""
     grid = (el("line", x1=x, x2=x, y1=0, y2=HIGH, class_="grid") for x, _ in time.ticks())
-    shades = (_shade(*one) for one in shaded(time, bands))
+    shades = _shades(time, bands)
     cursor = el("line", x1=-9, x2=-9, y1=0, y2=HIGH, class_="cursor", id="cursor-line")
+    now = el("line", x1=-9, x2=-9, y1=0, y2=HIGH, class_="now", id="now-line")
     chosen = el("rect", x=-9, y=0, width=0, height=HIGH, class_="chosen", id="chosen")
     return el(
         "svg",
         el("defs", el("g", grid, id="grid"), el("g", shades, id="bands"),
-           el("g", id="marks"), el("g", chosen, cursor, id="cursor")),
+           el("g", id="marks"), el("g", chosen, cursor, now, id="cursor")),
         width=0, height=0, aria_hidden="true", class_="defs", id="shared",
         data_from=time.start_ns / 1e9, data_to=time.end_ns / 1e9,
     )  # fmt: skip
@@ -73,25 +73,40 @@ def shaded(time: TimeScale, bands: Iterable[Band]) -> list[tuple[str, float, flo
     """
     spans: dict[str, list[tuple[float, float]]] = {}
     for band in bands:
-        spans.setdefault(band.color, []).append(_span(time, band.fault.begun_ns, band.end_ns()))
-    found: list[tuple[str, float, float]] = []
-    for color, each in spans.items():
-        whole: list[tuple[float, float]] = []
-        for start, end in sorted(each):
-            if whole and start <= whole[-1][1] + BAND_GAP:
-                whole[-1] = whole[-1][0], max(end, whole[-1][1])
-            else:
-                whole.append((start, end))
-        found += [(color, start, end) for start, end in whole]
-    return found
+        spans.setdefault(band.color, []).append(span_of(time, band.fault.begun_ns, band.end_ns()))
+    return [(color, *span) for color, each in spans.items() for span in merged(each)]
 
 
-def _shade(color: str, start: float, end: float) -> Html:
-    return el("rect", x=start, y=0, width=round(end - start, 1), height=HIGH, fill=color,
-              class_="band")  # fmt: skip
+def merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Spans (units) in order, without those that overlap or nearly meet."""
+    whole: list[tuple[float, float]] = []
+    for start, end in sorted(spans):
+        if whole and start <= whole[-1][1] + BAND_GAP:
+            whole[-1] = whole[-1][0], max(end, whole[-1][1])
+        else:
+            whole.append((start, end))
+    return whole
 
 
-def _span(time: TimeScale, start_ns: int, end_ns: int | None) -> tuple[float, float]:
+def _shades(time: TimeScale, bands: Iterable[Band]) -> list[Html]:
+    """One grey for the time in which anything was at work, and at the top a ruler for each colour,
+    so that faults at one time do not mix to a colour of their own."""
+    found = shaded(time, bands)
+    grey = [_shade(start, end, y=0, height=HIGH, class_="band")
+            for start, end in merged((start, end) for _, start, end in found)]  # fmt: skip
+    rulers = {color: n for n, color in enumerate(dict.fromkeys(color for color, _, _ in found))}
+    return grey + [
+        _shade(start, end, y=min(rulers[color], RULERS_MAX - 1) * RULER, height=RULER - 1,
+               fill=color, class_="ruler")
+        for color, start, end in found
+    ]  # fmt: skip
+
+
+def _shade(start: float, end: float, **more: str | float) -> Html:
+    return el("rect", x=start, width=round(end - start, 1), **more)
+
+
+def span_of(time: TimeScale, start_ns: int, end_ns: int | None) -> tuple[float, float]:
     """Units from, to; never invisibly narrow."""
     start = time.at(max(start_ns, time.start_ns))
     end = WIDTH if end_ns is None or end_ns < 0 else time.at(end_ns)
@@ -112,66 +127,6 @@ def axis(time: TimeScale) -> Html:
     texts = [label(x, 0, 14, words, "tick") for x, words in time.ticks()]
     said = f"time from {seconds(time.start_ns)} to {seconds(time.end_ns)}"
     return row("", plot(AXIS, said, use("grid"), texts=texts), kind="axis")
-
-
-# The timeline.
-
-
-def lane_row(time: TimeScale, lane: Lane, bands: Sequence[Band]) -> Html:
-    """One line of the timeline: its states, and below them the faults on its node."""
-    bands = bands[:FAULTS_MAX]
-    slots = stacked(time, lane.node, bands)
-    height = LANE + GAP + (max(slots.values(), default=-1) + 1) * STRIP + GAP
-    bars = [_bar(time, s) for s in lane.segments]
-    strips = [_strip(time, lane.node, band, slots[n]) for n, band in enumerate(bands) if n in slots]
-    texts = []
-    for s in lane.segments:
-        if s.label:
-            start, end = _span(time, s.start_ns, s.end_ns)
-            texts.append(
-                label(start, round(end - start, 1), GAP + 12, s.label, f"seg on-{_ink(s)}")
-            )
-    said = f"{lane.name}: {len(lane.segments)} states, {len(bands)} faults"
-    drawn = plot(height, said, use("grid"), *bars, *strips, use("marks", "cursor"), texts=texts)
-    return row(lane.name, drawn, kind="lane")
-
-
-def _ink(segment: Segment) -> str:
-    return "strong" if segment.state in ("master", "leader") else segment.state
-
-
-def _bar(time: TimeScale, s: Segment) -> Html:
-    start, end = _span(time, s.start_ns, s.end_ns)
-    label = f"{seconds(s.start_ns)} to {seconds(s.end_ns)}: {s.title}"
-    return el(
-        "rect", el("title", label), x=start, y=GAP, width=round(end - start, 1), height=LANE,
-        class_=f"state {s.state} shade-{s.shade}" + (" wide" if end - start > EDGED else ""),
-    )  # fmt: skip
-
-
-def stacked(time: TimeScale, node: str, bands: Sequence[Band]) -> dict[int, int]:
-    """A line for each band by its number, such that bands of one line do not overlap."""
-    free: list[float] = []
-    lines: dict[int, int] = {}
-    for number, band in enumerate(bands):
-        start, end = _span(time, band.fault.begun_ns, band.end_ns(node))
-        line = next((n for n, until in enumerate(free) if until <= start), len(free))
-        line = min(line, STRIPS_MAX - 1)
-        free[line : line + 1] = [end]
-        lines[number] = line
-    return lines
-
-
-def _strip(time: TimeScale, node: str, band: Band, line: int) -> Html:
-    end_ns = band.end_ns(node)
-    start, end = _span(time, band.fault.begun_ns, end_ns)
-    healed = "never healed" if end_ns is None else f"healed at {seconds(end_ns)}"
-    proof = "" if band.fault.holds else ", WITHOUT PROOF"
-    label = f"{band.f} of {node} at {seconds(band.fault.begun_ns)}, {healed}{proof}"
-    return el(
-        "rect", el("title", label), x=start, y=GAP + LANE + line * STRIP + 1,
-        width=round(end - start, 1), height=STRIP - 1, fill=band.color, class_="strip",
-    )  # fmt: skip
 
 
 # Latency and rate.
@@ -250,20 +205,3 @@ def _area(
     back = [f"L{b} {y(v)}H{a}" for (a, b), v in zip(reversed(ends), reversed(below), strict=True)]
     path = f"M{there[0][1:]}{''.join(there[1:])}{''.join(back)}Z"
     return el("path", d=path, class_=f"area {outcome}")
-
-
-def marks_row(time: TimeScale, marks: Sequence[tuple[int, int, str]]) -> Html:
-    """Findings on the time axis: (time, number, label) of each of their operations. What falls
-    close together is one mark, which names every finding that is in it."""
-    taken: dict[float, dict[int, str]] = {}
-    for at_ns, number, label in marks:
-        taken.setdefault(time.at(at_ns) // 40 * 40, {}).setdefault(number, label)
-    shapes = []
-    for x, findings in sorted(taken.items()):
-        label = "; ".join(findings.values())
-        bar = el("rect", el("title", label), x=x, y=GAP, width=30, height=LANE, class_="anomaly")
-        shapes.append(el("a", bar, href=f"#finding-{min(findings)}", aria_label=label))
-    height = LANE + 2 * GAP
-    said = f"{len({number for _, number, _ in marks})} findings"
-    drawn = plot(height, said, use("grid"), *shapes, use("marks", "cursor"), role="group")
-    return row("findings", drawn, kind="lane")

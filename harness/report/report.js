@@ -11,6 +11,8 @@
   const timeAt = (x) => from + x * perUnit;
   const unitsAt = (s) => (s - from) / perUnit;
   let view = { from: 0, width: WIDTH };
+  const cluster = byId("cluster"), moment = byId("moment");
+  let now = cluster ? Number(cluster.dataset.now) : 0;
 
   // Which part of the run all plots show.
   function look(left, width) {
@@ -21,6 +23,12 @@
     }
     ticks();
     place();
+    if (moment) {
+      moment.min = view.from;
+      moment.max = view.from + view.width;
+      moment.step = view.width / WIDTH;
+      moment.value = now;
+    }
   }
 
   // Round times for this view, on the axes and in the grid.
@@ -58,7 +66,7 @@
   function place() {
     const wide = (plots.find((p) => p.clientWidth) || { clientWidth: 640 }).clientWidth;
     const pixels = wide / view.width;
-    for (const text of all(".plot text.seg, .plot text.tick")) {
+    for (const text of all(".plot text.seg, .plot text.tick, .plot text.fault")) {
       const x = Number(text.dataset.x), width = Number(text.dataset.w);
       const from = Math.max(x, view.from), room = (x + width - from) * pixels;
       const inside = from <= view.from + view.width && x + width >= view.from;
@@ -106,10 +114,48 @@
     if (pressed !== null && width > view.width / 100) {
       look(from, width);
       event.preventDefault();
+    } else if (pressed !== null) {
+      show(pressed);
     }
     pressed = null;
     chosen.setAttribute("width", 0);
   });
+
+  // The cluster at a moment. Each part of the picture carries its changes: [place, value] in order;
+  // a cut carries [from, to].
+  const LOOKS = ["unseen", "master", "slave", "leader", "follower", "answers", "silent", "down", "held"];
+  const carried = (name) => all(`[data-${name}]`, cluster || document.createElement("p"))
+    .map((part) => [part, JSON.parse(part.dataset[name])]);
+  const looks = carried("as"), words = carried("is"), cuts = carried("at");
+  const valueAt = (changes, x, first) => changes.reduce((was, [at, value]) => (at <= x ? value : was), first);
+
+  function show(x) {
+    if (!cluster) return;
+    now = Math.min(WIDTH, Math.max(0, x));
+    for (const [part, changes] of looks) {
+      part.setAttribute("class", `node ${LOOKS[valueAt(changes, now, 0)]}`);
+    }
+    for (const [part, changes] of words) part.textContent = valueAt(changes, now, "");
+    for (const [part, spans] of cuts) {
+      const cut = spans.some(([begin, end]) => begin <= now && now < end);
+      part.setAttribute("visibility", cut ? "visible" : "hidden");
+    }
+    byId("when").textContent = `${timeAt(now).toFixed(2)} s`;
+    for (const end of ["x1", "x2"]) byId("now-line").setAttribute(end, now);
+    if (moment) moment.value = now;
+  }
+  if (moment) {
+    const events = moment.dataset.events.split(" ").filter(Boolean).map(Number);
+    moment.addEventListener("input", () => show(Number(moment.value)));
+    for (const button of all("[data-step]")) {
+      button.addEventListener("click", () => {
+        const back = button.dataset.step === "-1";
+        const next = back ? events.findLast((x) => x < now - 1) : events.find((x) => x > now + 1);
+        if (next !== undefined) show(next);
+      });
+    }
+    byId("slider").hidden = false;
+  }
 
   // Where an anomaly's operations are.
   function mark(places) {
@@ -147,5 +193,6 @@
   for (const more of all("details.more")) more.addEventListener("toggle", place);
   addEventListener("resize", place);
   look(0, WIDTH);
+  show(now);
   if (location.hash) unfold();
 })();

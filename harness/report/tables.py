@@ -6,13 +6,18 @@ from typing import Any
 from maxq.checkers.availability.recovery import recoveries
 from maxq.checkers.evidence.faults import HOLDS, Fault
 from maxq.checkers.evidence.harms import charged
+from maxq.checkers.judgement.cuts import described, links_of
 from maxq.checkers.judgement.summary import lost_of
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.target import plan
 from maxq.harness.report.bands import Actions
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.findings import plain, table
 from maxq.harness.report.markup import Child, Html, el, join, short
-from maxq.harness.report.measures import Kind, quantile
+from maxq.harness.report.measures import OUTCOMES, Kind, quantile
+from maxq.harness.report.spoken import MEANS
 from maxq.harness.report.timescale import duration, seconds
+from maxq.harness.schedule.options import Options
 
 ACTIONS_MAX, RECOVERIES_MAX, SETTINGS_MAX = 500, 500, 400
 NAME_MAX, VALUE_MAX = 120, 300
@@ -23,6 +28,12 @@ def swatch(color: str) -> Html:
     """A little of a colour."""
     box = el("rect", width=12, height=12, rx=2, fill=color, class_="swatch")
     return el("svg", box, width=12, height=12, aria_hidden="true")
+
+
+def titles(options: Options) -> dict[str, str]:
+    """What each node is called where there is room for a word: its role and its name."""
+    words = {Role.NAMESRV: "name server", Role.CONTROLLER: "controller", Role.BROKER: "broker"}
+    return {node.name: f"{words[node.role]} {node.name}" for node in plan(options.topology)}
 
 
 def legend(actions: Actions) -> Html | None:
@@ -71,12 +82,19 @@ def _action(action: Fault, actions: Actions, healed: Mapping[int, list[int]]) ->
         el("span", seconds(action.begun_ns), class_="at"),
         el("span", took, class_="at"),
         el("span", swatch(color) if color else None, " ", short(action.f, NAME_MAX),
-           class_="action"),
-        plain(action.request),
+           _cut(action), class_="action"),
+        short(action.request, NAME_MAX) if isinstance(action.request, str)
+        else plain(action.request),
         _nodes(action),
         _proof(action),
         undone,
     ]  # fmt: skip
+
+
+def _cut(action: Fault) -> Html | None:
+    """Which packets did not arrive, from whom to whom."""
+    links = described(links_of(action.result))
+    return el("small", short(links, NAME_MAX)) if links else None
 
 
 def _nodes(action: Fault) -> Html:
@@ -154,11 +172,12 @@ def kinds_table(kinds: Sequence[Kind]) -> Html:
         ascending = kind.latencies()
         cells = [quantile(ascending, share) for share in (0.5, 0.95, 0.99, 1.0)]
         rows.append((
-            el("code", short(kind.f, NAME_MAX), class_="id"), f"{kind.invoked:,}",
+            join(el("code", short(kind.f, NAME_MAX), class_="id"), " ", MEANS.get(kind.f, "")),
+            f"{kind.invoked:,}",
             *(f"{n:,}" for n in kind.counts.values()), f"{kind.open:,}",
             *("" if ns is None else duration(ns) for ns in cells),
         ))  # fmt: skip
-    heads = ("f", "invoked", "ok", "info", "fail", "open", "ok p50", "p95", "p99", "slowest")
+    heads = ("operation", "invoked", *OUTCOMES, "open", "ok p50", "p95", "p99", "slowest")
     return el("div", table("operations", heads, rows), class_="numbers")
 
 

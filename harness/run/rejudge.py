@@ -13,6 +13,7 @@ from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.core.stats import Stats
 from maxq.checkers.judgement import summary
+from maxq.checkers.judgement.digest import Row, digest
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import BY_WORKLOAD
@@ -46,6 +47,11 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     explained: tuple[Explained, ...] = ()  # a file cannot be repeated
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
+
+    @property
+    def rows(self) -> Sequence[Row]:
+        """Its findings in plain words, the gravest first."""
+        return digest(self.stored.history, self.results)
 
     @property
     def failed_on(self) -> dict[str, int]:

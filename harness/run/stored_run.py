@@ -11,7 +11,6 @@ import platform
 import secrets
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -20,15 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console
-from rich.status import Status
 
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context
 from maxq.checkers.judgement import runner, summary
+from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.target import plan
-from maxq.harness.contracts.terminal import printable
 from maxq.harness.environments.choose import AUTO, LOCAL
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.writing import write_report
@@ -36,6 +33,7 @@ from maxq.harness.run import doctor, execute, judging, provenance
 from maxq.harness.run.execute import capabilities_of, planned, run_in_world
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import absent
+from maxq.harness.run.process.progress import Progress
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.run_plan import MAKERS as WORKLOADS
 from maxq.harness.schedule.format import SCHEDULE, encode
@@ -44,9 +42,17 @@ from maxq.harness.schedule.options import Options
 from maxq.harness.targets.reference import PROFILES
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced
 from maxq.histories.aliases import renamed
-from maxq.histories.grounds import RUN
-from maxq.histories.op import HistoryError, Op
-from maxq.histories.store import CONFIG, JOURNAL, Run, RunStore, StoredRun, open_run, write_whole
+from maxq.histories.op import HistoryError
+from maxq.histories.store import (
+    CONFIG,
+    JOURNAL,
+    Run,
+    RunStore,
+    StoredRun,
+    config_of_folder,
+    open_run,
+    write_whole,
+)
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, needs_of, unasked
 
 SEED_BITS = 32
@@ -83,6 +89,11 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         return judging.context_of(self.options, ended=self.stored.report.complete)
 
     @property
+    def rows(self) -> Sequence[Row]:
+        """Its findings in plain words, the gravest first."""
+        return digest(self.stored.history, self.results)
+
+    @property
     def failed_on(self) -> dict[str, int]:
         """The measured anomalies that `fail_on` names."""
         return summary.fails_on(self.results, self.fail_on)
@@ -116,6 +127,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         said = summary.headline(self.results, self.context)
         results = {**self.results.to_json(), "verdict": said, "repeat": self.repeat}
         results["target"] = self.options.running
+        results["first"] = [{**msgspec.to_builtins(r), "text": r.text()} for r in self.rows]
+        results["faults"] = faults_in_short(self.stored.history)
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
         if whole:
@@ -231,9 +244,15 @@ def flat(given: Iterable[str | Iterable[str]]) -> list[str]:
 
 
 def run_test(
-    options: Options, root: Path, *, quiet: bool, context: RunContext | None = None
+    options: Options,
+    root: Path,
+    *,
+    quiet: bool,
+    verbose: bool = False,
+    context: RunContext | None = None,
 ) -> Judged:
     """Perform a run in a folder of its own, judge it, store its verdict and write its report.
+    `quiet`: it says nothing; `verbose`: it says every act.
 
     Raises:
         Exception: there was no run, or it ended too early, and what was recorded until then breaks
@@ -247,7 +266,7 @@ def run_test(
         try:
             run.save_config(config_of(options))
             write_whole(run.path / SCHEDULE, encode(script))
-            with Progress(options, quiet=quiet) as progress:
+            with Progress(options, quiet=quiet, verbose=verbose) as progress:
                 context = msgspec.structs.replace(context, progress=progress)
                 run_in_world(options, run, context, partial(_is_valid, run.path))
                 progress.say("checking")
@@ -316,10 +335,23 @@ def options_of(stored: StoredRun) -> Options:
     Raises:
         HistoryError: that is unknown.
     """
-    if not stored.config:
-        raise HistoryError(f"no {CONFIG} in {stored.path.name}: how was the run set up?")
+    return _options(stored.config, stored.path)
+
+
+def options_of_folder(path: Path) -> Options:
+    """The same of a run whose history is not read.
+
+    Raises:
+        HistoryError: that is unknown.
+    """
+    return _options(config_of_folder(path), path)
+
+
+def _options(config: Mapping[str, Any], path: Path) -> Options:
+    if not config:
+        raise HistoryError(f"no {CONFIG} in {path.name}: how was the run set up?")
     try:
-        options = msgspec.convert(renamed(stored.config.get("options")), Options)
+        options = msgspec.convert(renamed(config.get("options")), Options)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
     strange = [name for name in options.workload if name not in WORKLOADS]
@@ -358,64 +390,3 @@ def config_of(options: Options) -> dict[str, Any]:
         "start_monotonic_ns": time.monotonic_ns(),  # node logs are stamped by the same clock
         "repeat": options.command(),
     }
-
-
-class Progress:
-    """Says on standard error what is happening and how long is left."""
-
-    def __init__(self, options: Options, *, quiet: bool) -> None:
-        console = Console(stderr=True, quiet=quiet)
-        self._console = console
-        self._status: Status | None = console.status("") if console.is_terminal else None
-        self._limit_ns = options.time_limit_ns
-        self._counts: Counter[str] = Counter()
-        self._first_ns: int | None = None
-        self._shown_ns = 0
-
-    def __enter__(self) -> "Progress":
-        if self._status is not None:
-            self._status.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-    def say(self, text: str) -> None:
-        """Something new begins."""
-        self._console.print(printable(text), highlight=False, markup=False, soft_wrap=True)
-
-    def update(self, now_ns: int, op: Op | None) -> None:
-        """An operation, or a moment without one."""
-        if op is not None:
-            self._counts["faults" if not op.is_client else op.type] += 1
-            of_nemesis = not op.is_client and op.process != RUN
-            if of_nemesis and (op.error or isinstance(op.value, dict)):
-                self.say(f"{now_ns / 1e9:7.2f} s  {op.f}: {told(op)}")
-        if self._first_ns is None:
-            self._first_ns = now_ns
-        if self._status is not None and now_ns - self._shown_ns > 200_000_000:
-            self._shown_ns = now_ns
-            left = max(0, self._first_ns + self._limit_ns - now_ns) / 1e9
-            c = self._counts
-            self._status.update(
-                f"{left:.0f}s left  ok {c['ok']}  fail {c['fail']}  info {c['info']}"
-                if left
-                else f"healing and reading everything  ok {c['ok']}"
-            )
-
-
-def told(op: Op) -> str:
-    """A completed fault in a line: which nodes, and whether it was seen to take effect."""
-    if not isinstance(op.value, dict):
-        return f"not done: {op.error}"
-    # Nodes to which nothing had to be done are proven, and have a reason.
-    idle = [n for n, seen in op.value.items() if seen.get("holds") and seen.get("reason")]
-    done = [f"{n} {_seen(seen)}" for n, seen in op.value.items() if n not in idle]
-    return ", ".join(done) or "nothing to do"
-
-
-def _seen(seen: Mapping[str, Any]) -> str:
-    if seen.get("holds"):
-        return "proven"
-    return f"NOT PROVEN ({', '.join(f'{k} {v}' for k, v in seen.items() if k != 'holds')})"

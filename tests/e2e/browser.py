@@ -54,8 +54,8 @@ class Browser:
         for domain in ("Page", "Network", "Log", "Runtime", "Security"):
             self.call(f"{domain}.enable")
 
-    def go(self, page: Path, *, width: int, height: int = 1200, dark: bool = False) -> None:
-        """Load a file in a window of a size, and wait until it is there."""
+    def go(self, page: Path | str, *, width: int, height: int = 1200, dark: bool = False) -> None:
+        """Load a file, or an address, in a window of a size, and wait until it is there."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=False,
@@ -63,7 +63,7 @@ class Browser:
         theme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[theme])
         before = self._loaded
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
         until = time.monotonic() + ANSWER_S_MAX
         while self._loaded == before:
             self._take(until)

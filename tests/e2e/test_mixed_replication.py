@@ -22,8 +22,9 @@ from mixed_world import FETCH_S, World, mixed, mixed_target
 from maxq.harness.contracts.target import Settings, Topology
 from maxq.harness.environments.local import LocalEnvironment
 from maxq.harness.run.lifecycle import perform
+from maxq.harness.run.process.progress import Progress
 from maxq.harness.run.run_context import RunContext
-from maxq.harness.run.stored_run import Progress, config_of, judge_stored
+from maxq.harness.run.stored_run import config_of, judge_stored
 from maxq.harness.sampling.rounds import schedule_of
 from maxq.harness.schedule.options import Options
 from maxq.histories.store import RunStore

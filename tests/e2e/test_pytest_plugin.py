@@ -37,9 +37,10 @@ def test_a_violation_fails_and_tells_its_story(pytester: pytest.Pytester) -> Non
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "E *assert <maxq INVALID: S6, * broken. * acknowledged messages (* %) were lost.>",
+            "E *assert <maxq INVALID: * acknowledged messages (* %) were lost. S6* broken.>",
             "*- maxq -*",
             "verdict: INVALID: *",
+            "  * acknowledged message* lost; of *; acknowledged by b0-*, master of b0 in *; *",
             "S6 lost-write",
             "*acknowledged value * and no ok poll ever returned it*",
             "run: */queue/*",

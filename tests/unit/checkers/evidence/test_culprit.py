@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 from cluster_recorder import Trio
 
 from maxq.checkers.core.api import Context
@@ -222,6 +223,16 @@ def lossy() -> Story:
         r.send(2, value, offset, node="b0", broker="b0-2:1", byte=300 + value)
     r.poll(1, *((v - 10, v) for v in (11, 12, 13, 14)), node="b0", broker="b0-2:1")
     return r
+
+
+def test_a_loss_of_which_no_message_is_reported_breaks_its_claim_all_the_same() -> None:
+    """Of many losses a checker reports so many; the others' harms are broken promises as well."""
+    verdict = Durability().check(lossy().history, Context())
+    few = msgspec.structs.replace(verdict, anomalies=verdict.anomalies[:1])
+    found = findings([few], {each.claim: each.status for each in verdict.claim_verdicts})
+    assert [(harm.broken, "S6" in harm.claims) for harm in found[:2]] == [(True, True)] * 2
+    spared = findings([few], {"S6": "not promised", "S11": "not promised"})
+    assert [harm.broken for harm in spared] == [False] * len(spared)
 
 
 def test_messages_lost_by_one_broker_and_election_are_one_finding() -> None:

@@ -6,8 +6,19 @@ import pytest
 from profiles import under
 
 from maxq.checkers.core.api import ClaimVerdict, Context, Status, Valid, Verdict
+from maxq.checkers.judgement.names import ANOMALIES
+from maxq.checkers.judgement.phrases import PHRASES, said
 from maxq.checkers.judgement.runner import Results
-from maxq.checkers.judgement.summary import FAIL_ON, fails_on, headline, loss, notes, table, word
+from maxq.checkers.judgement.summary import (
+    FAIL_ON,
+    fails_on,
+    headline,
+    loss,
+    notes,
+    nothing_lost,
+    table,
+    word,
+)
 
 SAFE, DEFAULT = under("P-SAFE", purpose=("S13", "S6", "L1")), under("P-DEFAULT")
 
@@ -45,9 +56,26 @@ def test_what_was_lost_is_said_with_its_share(lost: int, of: int, said: str) -> 
     assert loss(results(True, lost=lost, acknowledged=of)) == said
 
 
-def test_what_is_broken_stands_before_what_was_lost() -> None:
+@pytest.mark.parametrize(
+    ("status", "lost", "said"),
+    [
+        ("kept", 0, "none of 40 acknowledged messages was lost"),
+        ("not promised", 0, "none of 40 acknowledged messages was lost"),
+        ("not judged", 0, ""),
+        ("broken", 2, ""),
+    ],
+)
+def test_that_nothing_was_lost_is_said_where_it_was_looked_at(
+    status: Status, lost: int, said: str
+) -> None:
+    assert nothing_lost(results(True, verdict("S6", status), lost=lost, acknowledged=40)) == said
+
+
+def test_what_was_done_to_users_stands_before_the_claims_that_say_so() -> None:
     one = results(False, verdict("S4", "broken", sync_state_set_forked=1), verdict("S6", "kept"))
-    assert headline(one, SAFE) == "INVALID: S4 is broken."
+    assert headline(one, SAFE) == (
+        "INVALID: One SyncStateSet epoch had two SyncStateSets. S4 is broken."
+    )
     both = results(
         False,
         verdict("S6", "broken", lost_write=2),
@@ -56,8 +84,32 @@ def test_what_is_broken_stands_before_what_was_lost() -> None:
         acknowledged=100,
     )
     assert headline(both, SAFE) == (
-        "INVALID: S6 and S9 are broken. 2 of 100 acknowledged messages (2 %) were lost."
+        "INVALID: 2 of 100 acknowledged messages (2 %) were lost. S6 and S9 are broken."
     )
+
+
+def test_a_loss_that_breaks_nothing_stands_behind_what_is_broken() -> None:
+    mixed = results(
+        False,
+        verdict("S5", "broken", two_masters=1),
+        verdict("L1", "broken", granted_too_soon=30),
+        verdict("S6", "not promised", lost_write=2),
+        lost=2,
+        acknowledged=100,
+    )
+    assert headline(mixed, SAFE) == (
+        "INVALID: One master epoch had two masters; 30 times a queue's lock was granted again "
+        "within its lease. S5 and L1 are broken. 2 of 100 acknowledged messages (2 %) were lost."
+    )
+
+
+def test_every_anomaly_has_plain_words() -> None:
+    assert PHRASES.keys() == ANOMALIES.keys()
+    for name, (one, many) in PHRASES.items():
+        assert "{n}" in many, name
+        assert "{n}" not in one, name
+        assert said(name, 1) == one
+        assert said(name, 1200).startswith(many.partition("{n}")[0] + "1,200")
 
 
 def test_a_valid_run_says_how_much_was_kept() -> None:

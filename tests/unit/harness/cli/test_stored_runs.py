@@ -44,7 +44,7 @@ def test_every_format_holds_the_same(journal: Path, tmp_path: Path) -> None:
 def test_a_file_is_judged_and_what_is_assumed_is_said(
     journal: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = run_cli(["check", str(journal), "--workload", "queue"])
+    code = run_cli(["check", str(journal), "--workload", "queue", "--verbose"])
     out, err = capsys.readouterr()
 
     assert code == 1

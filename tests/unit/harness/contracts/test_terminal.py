@@ -35,12 +35,14 @@ def controls(text: str) -> list[str]:
     return [c for c in text if c != "\n" and (not c.isprintable() or c in "\u202e\u2066")]
 
 
+@pytest.mark.parametrize("more", [[], ["-v"]], ids=["", "-v"])
 def test_names_of_a_history_are_printed_escaped(
-    evil: Path, capsys: pytest.CaptureFixture[str]
+    evil: Path, more: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run_cli(["check", str(evil), "--workload", "queue"]) == 1
+    assert run_cli(["check", str(evil), "--workload", "queue", *more]) == 1
     out, err = capsys.readouterr()
-    assert "b0-0\\u001b]0;mine\\u0007\\u001b[2J\\u009b2J" in out
+    said = "".join(out.split()).replace(" ", "")
+    assert "b0-0\\u001b]0;mine\\u0007\\u001b[2J\\u009b2J" in said
     assert controls(out + err) == []
     assert [line for line in out.splitlines() if line.startswith("verdict: valid")] == []
 

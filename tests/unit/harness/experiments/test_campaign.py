@@ -164,7 +164,15 @@ def test_junit_says_what_passed_failed_and_was_not_run() -> None:
     jobs = [Job(name=n, words=("--env", "x"), seed=1, expect="valid") for n in ("a", "b", "<c>")]
     done = {
         "a": Done(name="a", passed=True, exit_code=0, seconds=1.5, run="/r/a"),
-        "b": Done(name="b", passed=False, exit_code=1, seconds=2, why='S6 <lost> & "gone"'),
+        "b": Done(
+            name="b",
+            passed=False,
+            exit_code=1,
+            seconds=2,
+            why='S6 <lost> & "gone"',
+            found="2 lost; by b\x1b[2J",
+            said="INVALID: \x07",
+        ),
     }
     suite = ElementTree.fromstring(junit("camp", jobs, done))
     assert [suite.get(k) for k in ("tests", "failures", "skipped")] == ["3", "1", "1"]
@@ -173,6 +181,7 @@ def test_junit_says_what_passed_failed_and_was_not_run() -> None:
     failure = cases["b"].find("failure")
     assert failure is not None
     assert failure.get("message") == 'S6 <lost> & "gone"'
+    assert failure.text == 'S6 <lost> & "gone"\n2 lost; by b\\u001b[2J\nrun: '
     assert cases["<c>"].find("skipped") is not None
 
 

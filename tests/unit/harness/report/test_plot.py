@@ -141,6 +141,23 @@ def test_rates_and_counts_leave_no_operation_out() -> None:
         assert kind.invoked == sum(kind.counts.values()) + kind.open
 
 
+def test_a_lock_that_another_client_has_is_refused_and_no_failure() -> None:
+    ops = [
+        *call(1, "acquire", 1, 0),
+        *call(2, "acquire", 2, 0, type="fail", error="not-granted"),
+        *call(2, "acquire", 3, 0, type="fail", error=["not-sent", "x"]),
+        *call(3, "send", 4, 0, type="fail", error="not-granted"),
+    ]
+    found = {kind.f: kind.counts for kind in kinds(History(numbered(ops)))}
+    assert found["acquire"] == {"ok": 1, "refused": 1, "info": 0, "fail": 1}
+    assert found["send"]["fail"] == 1
+    page = render(evidence(numbered(ops)))
+    heads = page.partition('id="operations"')[2].partition("</thead>")[0]
+    row = page.partition('id="operations"')[2].partition("<tbody><tr>")[2].partition("</tr>")[0]
+    assert heads.count("<th ") == row.count("<td>")
+    assert "1 refused" in page
+
+
 def test_unknown_and_impossible_times_are_no_trouble() -> None:
     ops = [*call(0, "send", 1, 1), *call(1, "send", -3, 1), Op("info", NEMESIS, "kill", None)]
     ops += [Op("invoke", 4, "poll", None, time=1 << 62), Op("ok", 4, "poll", None, time=-1)]

@@ -62,7 +62,7 @@ def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
     given = dict(cli.commands["test"].make_context("test", words[2:]).params)
-    for name in ("store", "as_json", "keep", "plan", "base_image", "fail_on", "explain"):
+    for name in ("store", "as_json", "keep", "plan", "base_image", "fail_on", "explain", "verbose"):
         del given[name]
     return options_from(given)
 

@@ -1,0 +1,162 @@
+"""What each anomaly is in plain words, for who has never seen a claim: one, and several of them.
+
+The first sentence of a verdict is made of these. A test holds them against the table of anomalies.
+"""
+
+from collections.abc import Mapping
+
+# Of one; of several, with their number.
+PHRASES: Mapping[str, tuple[str, str]] = {
+    "lost-write": ("an acknowledged message was lost", "{n} acknowledged messages were lost"),
+    "lost-tail": ("an acknowledged message was lost", "{n} acknowledged messages were lost"),
+    "truncation": (
+        "a message that was read disappeared",
+        "{n} messages that were read disappeared",
+    ),
+    "G1a": (
+        "a message was read whose send had failed",
+        "{n} messages were read whose send had failed",
+    ),
+    "precommitted-read": (
+        "a producer read its own message before it was acknowledged",
+        "{n} messages were read by their producer before they were acknowledged",
+    ),
+    "phantom": ("a message was read that nobody sent", "{n} messages were read that nobody sent"),
+    "inconsistent-offsets": (
+        "a queue offset changed its message",
+        "{n} queue offsets changed their message",
+    ),
+    "duplicate": ("a message is in a queue twice", "{n} messages are in a queue twice"),
+    "poll-skip": ("a consumer skipped messages", "{n} times a consumer skipped messages"),
+    "int-poll-skip": ("a consumer skipped messages", "{n} times a consumer skipped messages"),
+    "nonmonotonic-poll": ("a consumer read backwards", "{n} times a consumer read backwards"),
+    "int-nonmonotonic-poll": ("a consumer read backwards", "{n} times a consumer read backwards"),
+    "nonmonotonic-send": (
+        "two messages of one producer changed places",
+        "{n} times two messages of one producer changed places",
+    ),
+    "int-nonmonotonic-send": (
+        "two messages of one producer changed places",
+        "{n} times two messages of one producer changed places",
+    ),
+    "consumer-offset-regressed": (
+        "a consumer group's committed offset went back",
+        "{n} times a consumer group's committed offset went back",
+    ),
+    "granted-too-soon": (
+        "a queue's lock was granted again within its lease",
+        "{n} times a queue's lock was granted again within its lease",
+    ),
+    "lease-overlap": (
+        "two clients held one queue's lock at a time",
+        "{n} times two clients held one queue's lock at a time",
+    ),
+    "duplicate-id": ("a broker id was given twice", "{n} broker ids were given twice"),
+    "id-changed": ("a broker got another id", "{n} brokers got another id"),
+    "ghost-replica": (
+        "a controller knows a broker id that no broker has",
+        "controllers know {n} broker ids that no broker has",
+    ),
+    "known-elsewhere": (
+        "a controller knows a broker at a wrong address",
+        "{n} brokers are known at a wrong address",
+    ),
+    "epoch-went-back": ("a master epoch went back", "{n} times a master epoch went back"),
+    "set-forgotten": (
+        "a controller forgot a broker set",
+        "{n} times a controller forgot a broker set",
+    ),
+    "sync-state-set-went-back": (
+        "a SyncStateSet epoch went back",
+        "{n} times a SyncStateSet epoch went back",
+    ),
+    "sync-state-set-forked": (
+        "one SyncStateSet epoch had two SyncStateSets",
+        "{n} SyncStateSet epochs had two SyncStateSets",
+    ),
+    "two-masters": (
+        "one master epoch had two masters",
+        "{n} master epochs had two masters",
+    ),
+    "master-outside-set": (
+        "a broker outside the SyncStateSet was elected",
+        "{n} times a broker outside the SyncStateSet was elected",
+    ),
+    "log-diverged": ("two replicas' logs differ", "{n} pairs of replicas' logs differ"),
+    "epochs-differ": (
+        "two replicas in sync disagree on the epochs of their log",
+        "{n} pairs of replicas in sync disagree on the epochs of their log",
+    ),
+    "epoch-starts-differ": (
+        "an epoch begins at different bytes on two replicas",
+        "{n} epochs begin at different bytes on two replicas",
+    ),
+    "missing-in-replica": (
+        "an acknowledged message is missing on a replica in sync",
+        "{n} acknowledged messages are missing on a replica in sync",
+    ),
+    "member-behind-confirmed": (
+        "a replica in sync lacked what its master had confirmed",
+        "{n} times a replica in sync lacked what its master had confirmed",
+    ),
+    "slave-ahead-of-master": (
+        "a slave served bytes that its master had not confirmed",
+        "{n} times a slave served bytes that its master had not confirmed",
+    ),
+    "learner-in-set": (
+        "a learner was in a SyncStateSet",
+        "{n} times a learner was in a SyncStateSet",
+    ),
+    "written-by-nobody": ("a log grew although nobody sent", "{n} logs grew although nobody sent"),
+    "not-writable": (
+        "a broker set took no messages although everything was healed",
+        "{n} broker sets took no messages although everything was healed",
+    ),
+    "dead-master-stays": (
+        "a silent master was not replaced",
+        "{n} times a silent master was not replaced",
+    ),
+    "master-not-replaced": (
+        "a silent master was not replaced",
+        "{n} times a silent master was not replaced",
+    ),
+    "not-writable-during-fault": (
+        "a broker set took no messages during a fault that it should survive",
+        "{n} times a broker set took no messages during a fault that it should survive",
+    ),
+    "replica-not-in-set": (
+        "a healed replica never came back into the SyncStateSet",
+        "{n} healed replicas never came back into the SyncStateSet",
+    ),
+    "silent-member-stays": (
+        "a silent replica stayed in the SyncStateSet",
+        "{n} times a silent replica stayed in the SyncStateSet",
+    ),
+    "node-ended": ("a node ended by itself", "{n} nodes ended by themselves"),
+    "node-does-not-start": ("a node did not start again", "{n} nodes did not start again"),
+    "node-does-not-answer": ("a node runs and does not answer", "{n} nodes run and do not answer"),
+    "address-listed-twice": (
+        "a name server listed one address under two ids",
+        "{n} times a name server listed one address under two ids",
+    ),
+    "dead-broker-listed": (
+        "a name server kept listing a dead broker",
+        "{n} times a name server kept listing a dead broker",
+    ),
+    "living-broker-not-listed": (
+        "a name server did not list a broker that runs",
+        "{n} times a name server did not list a broker that runs",
+    ),
+    "master-not-listed": (
+        "a name server did not list the master",
+        "{n} times a name server did not list the master",
+    ),
+}
+
+
+def said(name: str, count: int) -> str:
+    """So many anomalies of a name in plain words; one of another name by the name itself."""
+    if name not in PHRASES:
+        return f"{count:,} {name}"
+    one, many = PHRASES[name]
+    return one if count == 1 else many.format(n=f"{count:,}")

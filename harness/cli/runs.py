@@ -1,0 +1,141 @@
+"""``maxq runs`` and ``maxq serve``: all runs of a store, in a terminal, as a page, over HTTP."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import click
+import msgspec
+
+from maxq.harness.cli.param_types import Name
+from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
+from maxq.harness.experiments.overview.entries import (
+    STATES,
+    Entry,
+    counted,
+    differences,
+    entries,
+    entry_of,
+)
+from maxq.harness.experiments.overview.page import write_index
+from maxq.harness.experiments.overview.serving import LOOPBACK, server
+from maxq.histories.store import RunStore
+
+SHOWN, WIDTH, CELL_MAX, PORT = 20, 120, 90, 8087
+INDEXED_MAX = 500  # runs of a store whose page each run writes anew
+STORE = click.option(
+    "--store",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="where the run folders are; of a campaign: runs/campaigns/NAME/runs",
+)
+COLUMNS = (("started (UTC)", 19), ("verdict", 10), ("what was found", 42), ("settings", 38),
+           ("lost", 7), ("faults", 6))  # fmt: skip
+STYLES = {"invalid": "bold red", "valid": "green", "unknown": "yellow", "damaged": "red"}
+
+
+@click.command()
+@click.argument("beside", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path))
+@STORE
+@click.option("--filter", "words", multiple=True, help="only runs with this word in their line")
+@click.option(
+    "--verdict", "states", type=Name(STATES), multiple=True, help="only these; repeatable"
+)
+@click.option("--all", "every", is_flag=True, help=f"not only the newest {SHOWN}")
+@click.option("--json", "as_json", is_flag=True, help="print all that is known of each as JSON")
+def runs(
+    beside: Sequence[Path], store: Path, words: Sequence[str], states: Sequence[str],
+    every: bool, as_json: bool,
+) -> int:  # fmt: skip
+    """List the runs of a store, newest first, and write its index.html; or put two runs, given by
+    their folders, beside each other."""
+    if beside:
+        if len(beside) != 2:
+            raise click.UsageError("two runs can stand beside each other: give two folders")
+        show_beside(*(entry_of(path.resolve()) for path in beside))
+        return 0
+    present(store)
+    found = [run for run in entries(store) if fits(run, words, states)]
+    if as_json:
+        echo(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        return 0
+    show_runs(found if every else found[:SHOWN])
+    left = 0 if every else len(found) - SHOWN
+    if left > 0:
+        echo(f"... and {left} older ones; --all shows them")
+    try:
+        echo(f"page:    {write_index(store)}")
+    except OSError as error:
+        echo(f"the page is not written: {error}", err=True)
+    return 0
+
+
+def present(store: Path) -> None:
+    """Complain of a store that is not there."""
+    if not store.is_dir():
+        raise click.UsageError(f"there is no folder {store}; --store names another one")
+
+
+def index_anew(store: Path) -> None:
+    """Write the page of a store after a run; of so many runs that it would take long, not."""
+    with suppress(OSError):  # the run stands without it
+        if len(RunStore(store).runs()) <= INDEXED_MAX:
+            write_index(store, inner=False)
+
+
+def fits(run: Entry, words: Sequence[str], states: Sequence[str]) -> bool:
+    """Whether a run has all the words in its line, and one of the verdicts."""
+    line = " ".join((run.name, run.started, run.state, run.said, run.load, run.where, *run.found))
+    return (not states or run.state in states) and all(w.lower() in line.lower() for w in words)
+
+
+def show_runs(found: Sequence[Entry]) -> None:
+    """A table, a run a row."""
+    if not found:
+        echo("there are no such runs")
+        return
+    cells = [
+        [
+            (run.started, ""),
+            (run.state.upper() if run.state == "invalid" else run.state, STYLES.get(run.state, "")),
+            (_cut(run.said), ""),
+            (_cut(f"{run.where}; {run.load}".strip("; ")), "dim"),
+            (f"{run.lost:,}" if run.acknowledged else "", ""),
+            (counted(run), ""),
+        ]
+        for run in found
+    ]
+    echo_drawn(table(COLUMNS, cells, width=WIDTH, colour=coloured()))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= CELL_MAX else f"{text[:CELL_MAX]}…"
+
+
+def show_beside(one: Entry, other: Entry) -> None:
+    """Two runs, a row for what differs."""
+    columns = (("", 12), (one_line(one.name), 50), (one_line(other.name), 50))
+    rows = [
+        [(name, "dim"), (a, ""), (b, "bold" if a != b else "")]
+        for name, a, b in differences(one, other)
+    ]
+    echo_drawn(table(columns, rows, width=WIDTH, colour=coloured()))
+
+
+@click.command()
+@STORE
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: a free one"
+)
+def serve(store: Path, port: int) -> int:
+    """Serve the runs of a store over HTTP until interrupted: read-only, on this machine's loopback,
+    with the run that goes on."""
+    present(store)
+    with server(store.resolve(), port) as http:
+        echo(f"http://{LOOPBACK}:{http.server_port}/ shows {store}; Control-C ends it")
+        try:
+            http.serve_forever()
+        except KeyboardInterrupt:
+            echo("ended", err=True)
+    return 0
