@@ -1,9 +1,7 @@
 """Kinds of values on the command line, and how a wrong one is answered."""
 
 import math
-import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
@@ -25,7 +23,6 @@ _SETTING = re.compile(
 )
 _PART = r"(\d+(?:\.\d+)?)(ms|s|min|m|h)"
 _DURATION = re.compile(f"(?:{_PART})+")
-CLOSED = 141  # as a shell says it of a process whose reader has gone: 128 and SIGPIPE
 
 
 class Duration(click.ParamType[int]):
@@ -191,29 +188,6 @@ class Alias(click.ParamType[str]):
             if lower in (short.lower(), long.lower()):
                 return long
         return self.long_of[Name(tuple(self.long_of)).convert(value, param, ctx)]
-
-
-class Commands(click.Group):
-    """A group that answers a wrong command with the nearest, and ends with `CLOSED` where the
-    reader of its output has gone: click's own 1 would say that a run was invalid."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            done = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(CLOSED) from None
-        return done
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            known = ", ".join(sorted(self.commands))
-            hint = nearest(args[0], self.commands)
-            ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
-        return super().resolve_command(ctx, args)
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.summary import FAIL_ON
-from maxq.harness.cli import main
+from maxq.harness.cli import testing
 from maxq.harness.contracts.nearest import nearest
 from maxq.harness.run import stored_run
 from maxq.harness.run.doctor import Place
@@ -59,12 +59,12 @@ def options_of(given: Mapping[str, object], store: Path = Path()) -> tuple[Optio
         elif value is not None:
             words += [f"--{name.replace('_', '-')}={word}" for word in _words(name, value)]
     try:
-        context = main.test.make_context("maxq.run", words)
+        context = testing.test.make_context("maxq.run", words)
         params = dict(context.params)
         for of_the_command in ("store", "as_json", "plan", "keep", "fail_on", "explain"):
             params.pop(of_the_command)
         base_image = params.pop("base_image")
-        return main.resolved(params, Place(base_image=base_image, store=store)), base_image
+        return testing.resolved(params, Place(base_image=base_image, store=store)), base_image
     except click.UsageError as error:
         raise ValueError(f"maxq.run: {error.format_message()}") from None
 

@@ -12,7 +12,7 @@ from report_evidence import evidence
 
 from maxq.checkers.core.claims import unmade
 from maxq.checkers.core.promises import ALL_ACK
-from maxq.harness.cli.main import cli
+from maxq.harness.cli import testing
 from maxq.harness.cli.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.target import plan
 from maxq.harness.report.findings import commands
@@ -61,7 +61,7 @@ OPTIONS = st.builds(
 def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
-    given = dict(cli.commands["test"].make_context("test", words[2:]).params)
+    given = dict(testing.test.make_context("test", words[2:]).params)
     for name in ("store", "as_json", "keep", "plan", "base_image", "fail_on", "explain"):
         del given[name]
     return options_from(given)
