@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from maxq.harness.cli import schedules
-from maxq.harness.cli.param_types import Duration
+from maxq.harness.cli.param_types import PLUGIN_OPTION, Duration
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments import campaign
 from maxq.harness.experiments.engine import JOURNAL
@@ -24,6 +24,7 @@ MUTANTS = Path("mutants")
 )
 @click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
 @click.option("--budget", type=Duration(), default=None, help="begin no run after this long")
+@PLUGIN_OPTION
 def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -> int:
     """Run a campaign: a TOML file of cells, or one that comes with Max-Q, such as acceptance;
     `mutants` runs every seeded bug in the simulator until it is caught.

@@ -5,7 +5,8 @@ from typing import Any
 import click
 
 from maxq.harness.cli import stored_runs
-from maxq.harness.cli.given.options import CLUSTER, ENVIRONMENT, LOAD, with_options
+from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
+from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.param_types import usage
 from maxq.harness.cli.testing import resolved
 from maxq.harness.contracts.terminal import echo
@@ -15,8 +16,9 @@ from maxq.harness.run import doctor, stored_run
 from maxq.harness.run.run_context import RunContext
 
 
-@click.command()
-@with_options(ENVIRONMENT, *CLUSTER)
+@click.command(cls=Sectioned)
+@section("Where", ENVIRONMENT)
+@cluster()
 def up(**given: Any) -> int:
     """Start a cluster, say how to reach it, and keep it up until interrupted. No faults."""
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
@@ -28,8 +30,9 @@ def up(**given: Any) -> int:
     return 0
 
 
-@click.command("doctor")
-@with_options(*CLUSTER, *LOAD)
+@click.command("doctor", cls=Sectioned)
+@cluster()
+@load()
 def doctor_command(**given: Any) -> int:
     """Say what this machine can host of `maxq test` with these options, by trying it."""
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))

@@ -13,6 +13,7 @@ import click
 from maxq.checkers.judgement import runner
 from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
+    PLUGIN_OPTION,
     RELEASE_OPTION,
     Alias,
     Duration,
@@ -33,6 +34,7 @@ from maxq.harness.experiments.simulate import Campaign, SeedResult, Summary, see
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
 from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged, judge_stored
 from maxq.harness.sampling.draw import draw
 from maxq.harness.sampling.factors import array_row, coverage, possible
@@ -71,8 +73,11 @@ STORE = click.option(
 @RELEASE_OPTION
 @click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
 @click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
-@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option(
+    "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
+)
 @click.option("--base-image", default="", help="of the docker engine, to build on")
+@PLUGIN_OPTION
 @STORE
 @EXPLAIN_OPTION
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
@@ -133,21 +138,31 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="worker processes"
 )
-@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option(
+    "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
+)
 @click.option(
     "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
 )
 @click.option(
     "--beside",
-    type=Names(fault_names()),
+    type=Names(fault_names),
     default=(),
     metavar="FAULT,...",
     help="faults that strike beside those that are drawn, such as damage",
 )
 @click.option(
+    "--also",
+    type=Names(workloads),
+    default=(),
+    metavar="WORKLOAD,...",
+    help="workloads that run beside those that are drawn, such as one of a plug-in",
+)
+@click.option(
     "--verify", type=Percent(), default=0, help="run this share again, such as 1%, and compare"
 )
 @click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@PLUGIN_OPTION
 @STORE
 def simulate(seeds: str, store: Path, **given: Any) -> int:
     """Run many seeds in the simulator, each with a topology, a load and faults of its own.
@@ -163,6 +178,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         mutant=given["mutant"] or "",
         length_ms=length_ns // 1_000_000,
         beside=tuple(given["beside"]),
+        also=tuple(given["also"]),
         verify=given["verify"],
     )
     if given["fresh"]:
@@ -193,6 +209,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 @click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
 @RELEASE_OPTION
 @click.option("--base-image", default="", help="of the docker engine, to build on")
+@PLUGIN_OPTION
 @STORE
 def explore(
     seeds: str,
@@ -264,6 +281,7 @@ def line_of(result: SeedResult) -> str:
     default=None,
     help="where; by default where the run was, or simulated",
 )
+@PLUGIN_OPTION
 @STORE
 def shrink(
     run: Path, signature: str, jobs: int, budget: int | None, environment: str | None, store: Path

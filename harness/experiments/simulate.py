@@ -18,12 +18,13 @@ from typing import get_args
 import msgspec
 
 from maxq.checkers.core.api import Status
-from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.evidence.lost_stores import forfeited
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.run import plugins
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import run_in_world
 from maxq.harness.run.judging import judge
@@ -63,7 +64,8 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
     what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
-    `beside` are faults beside those that are drawn. `source` is the digest of the source that ran.
+    `beside` are faults, and `also` workloads, beside those that are drawn. `source` is the digest
+    of the source that ran.
     """
 
     seed: int
@@ -83,6 +85,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool = False
     length_ms: int = 0
     beside: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     oracle: dict[str, int] = {}
     reached: str = ""
     source: str = ""
@@ -101,9 +104,11 @@ class Silent(Progress):
         self.now_ns = now_ns
 
 
-def drawn(seed: int, length_ms: int = 0, beside: Collection[str] = ()) -> Schedule:
+def drawn(
+    seed: int, length_ms: int = 0, beside: Collection[str] = (), also: Collection[str] = ()
+) -> Schedule:
     """The schedule of a seed, as `run_seed` runs it."""
-    return draw(seed, row_of(seed), length_ms=length_ms, beside=beside)
+    return draw(seed, row_of(seed), length_ms=length_ms, beside=beside, also=also)
 
 
 def run_seed(
@@ -113,6 +118,7 @@ def run_seed(
     mutant: str = "",
     length_ms: int = 0,
     beside: tuple[str, ...] = (),
+    also: tuple[str, ...] = (),
     steps: bool = False,
 ) -> SeedResult:
     """Draw a seed's schedule, run it and judge it.
@@ -123,12 +129,13 @@ def run_seed(
         mutant: a seeded bug.
         length_ms: of the main part; 0: drawn.
         beside: kinds of faults that strike beside those that are drawn.
+        also: workloads that run beside those that are drawn.
         steps: digest every step as well, which takes its time.
     """
-    script = drawn(seed, length_ms, beside)
+    script = drawn(seed, length_ms, beside, also)
     options = options_for(script, "simulated", mutant=mutant)
     result = run_script(script, options, keep=keep, steps=steps)
-    return msgspec.structs.replace(result, length_ms=length_ms, beside=beside)
+    return msgspec.structs.replace(result, length_ms=length_ms, beside=beside, also=also)
 
 
 def run_script(
@@ -250,6 +257,7 @@ class Campaign:
         mutant: a seeded bug.
         length_ms: of each main part; 0: drawn.
         beside: kinds of faults that strike beside those that are drawn.
+        also: workloads that run beside those that are drawn.
         verify: so many of a hundred seeds run twice, and must be equal.
     """
 
@@ -261,16 +269,17 @@ class Campaign:
         mutant: str = "",
         length_ms: int = 0,
         beside: tuple[str, ...] = (),
+        also: tuple[str, ...] = (),
         verify: int = 0,
     ) -> None:
         self.folder = folder
         self.resumed = 0  # seeds that were done before
         self._jobs = jobs
         self._verify = verify
-        self._asked = (length_ms, beside)
-        self._source = source.digest()
+        self._asked = (length_ms, beside, also)
+        self._source = source.digest() + (f"+{own}" if (own := plugins.digest()) else "")
         self._work = partial(
-            run_seed, keep=folder, mutant=mutant, length_ms=length_ms, beside=beside
+            run_seed, keep=folder, mutant=mutant, length_ms=length_ms, beside=beside, also=also
         )
 
     def run(self, seeds: Sequence[int]) -> Iterator[SeedResult]:
@@ -297,7 +306,8 @@ class Campaign:
     def _is_done(self, result: SeedResult) -> bool:
         """Whether a line of the journal is of this source, and as was asked for."""
         compared = result.verified or UNEQUAL in result.found
-        same = (result.length_ms, result.beside) == self._asked and result.source == self._source
+        asked = (result.length_ms, result.beside, result.also)
+        same = asked == self._asked and result.source == self._source
         return same and (compared or not self._verifies(result.seed))
 
     def _verifies(self, seed: int) -> bool:
@@ -318,7 +328,7 @@ class Summary:
 
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
-        self.claims: dict[str, Counter[str]] = {c.id: Counter() for c in CLAIMS}
+        self.claims: dict[str, Counter[str]] = {claim: Counter() for claim in BY_ID}
         self.live = 0
         self.groups: dict[str, list[SeedResult]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from maxq.harness.run import plugins
 from maxq.harness.run.stored_run import held
 from maxq.nemeses import catalogue
 
@@ -68,7 +69,7 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
         count,
         mp_context=get_context("spawn"),
         initializer=_begin,
-        initargs=(os.getpid(), place, sys.path, catalogue.references()),
+        initargs=(os.getpid(), place, sys.path, plugins.modules(), catalogue.references()),
     ) as pool:
         try:
             yield pool
@@ -97,8 +98,11 @@ def workers(count: int, folder: Path, *, inline: bool = False) -> Iterator[Execu
         yield pool
 
 
-def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[str, str]]) -> None:
-    """What a worker does first; it knows the kinds of faults that its parent knows."""
+def _begin(
+    parent: int, place: str, path: Sequence[str], modules: Sequence[str],
+    kinds: Sequence[tuple[str, str]],
+) -> None:  # fmt: skip
+    """What a worker does first; it knows the plug-ins that its parent knows."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
@@ -106,4 +110,5 @@ def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[s
         signal.signal(number, signal.SIG_IGN)
     tempfile.tempdir = place or None
     sys.path[:] = path
+    plugins.load(modules)
     catalogue.adopt(kinds)

@@ -20,12 +20,11 @@ from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged
 from maxq.harness.schedule.options import Options
 
-SEVERAL = ("workload", "nemesis")  # may be given as several names
+SEVERAL = ("workload", "nemesis", "set", "plugin")  # may be given as several names
 ARGUMENTS = (
     *SEVERAL, "time_limit", "env", "profile", "mutant", "seed", "timing", "rate", "concurrency",
     "controllers", "namesrvs", "embedded_controllers", "broker_sets", "replicas", "learners",
-    "target",
-    "base_image",
+    "target", "base_image", "broker_conf", "controller_conf", "interval",
 )  # fmt: skip
 
 

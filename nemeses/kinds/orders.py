@@ -47,6 +47,7 @@ async def _apply_ids(stage: Stage, act: str, nodes: Sequence[str], args: Args) -
 
 ORDERS = Kind(
     name="orders",
+    about="elections by an operator's order",
     acts=(
         ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True),
         ActKind(

@@ -1,4 +1,4 @@
-"""What commands that start clusters take: where, what, under which load."""
+"""What commands that start clusters take: where, what, under which load; by sections."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
+from maxq.harness.cli.given.sections import section
 from maxq.harness.cli.param_types import (
+    PLUGIN_OPTION,
     RELEASE_OPTION,
     Alias,
     Duration,
@@ -15,16 +17,28 @@ from maxq.harness.cli.param_types import (
     Names,
     Rate,
     Setting,
+    SettingsFile,
     Target,
 )
+from maxq.harness.contracts.environment import Role
 from maxq.harness.environments.choose import AUTO, ENVIRONMENTS
-from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import RATE_MAX, SEED_MAX, THREADS_MAX
 from maxq.harness.schedule.options import PROFILES, TOGETHER
 from maxq.harness.targets.rocketmq.releases import REFERENCE
 from maxq.nemeses.catalogue import fault_names
 from maxq.reference import mutants
 
+KNOWN_PROFILES = {  # by the names of `PROFILES`
+    "safe": "an acknowledged message is on every member of the SyncStateSet, two at least "
+    "(allAckInSyncStateSet=true, minInSyncReplicas=2)",
+    "all": "an acknowledged message is on every member of the SyncStateSet, which may be the "
+    "master alone (allAckInSyncStateSet=true)",
+    "num": "an acknowledged message is on two replicas, whichever (inSyncReplicas=2)",
+    "default": "an acknowledged message is on the master: what RocketMQ ships",
+    "unclean": "as `all`, but a replica that lacks messages may become master "
+    "(enableElectUncleanMaster=true)",
+}
 ENVIRONMENT = click.option(
     "--env",
     "--environment",
@@ -34,7 +48,7 @@ ENVIRONMENT = click.option(
     show_default=True,
     help="where the nodes run; auto: the first of these that can do what is asked, here and now",
 )
-CLUSTER = (
+TARGET = (
     click.option(
         "--target",
         type=Target(),
@@ -44,13 +58,58 @@ CLUSTER = (
     ),
     RELEASE_OPTION,
     click.option(
+        "--mutant",
+        type=Name(mutants.names, "NAME"),
+        default=None,
+        help="a seeded bug of the reference, to see the checkers catch it (`maxq list mutants`)",
+    ),
+    PLUGIN_OPTION,
+)
+SETTINGS = (
+    click.option(
         "--profile",
         type=Alias(PROFILES),
-        default="safe",
-        show_default=True,
-        help=f"what the brokers promise: {', '.join(PROFILES)}",
+        default=None,
+        show_default="safe, or default with --broker-conf",
+        help="what the brokers promise (`maxq list profiles`)",
     ),
-    click.option("--timing", type=Name(["fast", "stock"]), default="fast", show_default=True),
+    click.option(
+        "--broker-conf",
+        type=SettingsFile(Role.BROKER),
+        default=None,
+        metavar="FILE",
+        help="settings of all brokers, as broker.conf has them; names, addresses and paths in it "
+        "are left out",
+    ),
+    click.option(
+        "--controller-conf",
+        type=SettingsFile(Role.CONTROLLER),
+        default=None,
+        metavar="FILE",
+        help="settings of all controllers",
+    ),
+    click.option(
+        "--set",
+        "keys",
+        type=Setting(),
+        multiple=True,
+        help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
+    ),
+    click.option(
+        "--timing",
+        type=Name(["fast", "stock"]),
+        default="fast",
+        show_default=True,
+        help="fast: periods and time-outs of 1 to 3 s, so that more happens in a run; stock: what "
+        "RocketMQ ships; what a file or --set says comes before both",
+    ),
+    click.option(
+        "--topic-attributes",
+        default="",
+        help="of the workloads' topics, such as +message.type=NORMAL",
+    ),
+)
+TOPOLOGY = (
     click.option("--controllers", type=click.IntRange(1, 9), default=3, show_default=True),
     click.option("--namesrvs", type=click.IntRange(1, 9), default=1, show_default=True),
     click.option(
@@ -75,12 +134,8 @@ CLUSTER = (
         show_default=True,
         help="of the replicas of each set, fewer than all: they copy and join no SyncStateSet",
     ),
-    click.option(
-        "--mutant",
-        type=Name(mutants.names()),
-        default=None,
-        help="run a seeded bug, to see the checkers catch it",
-    ),
+)
+PLACES = (
     click.option(
         "--base-image",
         default="",
@@ -94,35 +149,38 @@ CLUSTER = (
         help="where run folders go",
     ),
 )
-LOAD = (
-    click.option(
-        "--workload",
-        type=Names(WORKLOADS),
-        multiple=True,
-        default=TOGETHER,
-        show_default=True,
-        help="what clients do; may be repeated",
-    ),
+FAULTS = (
     click.option(
         "--nemesis",
-        type=Faults([*fault_names(), "all"]),
+        type=Faults(lambda: [*fault_names(), "all"], "FAULT,..."),
         multiple=True,
         default=("kill", "partition", "change-address"),
-        show_default=True,
-        help="faults, joined by commas or repeated; partition-then-kill strikes in that order",
+        show_default="kill,partition,change-address",
+        help="faults, joined by commas or repeated (`maxq list nemeses`); all; none; "
+        "partition-then-kill strikes in that order",
     ),
     click.option(
-        "--time-limit",
+        "--interval",
         type=Duration(),
-        default="60s",
-        show_default=True,
-        help="how long clients and faults run",
+        default=None,
+        show_default="2s, and 5s more for each other fault",
+        help="from the end of a fault to the next one of its kind, about",
     ),
     click.option(
         "--lull",
         type=Duration(),
         default=None,
         help="clients and the nemesis do nothing for so long, after each 15 s",
+    ),
+)
+CLIENTS = (
+    click.option(
+        "--workload",
+        type=Names(workloads, "NAME,..."),
+        multiple=True,
+        default=TOGETHER,
+        show_default=",".join(TOGETHER),
+        help="what clients do, joined by commas or repeated (`maxq list workloads`)",
     ),
     click.option(
         "--rate",
@@ -139,9 +197,6 @@ LOAD = (
         help="client threads of the workload queue",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
-    ),
-    click.option(
         "--pinned",
         type=click.IntRange(0, THREADS_MAX),
         default=0,
@@ -155,17 +210,17 @@ LOAD = (
         is_flag=True,
         help="simulated: every packet takes the same time",
     ),
+)
+RUN = (
     click.option(
-        "--set",
-        "keys",
-        type=Setting(),
-        multiple=True,
-        help="one more setting of RocketMQ, such as broker:flushDiskType=SYNC_FLUSH",
+        "--time-limit",
+        type=Duration(),
+        default="60s",
+        show_default=True,
+        help="how long clients and faults run",
     ),
     click.option(
-        "--topic-attributes",
-        default="",
-        help="of the workloads' topics, such as +message.type=NORMAL",
+        "--seed", type=click.IntRange(0, SEED_MAX), default=None, help="default: a random one"
     ),
     click.option(
         "--ending",
@@ -178,12 +233,26 @@ LOAD = (
 )
 
 
-def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Give a command these options, in this order."""
+def cluster() -> Callable[[Any], Any]:
+    """The options of a command that starts a cluster."""
 
     def decorate(command: Any) -> Any:
-        for option in reversed(options):
-            command = option(command)
+        for title, options in (
+            ("Files", PLACES), ("Topology", TOPOLOGY), ("Settings", SETTINGS),
+            ("What runs", TARGET),
+        ):  # fmt: skip
+            command = section(title, *options)(command)
+        return command
+
+    return decorate
+
+
+def load() -> Callable[[Any], Any]:
+    """The options of a command that has clients and faults at work on it."""
+
+    def decorate(command: Any) -> Any:
+        for title, options in (("Run", RUN), ("Clients", CLIENTS), ("Faults", FAULTS)):
+            command = section(title, *options)(command)
         return command
 
     return decorate
