@@ -4,6 +4,7 @@ import traceback
 
 import click
 
+from maxq.harness.cli.given.ticker import GO_ON
 from maxq.harness.cli.show import described
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import (
@@ -36,7 +37,9 @@ def reported(error: BaseException) -> int:
         return EXIT_CRASH
     if isinstance(error, KeyboardInterrupt | click.Abort):
         by = "".join(f" by {name}" for name in _cause(error).args)
-        report(error, f"interrupted{by}; what was recorded can be judged by `maxq check`")
+        resumed = any(note.startswith(GO_ON) for note in getattr(_cause(error), "__notes__", ()))
+        more = "" if resumed else "; what was recorded can be judged by `maxq check`"
+        report(error, f"interrupted{by}{more}")
         return EXIT_CRASH
     echo("".join(traceback.format_exception(error)), err=True)
     report(error, "error: a failure of Max-Q itself, not of the cluster; please report it")

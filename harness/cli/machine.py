@@ -4,13 +4,12 @@ from typing import Any
 
 import click
 
-from maxq.harness.cli import stored_runs
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.sections import Sectioned, section
 from maxq.harness.cli.param_types import usage
 from maxq.harness.cli.testing import resolved
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.environments import leaks
+from maxq.harness.environments import leaks, tools
 from maxq.harness.environments.choose import AUTO, SIMULATED
 from maxq.harness.run import doctor, stored_run
 from maxq.harness.run.run_context import RunContext
@@ -34,13 +33,15 @@ def up(**given: Any) -> int:
 @cluster()
 @load()
 def doctor_command(**given: Any) -> int:
-    """Say what this machine can host of `maxq test` with these options, by trying it."""
+    """Say what this machine can host of `maxq test` with these options, by trying it, and what it
+    has of what releases of RocketMQ and Spark need."""
     place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
     with usage():
         wanted = stored_run.asked_from({**given, "environment": AUTO})
     echo("\n".join(doctor.diagnosis(wanted, place, doctor.aloud)))
-    why = stored_runs.spark_missing()
-    echo(f"{'no ' if why else 'yes'} spark: {why or '`maxq check --engine spark` works'}")
+    for there, line in tools.found():
+        echo(f"{'yes' if there else 'no '} {line}")
+    echo("yes report: a page that loads nothing, for any browser; none is needed to write it")
     return 0
 
 

@@ -28,6 +28,7 @@ from maxq.harness.run import plugins
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import run_in_world
 from maxq.harness.run.judging import judge
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import Progress, RunContext
 from maxq.harness.run.stored_run import config_of
@@ -51,7 +52,6 @@ UNEQUAL = "not-deterministic"
 # What the oracle expects of a cluster in which each broker id stands for one store.
 OF_STORES = frozenset((LOG_AGREEMENT, PROMISE_LOST, PROMISED_BEYOND))
 LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
-PROGRESS_S = 10.0
 
 
 class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,7 +205,9 @@ def simulated(
         run, silent = Run(made), Silent()
         run.save_config(config_of(options))
         write_whole(made / SCHEDULE, encode(script))
-        context = RunContext(script=script, collect=False, steps=steps, progress=silent)
+        context = RunContext(
+            script=script, collect=False, steps=steps, progress=silent, stop=Stop(at_once=True)
+        )
         run_in_world(options, run, context, lambda: True)
         history = open_run(made).history
         results = judge(options, history)
@@ -335,7 +337,7 @@ class Summary:
         self.virtual_s = self.cpu_s = 0.0
         self.acknowledged = 0
         self._rows: list[dict[str, str]] = []
-        self._begun = self._judged = time.monotonic()
+        self._begun = time.monotonic()
 
     def add(self, result: SeedResult) -> None:
         """Count one seed."""
@@ -361,19 +363,18 @@ class Summary:
             if counts:
                 yield f"{claim:6}" + "".join(f"{counts[status]:14}" for status in statuses)
 
-    def due(self) -> bool:
-        """Whether it is time to say how far the campaign has come."""
-        if time.monotonic() - self._judged < PROGRESS_S:
-            return False
-        self._judged = time.monotonic()
-        return True
-
     def progress(self, of: int, resumed: int = 0) -> str:
         """How far the campaign has come, in a line; `resumed` seeds took it no time."""
         done = sum(self.verdicts.values())
         minutes = (time.monotonic() - self._begun) / 60
         words = ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
-        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}"
+        found = f"; found: {', '.join(self.groups)}" if self.groups else ""
+        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}{found}"
+
+    @property
+    def done(self) -> int:
+        """How many seeds were counted."""
+        return sum(self.verdicts.values())
 
     @property
     def covered(self) -> Coverage:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -57,7 +57,8 @@ def scratch(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def processes(count: int, place: str = "") -> Iterator[Executor]:
-    """Worker processes that end with this one.
+    """Worker processes that end with this one. An interrupt ends them in the middle of their work:
+    what they do is done again.
 
     They are not forked: a worker's memory must not hold what this process has in its.
 
@@ -65,6 +66,7 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
         count: how many.
         place: where their temporary files go; empty: where the system has them.
     """
+    before = set(active_children())
     with ProcessPoolExecutor(
         count,
         mp_context=get_context("spawn"),
@@ -75,6 +77,8 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - before:
+                worker.kill()  # a run that is killed leaves nothing behind
             raise
 
 
