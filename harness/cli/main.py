@@ -31,6 +31,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                         "Write a history as EDN (for Jepsen), JSON lines or Parquet."),
     },
     "Many runs": {
+        "losses": Place(f"{HERE}.losses", "losses",
+                        "Say what a cluster with your settings loses, fault by fault."),
         "campaign": Place(f"{HERE}.campaigns", "campaign_command",
                           "Run a campaign: a TOML file of runs."),
         "simulate": Place(f"{HERE}.schedules", "simulate",

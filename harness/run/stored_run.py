@@ -25,7 +25,7 @@ from rich.status import Status
 
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context
-from maxq.checkers.core.promises import DEFAULTS, STRICT
+from maxq.checkers.core.promises import DEFAULTS, STRICT, SYNCED
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.environment import Role
@@ -219,7 +219,7 @@ def _take_files(known: dict[str, Any]) -> None:
             of_files |= found.keys
             left_out += [f"{role}:{key}" for key in found.own]
     if brokers is not None:
-        of_files = {STRICT.key: DEFAULTS[STRICT.key], **of_files}
+        of_files = {need.key: DEFAULTS[need.key] for need in (STRICT, SYNCED)} | of_files
     known["profile"] = known.get("profile") or ("P-SAFE" if brokers is None else "P-DEFAULT")
     known["keys"] = {**of_files, **dict(known.get("keys") or ())}
     known["left_out"] = tuple(left_out)

@@ -1,6 +1,6 @@
 """What commands that start clusters take: where, what, under which load; by sections."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -151,15 +151,6 @@ PLACES = (
 )
 FAULTS = (
     click.option(
-        "--nemesis",
-        type=Faults(lambda: [*fault_names(), "all"], "FAULT,..."),
-        multiple=True,
-        default=("kill", "partition", "change-address"),
-        show_default="kill,partition,change-address",
-        help="faults, joined by commas or repeated (`maxq list nemeses`); all; none; "
-        "partition-then-kill strikes in that order",
-    ),
-    click.option(
         "--interval",
         type=Duration(),
         default=None,
@@ -174,14 +165,6 @@ FAULTS = (
     ),
 )
 CLIENTS = (
-    click.option(
-        "--workload",
-        type=Names(workloads, "NAME,..."),
-        multiple=True,
-        default=TOGETHER,
-        show_default=",".join(TOGETHER),
-        help="what clients do, joined by commas or repeated (`maxq list workloads`)",
-    ),
     click.option(
         "--rate",
         type=Rate(min=0.1, max=RATE_MAX),
@@ -247,11 +230,40 @@ def cluster() -> Callable[[Any], Any]:
     return decorate
 
 
-def load() -> Callable[[Any], Any]:
-    """The options of a command that has clients and faults at work on it."""
+def load(
+    workload: Sequence[str] = TOGETHER,
+    nemesis: Sequence[str] = ("kill", "partition", "change-address"),
+    shown: str = "",
+) -> Callable[[Any], Any]:
+    """The options of a command that has clients and faults at work on it.
+
+    Args:
+        workload: what runs where nothing is asked for.
+        nemesis: what strikes there.
+        shown: that in words; empty: by their names.
+    """
+    faults = click.option(
+        "--nemesis",
+        type=Faults(lambda: [*fault_names(), "all"], "FAULT,..."),
+        multiple=True,
+        default=nemesis,
+        show_default=shown or ",".join(nemesis),
+        help="faults, joined by commas or repeated (`maxq list nemeses`); all; none; "
+        "partition-then-kill strikes in that order",
+    )
+    clients = click.option(
+        "--workload",
+        type=Names(workloads, "NAME,..."),
+        multiple=True,
+        default=workload,
+        show_default=",".join(workload),
+        help="what clients do, joined by commas or repeated (`maxq list workloads`)",
+    )
 
     def decorate(command: Any) -> Any:
-        for title, options in (("Run", RUN), ("Clients", CLIENTS), ("Faults", FAULTS)):
+        for title, options in (
+            ("Run", RUN), ("Clients", (clients, *CLIENTS)), ("Faults", (faults, *FAULTS)),
+        ):  # fmt: skip
             command = section(title, *options)(command)
         return command
 
