@@ -114,6 +114,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     Args:
         name: what a run asks for.
+        about: what it does to whom, in a line.
         acts: its strikes and heals.
         rounds: the rounds in which it strikes, without end: each a strike and its heals, in order;
             None for acts that only written schedules have.
@@ -126,6 +127,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     acts: tuple[ActKind, ...]
+    about: str = ""
     rounds: Callable[[Drawing], Iterator[Sequence[Step]]] | None = None
     facts: tuple[FaultFacts, ...] = ()
     asked_only: bool = False

@@ -57,7 +57,7 @@ NO_LOG = "no-log"
 NAMED_MAX = 4  # missing grounds of a kind that are named
 ENDED = "end"
 AGAIN = "run it again, and let it come to its end"
-DECLARE = "declare the facts of the fault (docs/extending.md), and run it again"
+DECLARE = "declare the facts of the fault (docs/plugins.md), and run it again"
 _LACKS: dict[str, str] = {
     FINAL_READ: "not every queue was read to its confirmed end after the last fault",
     REPLICA_LOG_READ: "not every replica's log was read",

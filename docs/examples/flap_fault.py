@@ -54,6 +54,7 @@ def rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
 NEEDS = frozenset({Capability.CUT})
 FLAP = Kind(
     name="flap",
+    about="the master's network goes for half a second, three times",
     acts=(
         ActKind(f="start-flap", needs=NEEDS, do=off),
         ActKind(f="stop-flap", needs=NEEDS, do=on, rejoins=True),

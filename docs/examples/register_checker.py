@@ -7,8 +7,10 @@ have taken effect or not.
 from collections import defaultdict
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.claims import Claim
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.harness.run.plugins import CheckerKind
 from maxq.histories.history import History
 from maxq.histories.op import Op, Process
 
@@ -41,3 +43,21 @@ def _stale(read: Op, last: Op) -> Found:
         f"{read.value} (op {read.index})."
     )
     return Found("X1", "stale-read", (last.index, read.index), said, {"value": read.value})
+
+
+REGISTER = CheckerKind(
+    checker=LastWrite(),
+    about="a client that reads an older setting than it wrote",
+    claims=(
+        Claim(
+            id="X1",
+            promise="A client reads the setting that it wrote last, or one that it wrote since "
+            "without an answer.",
+            source="the worked example of docs/plugins.md",
+            grounds=(),
+            checker="register",
+        ),
+    ),
+    anomalies={"stale-read": "X1"},
+    workloads=("register",),
+)

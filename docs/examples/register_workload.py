@@ -12,6 +12,7 @@ from maxq.harness.contracts.error_classes import error_of
 from maxq.harness.contracts.generator import PENDING, Context, Generator, Step
 from maxq.harness.contracts.outcome import Client, Fail, Info, Ok, Outcome
 from maxq.harness.generators import each_thread
+from maxq.harness.run.plugins import Making, WorkloadKind
 from maxq.histories.op import Op
 from maxq.reference.rpc import ConnectionLost, NotSent, Pool
 from maxq.reference.wire.codes import RequestCode, ResponseCode
@@ -19,7 +20,7 @@ from maxq.reference.wire.frame import Frame
 from maxq.reference.wire.headers import from_ext, to_ext
 from maxq.reference.wire.node_headers import KvRequest, KvResponse
 
-TIMEOUT_S, NAMESPACE = 2.0, "MAXQ_EXAMPLE"
+TIMEOUT_S, NAMESPACE, THREADS = 2.0, "MAXQ_EXAMPLE", 3
 
 
 class Turns(msgspec.Struct, frozen=True):
@@ -74,17 +75,26 @@ class Register:
         self._pool.close()
 
 
-def register_workload(cluster: Cluster, group: asyncio.TaskGroup) -> Workload:
+def register_workload(making: Making) -> Workload:
     """Make the workload: three clients, whose turns a run's schedule spreads over its time."""
 
     def client(thread: int) -> Client:
-        return Register(cluster, group)
+        return Register(making.cluster, making.group)
 
     return Workload(
         name="register",
-        threads=3,
+        threads=THREADS,
         generator=each_thread(Turns()),
         final_generator=None,
         client=client,
         topics={},
     )
+
+
+REGISTER = WorkloadKind(
+    name="register",
+    about="each client writes a setting of its own on a name server, and reads it back",
+    threads=THREADS,
+    make=register_workload,
+    purpose=("X1",),
+)

@@ -1,9 +1,11 @@
 """The command ``maxq hunt``."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import click
 
+from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
 from maxq.harness.cli.param_types import Duration
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
@@ -96,8 +98,29 @@ def hunt(
     if again:
         found.look_again(jobs)
     if not idle:
-        found.run(jobs=jobs, budget_ns=budget, say=lambda text: echo(text, err=True))
+        progress = progress_of(found)
+        with Ticker(progress) as ticker, resumable(lambda: show(found, folder)):
+            found.run(jobs=jobs, budget_ns=budget, say=ticker.say)
+    show(found, folder)
+    return 2 if found.missing() else 0
+
+
+def progress_of(found: Hunt) -> Callable[[], str]:
+    """What says how far a hunt has come."""
+    before, estimate = len(found.entries()), Estimate()
+
+    def progress() -> str:
+        left, done = len(found.missing()), len(found.entries())
+        broken = sum(bool(e.broken) for e in found.entries())
+        text = f"{found.of - left} of {found.of} runs done, {broken} of them broke a promise"
+        rest = estimate.left(done - before, done - before + left)
+        return f"{text}; {rest}" if rest else text
+
+    return progress
+
+
+def show(found: Hunt, folder: Path) -> None:
+    """Print what there is, and store it as a page."""
     text = markdown(found)
     write_whole(folder / MARKDOWN, text.encode())
     echo(text)
-    return 2 if found.missing() else 0

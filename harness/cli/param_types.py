@@ -1,22 +1,35 @@
 """Kinds of values on the command line, and how a wrong one is answered."""
 
 import math
-import os
 import re
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from maxq.checkers.judgement.summary import FAIL_ON
+from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.nearest import nearest
+from maxq.harness.contracts.plugins import current
+from maxq.harness.run import plugins
 from maxq.harness.schedule.format import SECONDS_MAX
 from maxq.harness.targets import known_keys
-from maxq.harness.targets.rocketmq.releases import NODE_COMPONENTS, REFERENCE, parse, spelled
-from maxq.histories.aliases import THEN, current
+from maxq.harness.targets.rocketmq.releases import (
+    LATEST,
+    MISSING,
+    NODE_COMPONENTS,
+    PREFIX,
+    REFERENCE,
+    parse,
+    spelled,
+)
+from maxq.harness.targets.settings_files import SettingsError, Taken, taken
+from maxq.histories import aliases
+from maxq.histories.aliases import THEN
 
 DURATION_NS_MAX = SECONDS_MAX * 10**9
 _UNITS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
@@ -25,7 +38,6 @@ _SETTING = re.compile(
 )
 _PART = r"(\d+(?:\.\d+)?)(ms|s|min|m|h)"
 _DURATION = re.compile(f"(?:{_PART})+")
-CLOSED = 141  # as a shell says it of a process whose reader has gone: 128 and SIGPIPE
 
 
 class Duration(click.ParamType[int]):
@@ -86,19 +98,80 @@ class Setting(click.ParamType[tuple[str, str]]):
         if found is None:
             self.fail(f"{value!r} is no setting; write ROLE:KEY=VALUE, the role namesrv, "
                       "controller or broker, or a node's name such as b0-1", param)  # fmt: skip
-        if why := known_keys.fault(found[1]):
+        if why := known_keys.fault(found[1]) or known_keys.value_fault(found[1], found[2]):
             self.fail(f"{value!r}: {why}", param)
         return found[1], found[2]
 
 
-class Name(click.Choice[str]):
+class Choices(click.ParamType[Any]):
+    """Names to choose from, completed by the shell. Where plug-ins may add to them they are a
+    function, asked when a command line is read.
+
+    Args:
+        known: the names, or what gives them.
+        shown: what help calls one of them; empty: the names themselves.
+    """
+
+    name = "name"
+
+    def __init__(self, known: Iterable[str] | Callable[[], Iterable[str]], shown: str = "") -> None:
+        self._known = known if callable(known) else tuple(known)
+        self._shown = shown
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """What there is now."""
+        return tuple(self._known()) if callable(self._known) else self._known
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """As help shows a value."""
+        return self._shown or f"[{'|'.join(self.choices)}]"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The names that begin so; of several that commas join, the last one."""
+        before, comma, word = incomplete.rpartition(",")
+        return [CompletionItem(f"{before}{comma}{name}")
+                for name in self.choices if name.startswith(word)]  # fmt: skip
+
+
+class Name(Choices):
     """One of several names; a wrong one is answered with the nearest."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value not in self.choices:
-            known = ", ".join(self.choices) or "nothing"
-            self.fail(f"{value!r} is unknown{nearest(value, self.choices)}; known: {known}", param)
+        choices = self.choices
+        if value not in choices:
+            known = ", ".join(choices) or "nothing"
+            self.fail(f"{value!r} is unknown{nearest(value, choices)}; known: {known}", param)
         return str(value)
+
+
+class SettingsFile(click.ParamType[Taken]):
+    """A properties file of a role, as RocketMQ reads it."""
+
+    name = "file"
+
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Taken:
+        if isinstance(value, Taken):
+            return value
+        try:
+            return taken(self._role, Path(value).read_bytes(), str(value))
+        except OSError as error:
+            self.fail(f"{value}: {error.strerror}", param)
+        except SettingsError as error:
+            self.fail(f"\n{error}", param)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Files."""
+        return [CompletionItem(incomplete, type="file")]
 
 
 class Target(click.ParamType[str]):
@@ -107,12 +180,19 @@ class Target(click.ParamType[str]):
     name = "target"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        if value != REFERENCE:
-            try:
-                return str(parse(str(value)))
-            except ValueError as error:
-                self.fail(str(error), param)
-        return REFERENCE
+        if value in (REFERENCE, *current().targets):
+            return str(value)
+        try:
+            return str(parse(str(value)))
+        except ValueError as error:
+            self.fail(str(error), param)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """The targets that begin so."""
+        known = (REFERENCE, *current().targets, *(f"{PREFIX}{r}" for r in (LATEST, *MISSING)))
+        return [CompletionItem(name) for name in known if name.startswith(incomplete)]
 
 
 class Releases(click.ParamType[tuple[tuple[str, str], ...]]):
@@ -142,13 +222,8 @@ class Releases(click.ParamType[tuple[tuple[str, str], ...]]):
         return tuple(found.items())
 
 
-class Names(click.ParamType[tuple[str, ...]]):
+class Names(Choices):
     """Names joined by commas, each one of several."""
-
-    name = "names"
-
-    def __init__(self, choices: Iterable[str]) -> None:
-        self.choices = tuple(choices)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -170,19 +245,18 @@ class Faults(Names):
             return value
         each, found = Name(self.choices), []
         for name in str(value).split(","):
-            parts = [each.convert(part, param, ctx) for part in current(name).split(THEN)]
+            parts = [each.convert(part, param, ctx) for part in aliases.current(name).split(THEN)]
             if len(parts) > 2 or (len(parts) == 2 and {"all", "none"} & set(parts)):
                 self.fail(f"{name!r}: only two faults can be joined by {THEN}", param)
             found.append(THEN.join(parts))
         return tuple(found)
 
 
-class Alias(click.ParamType[str]):
+class Alias(Choices):
     """One of several names, each with a short one, in any case; gives the long one."""
 
-    name = "name"
-
     def __init__(self, long_of: Mapping[str, str]) -> None:
+        super().__init__(long_of)
         self.long_of = dict(long_of)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
@@ -193,29 +267,6 @@ class Alias(click.ParamType[str]):
         return self.long_of[Name(tuple(self.long_of)).convert(value, param, ctx)]
 
 
-class Commands(click.Group):
-    """A group that answers a wrong command with the nearest, and ends with `CLOSED` where the
-    reader of its output has gone: click's own 1 would say that a run was invalid."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            done = super().invoke(ctx)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise click.exceptions.Exit(CLOSED) from None
-        return done
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.commands:
-            known = ", ".join(sorted(self.commands))
-            hint = nearest(args[0], self.commands)
-            ctx.fail(f"no command {args[0]!r}{hint}; there are: {known}")
-        return super().resolve_command(ctx, args)
-
-
 @contextmanager
 def usage() -> Iterator[None]:
     """Options that exclude each other are a usage error."""
@@ -224,6 +275,25 @@ def usage() -> Iterator[None]:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
+
+def with_plugins(ctx: click.Context, param: click.Parameter, modules: Sequence[str]) -> None:
+    """Load what the command line names, before any other value of it is read."""
+    try:
+        plugins.load(modules)
+    except plugins.PluginError as error:
+        raise click.UsageError(str(error)) from None
+
+
+PLUGIN_OPTION = click.option(
+    "--plugin",
+    multiple=True,
+    metavar="MODULE",
+    is_eager=True,
+    expose_value=False,
+    callback=with_plugins,
+    help="a module of workloads, faults, checkers or targets of your own (docs/plugins.md); those "
+    "of installed plug-ins are there by themselves",
+)
 
 RELEASE_OPTION = click.option(
     "--release",

@@ -11,8 +11,10 @@ from typing import Any
 import click
 
 from maxq.checkers.judgement import runner
+from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
 from maxq.harness.cli.param_types import (
     EXPLAIN_OPTION,
+    PLUGIN_OPTION,
     RELEASE_OPTION,
     VERBOSE_OPTION,
     Alias,
@@ -27,13 +29,24 @@ from maxq.harness.cli.stored_runs import explained
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
 from maxq.harness.experiments.mutants import WANTED, MutantCampaign, table
-from maxq.harness.experiments.shrink import BUDGET, SCRIPT, STORY, shrunk, signature_of, story_of
+from maxq.harness.experiments.shrink import (
+    BEST,
+    BUDGET,
+    SCRIPT,
+    STORY,
+    Shrinker,
+    shrunk,
+    signature_of,
+    story_of,
+)
 from maxq.harness.experiments.shrink_real import BUDGET as REAL_BUDGET
 from maxq.harness.experiments.shrink_real import Shrinking, report_of
 from maxq.harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
 from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
 from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged, judge_stored
 from maxq.harness.sampling.draw import draw
 from maxq.harness.sampling.factors import array_row, coverage, possible
@@ -72,8 +85,11 @@ STORE = click.option(
 @RELEASE_OPTION
 @click.option("--profile", type=Alias(PROFILES), default=None, help="under another one")
 @click.option("--times", type=click.IntRange(1, 10_000), default=1, show_default=True)
-@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option(
+    "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
+)
 @click.option("--base-image", default="", help="of the docker engine, to build on")
+@PLUGIN_OPTION
 @STORE
 @EXPLAIN_OPTION
 @VERBOSE_OPTION
@@ -135,21 +151,31 @@ def lateness_of(script: Schedule, judged: Judged) -> Iterator[str]:
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=2, show_default=True, help="worker processes"
 )
-@click.option("--mutant", type=Name(mutants.names()), default=None, help="with this seeded bug")
+@click.option(
+    "--mutant", type=Name(mutants.names, "NAME"), default=None, help="with this seeded bug"
+)
 @click.option(
     "--length", type=Duration(), default=None, help="of each run's main part; by default drawn"
 )
 @click.option(
     "--beside",
-    type=Names(fault_names()),
+    type=Names(fault_names),
     default=(),
     metavar="FAULT,...",
     help="faults that strike beside those that are drawn, such as damage",
 )
 @click.option(
+    "--also",
+    type=Names(workloads),
+    default=(),
+    metavar="WORKLOAD,...",
+    help="workloads that run beside those that are drawn, such as one of a plug-in",
+)
+@click.option(
     "--verify", type=Percent(), default=0, help="run this share again, such as 1%, and compare"
 )
 @click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
+@PLUGIN_OPTION
 @STORE
 def simulate(seeds: str, store: Path, **given: Any) -> int:
     """Run many seeds in the simulator, each with a topology, a load and faults of its own.
@@ -165,19 +191,27 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
         mutant=given["mutant"] or "",
         length_ms=length_ns // 1_000_000,
         beside=tuple(given["beside"]),
+        also=tuple(given["also"]),
         verify=given["verify"],
     )
     if given["fresh"]:
         (campaign.folder / JOURNAL).unlink(missing_ok=True)
-    summary = Summary()
-    for result in campaign.run(wanted):
-        summary.add(result)
-        if result.found or result.error or result.oracle:
-            echo(f"seed {result.seed}: {line_of(result)}  {result.run}")
-        if summary.due():
-            echo(summary.progress(len(wanted), campaign.resumed), err=True)
-    for line in summary.lines():
-        echo(line)
+    summary, estimate = Summary(), Estimate()
+
+    def line() -> str:
+        left = estimate.left(summary.done - campaign.resumed, len(wanted) - campaign.resumed)
+        return "; ".join(filter(None, (summary.progress(len(wanted), campaign.resumed), left)))
+
+    def summed() -> None:
+        for text in summary.lines():
+            echo(text)
+
+    with Ticker(line) as ticker, resumable(summed):
+        for result in campaign.run(wanted):
+            summary.add(result)
+            if result.found or result.error or result.oracle:
+                ticker.say(f"seed {result.seed}: {line_of(result)}  {result.run}", err=False)
+    summed()
     if summary.groups:
         return runner.EXIT_INVALID
     return runner.EXIT_UNKNOWN if summary.verdicts["unknown"] else runner.EXIT_VALID
@@ -195,6 +229,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 @click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
 @RELEASE_OPTION
 @click.option("--base-image", default="", help="of the docker engine, to build on")
+@PLUGIN_OPTION
 @STORE
 def explore(
     seeds: str,
@@ -266,6 +301,7 @@ def line_of(result: SeedResult) -> str:
     default=None,
     help="where; by default where the run was, or simulated",
 )
+@PLUGIN_OPTION
 @STORE
 def shrink(
     run: Path, signature: str, jobs: int, budget: int | None, environment: str | None, store: Path
@@ -283,8 +319,21 @@ def shrink(
     if where != "simulated":
         wanted = current(signature) or stored_signature(run)
         return shrink_on_machines(script, where, wanted, folder, store, budget or REAL_BUDGET)
-    wanted = current(signature) or signature_of(script)
-    found = shrunk(script, folder, wanted, jobs=jobs, budget=budget or BUDGET)
+    at_work: list[Shrinker] = []
+
+    def kept() -> None:
+        for shrinker in at_work:
+            echo(shrinker.line())
+            if (folder / BEST).exists():
+                echo(f"best:    maxq replay {folder / BEST}")
+
+    def far() -> str:
+        return at_work[0].line() if at_work else "simulated once, to see what the schedule shows"
+
+    with Ticker(far), resumable(kept):
+        wanted = current(signature) or signature_of(script)
+        found = shrunk(script, folder, wanted, jobs=jobs, budget=budget or BUDGET,
+                       watch=at_work.append)  # fmt: skip
     lines = list(story_of(found, folder / SCRIPT))
     (folder / STORY).write_text("\n".join(lines) + "\n")
     for line in lines:
@@ -304,18 +353,26 @@ def shrink_on_machines(
     script: Schedule, where: str, signature: str, folder: Path, store: Path, budget: int
 ) -> int:
     """Shrink by real runs; the exit code."""
-    context, say = RunContext(), partial(echo, err=True)
+    context = RunContext(stop=Stop(at_once=True))
 
     def perform(smaller: Schedule) -> Sequence[str]:
         runs = repeat(smaller, options_for(smaller, where), store, times=1, quiet=True,
                       context=context)  # fmt: skip
         (judged,) = runs
-        if context.stop.asked:  # this run is shorter than it should be
-            raise KeyboardInterrupt
         return signatures(judged)
 
-    found = Shrinking(signature, perform, budget=budget, say=say).shrink(script)
     folder.mkdir(parents=True, exist_ok=True)
+
+    def kept() -> None:
+        if shrinking.best is not None:
+            write_whole(folder / BEST, encode(shrinking.best))
+            echo(shrinking.line())
+            echo(f"best:    maxq replay {folder / BEST} --env {where}")
+            echo(f"smaller: maxq shrink {folder / BEST} --env {where} --signature {signature}")
+
+    shrinking = Shrinking(signature, perform, budget=budget, say=lambda text: ticker.say(text))
+    with Ticker(shrinking.line) as ticker, resumable(kept):
+        found = shrinking.shrink(script)
     write_whole(folder / SCRIPT, encode(found.script))
     lines = [*report_of(found, signature), f"maxq replay {folder / SCRIPT} --env {where}"]
     (folder / STORY).write_text("\n".join(lines) + "\n")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 from msgspec import convert
 
+from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
 from maxq.harness.cli.param_types import Alias
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
@@ -67,12 +68,23 @@ def scorecard(
         rounds=rounds,
         base_image=base_image,
     )
-    whole = card.run(
-        jobs=jobs,
-        budget_ns=budget,
-        say=lambda text: echo(text, err=True),
-    )
-    write_whole(folder / MARKDOWN, markdown(card).encode())
-    write_whole(folder / PAGE, page(card).encode())
-    echo(f"scorecard: {folder / MARKDOWN}\n           {folder / PAGE}")
+    before, estimate = len(card.entries()), Estimate()
+
+    def line() -> str:
+        left, done = len(card.missing()), len(card.entries())
+        broken = sum(bool(e.found) for e in card.entries())
+        rest = estimate.left(done - before, done - before + left)
+        text = f"{done} of {done + left} runs done, something found in {broken} of them"
+        return f"{text}; {rest}" if rest else text
+
+    with Ticker(line) as ticker, resumable(lambda: write(card)):
+        whole = card.run(jobs=jobs, budget_ns=budget, say=ticker.say)
+    write(card)
     return 0 if whole else 2
+
+
+def write(card: Scorecard) -> None:
+    """Store what there is, as Markdown and as a page."""
+    write_whole(card.folder / MARKDOWN, markdown(card).encode())
+    write_whole(card.folder / PAGE, page(card).encode())
+    echo(f"scorecard: {card.folder / MARKDOWN}\n           {card.folder / PAGE}")

@@ -8,14 +8,21 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.runner import check_all
-from maxq.harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, Name, Names
+from maxq.harness.cli.param_types import (
+    EXPLAIN_OPTION,
+    FAIL_ON_OPTION,
+    PLUGIN_OPTION,
+    VERBOSE_OPTION,
+    Name,
+    Names,
+)
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.explain import with_causes
 from maxq.harness.run import rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
-from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
 from maxq.histories.store import StoredRun, open_run, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
@@ -45,10 +52,11 @@ TRUNCATED = click.option(
 )
 @click.option(
     "--workload",
-    type=Names(WORKLOADS),
+    type=Names(workloads, "NAME,..."),
     multiple=True,
     help="what clients did, where RUN is a file and no run's folder",
 )
+@PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
 @VERBOSE_OPTION
@@ -62,16 +70,16 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     master = given["master"] if given["engine"] == "spark" else ""
     if master and (why := spark_missing()):
         raise EnvironmentUnavailable(f"--engine spark: {why}")
-    workloads = stored_run.flat(given["workload"])
+    named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
-        if workloads:
+        if named:
             raise click.UsageError("--workload is for files: a run's folder says what it was")
         judged = _check_run(run, master, allow_truncated=allow_truncated)
     else:
-        if not workloads:
-            raise click.UsageError(f"--workload is needed for a file: {', '.join(WORKLOADS)}")
-        judged = _check_file(run, workloads, master, allow_truncated=allow_truncated)
+        if not named:
+            raise click.UsageError(f"--workload is needed for a file: {', '.join(workloads())}")
+        judged = _check_file(run, named, master, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     if given["explain"]:
         if not isinstance(judged, Judged):
@@ -122,6 +130,9 @@ def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
 
 def _say_state(stored: StoredRun) -> None:
     found = stored.report
+    missing = stored_run.missing_plugins(stored.config)
+    if missing:
+        echo(f"judged without what the run had: {'; '.join(missing)}", err=True)
     if found.damage:
         echo(f"the history is damaged: {found.damage}; judged what precedes it", err=True)
     if found.dropped_bytes:
@@ -135,7 +146,7 @@ def _say_state(stored: StoredRun) -> None:
 
 
 def _check_file(
-    path: Path, workloads: Sequence[str], master: str, *, allow_truncated: bool
+    path: Path, named: Sequence[str], master: str, *, allow_truncated: bool
 ) -> JudgedFile:
     stored = rejudge.open_file(path, allow_truncated=allow_truncated)
     _say_state(stored)
@@ -146,7 +157,7 @@ def _check_file(
         f"{rejudge.concurrency_of(stored.history)} clients at a time",
         err=True,
     )
-    checkers = rejudge.checkers_for(workloads)
+    checkers = rejudge.checkers_for(named)
     if master:
         from maxq.harness.run.spark_judging import as_table, judge_table
 
@@ -154,7 +165,7 @@ def _check_file(
             results = judge_table(table, checkers, context, master).results
     else:
         results = check_all(stored.history, checkers, context)
-    return rejudge.judged_file(stored, results, workloads)
+    return rejudge.judged_file(stored, results, named)
 
 
 @click.command()

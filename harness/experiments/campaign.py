@@ -48,6 +48,7 @@ from maxq.harness.environments.leaks import Left, left_of
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.page import write_index
+from maxq.harness.run import plugins
 from maxq.harness.schedule.format import Seed
 from maxq.histories.store import JOURNAL as HISTORY
 from maxq.histories.store import write_whole
@@ -141,6 +142,18 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
     found: str = ""
     repeat: str = ""
+
+
+def built_in() -> list[tuple[str, str]]:
+    """The campaigns that come with Max-Q, each with what its file says first."""
+    found = []
+    for path in sorted(BUILT_IN.glob("*.toml")):
+        comment = itertools.takewhile(
+            lambda line: line.startswith("#"), path.read_text().split("\n")
+        )
+        text = " ".join(line.lstrip("# ") for line in comment)
+        found.append((path.stem, text.partition(" `maxq")[0].removesuffix(".")))
+    return found
 
 
 def read_campaign(path: Path) -> Campaign:
@@ -240,6 +253,7 @@ def perform_job(job: Job, store: Path) -> Done:
     """Run one job in a process of its own."""
     begun = time.monotonic()
     command = [sys.executable, "-m", "maxq.harness.cli.main", "test", *job.words]
+    command += [word for module in plugins.modules() for word in ("--plugin", module)]
     command += ["--seed", str(job.seed), "--store", str(store)]
     killed = job.expect == NOTHING_LEFT
     done = _killed(command, store, job) if killed else _judged(command, job)

@@ -24,6 +24,7 @@ from maxq.checkers.evidence.verdicts import late_harness
 from maxq.checkers.judgement.names import signatures as signatures_found
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import EnvironmentLost
+from maxq.harness.contracts.plugins import current as current_plugins
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.report.measures import kinds, quantile
@@ -134,7 +135,11 @@ def complaint(known: Known) -> str:
     checkers = [f"{checker.name}:" for checker in every_checker()]
     for shown in known.shows:
         checker, colon, _ = shown.partition(":")
-        word, there = (checker + colon, checkers) if colon else (shown, signatures_found())
+        word, there = (
+            (checker + colon, checkers)
+            if colon
+            else (shown, [*signatures_found(), *current_plugins().signatures])
+        )
         if word not in there:
             [nearest] = get_close_matches(word, there, n=1, cutoff=0.0)
             return f"it is known to show {shown!r}, which no checker finds; nearest: {nearest!r}"

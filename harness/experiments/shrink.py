@@ -9,13 +9,14 @@ is what to expect of real machines.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 
 import msgspec
 
@@ -124,6 +125,8 @@ class Shrinker:
         noise: int = NOISE_SEEDS,
     ) -> None:
         self.simulations = 0
+        self.stage = "does it show the anomaly again?"
+        self.size = (0, 0)  # faults and operations of the best so far
         self.others: dict[str, None] = {}
         self._folder = folder
         self._signature = signature
@@ -135,14 +138,26 @@ class Shrinker:
         self._end = ExitStack()
         self._pool = self._end.enter_context(workers(jobs, folder))
 
-    def close(self) -> None:
-        """End the workers."""
-        self._end.close()
+    def __enter__(self) -> "Shrinker":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        """End the workers; of an interrupt, in the middle of what they do."""
+        self._end.__exit__(kind, error, trace)
 
     def _tried_before(self) -> set[str]:
         tried = resumed(self._folder / TRIED, Tried)
         self.others |= {s: None for t in tried for s in t.found if s != self._signature}
         return {t.digest for t in tried if self._signature not in t.found}
+
+    def line(self) -> str:
+        """How far it has come."""
+        faults, ops = self.size
+        left = f"simulation {self.simulations} of at most {self._budget}"
+        return f"{left}; best so far: {faults} faults, {ops} operations; trying: {self.stage}"
 
     # Trying.
 
@@ -183,16 +198,22 @@ class Shrinker:
             NotRepeated: it shows nothing of the kind.
         """
         best = script
+        self.size = reductions.size_of(best)
         if self._signature not in self.seen(best).found:
             raise NotRepeated(f"{self._signature} does not appear again")
         at_times = reductions.pinned(decoded(self.seen(best).performed) or best)
         best = self._better(best, iter([at_times]))
         while self.simulations < self._budget:
             before = encode(best)
+            self.stage = "a shorter run"
             best = self._shorter(best)
+            self.stage = "simpler settings"
             best = self._while_better(best, reductions.simpler_settings)
+            self.stage = "fewer faults"
             best = self._while_better(best, reductions.fewer_faults)
+            self.stage = "fewer operations"
             best = self._calls(best)
+            self.stage = "less time between what is left"
             best = self._while_better(best, reductions.closer)
             best = self._shorter(best)
             if encode(best) == before:
@@ -204,6 +225,7 @@ class Shrinker:
         if found is None:
             return best
         write_whole(self._folder / BEST, encode(found))
+        self.size = reductions.size_of(found)
         return found
 
     def _while_better(self, best: Schedule, make: reductions.Candidates) -> Schedule:
@@ -255,6 +277,7 @@ class Shrinker:
         load instead of single calls, then all of it wider: each is kept if it fails no less often
         than what was there before.
         """
+        self.stage = "how often it fails under noise"
         chosen = reductions.with_options(reductions.chained(best), constant_latency=None)
         quick = min(QUICK_SEEDS, self._noise)
         rate = self.rate(chosen, quick)
@@ -321,21 +344,21 @@ def shrunk(
     jobs: int,
     budget: int = BUDGET,
     noise: int = NOISE_SEEDS,
+    watch: Callable[["Shrinker"], None] = lambda shrinker: None,
 ) -> Shrunk:
-    """Shrink a schedule, as far as the budget goes; arguments as `Shrinker`.
+    """Shrink a schedule, as far as the budget goes; arguments as `Shrinker`. `watch` is given the
+    shrinker before it begins, to be asked how far it has come.
 
     Raises:
         NotRepeated: it does not show the anomaly.
     """
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.monotonic()
-    shrinker = Shrinker(folder, signature, jobs=jobs, budget=budget, noise=noise)
-    try:
+    with Shrinker(folder, signature, jobs=jobs, budget=budget, noise=noise) as shrinker:
+        watch(shrinker)
         best = shrinker.shrink(script)
         small, rate = shrinker.script(best)
         story = shrinker.seen(best).story
-    finally:
-        shrinker.close()
     small = msgspec.structs.replace(
         small,
         header=msgspec.structs.replace(small.header, name=signature, factors={}),

@@ -55,6 +55,7 @@ class Shrinking:
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self.runs = 0
+        self.best: Schedule | None = None  # the smallest so far
         self._signature = signature
         self._perform = perform
         self._budget, self._each, self._say = budget, each, say
@@ -68,12 +69,14 @@ class Shrinking:
         begun = time.monotonic()
         if not self._shows(script):
             raise NotRepeated(f"{self.runs} runs of the schedule do not show {self._signature}")
+        self.best = script
         best, found = script, True
         while found and self._left:
             found = False
             for smaller in reductions.fewer_faults(best):
                 if self._shows(smaller):
-                    best, found = smaller, True
+                    self.best = best = smaller
+                    found = True
                     break
         hits = sum(self._signature in self._perform(best) for _ in range(self._each))
         return Smaller(
@@ -85,6 +88,11 @@ class Shrinking:
             rate=Rate(hits, self._each),
             whole=self._left > 0,
         )
+
+    def line(self) -> str:
+        """How far it has come."""
+        size = "none" if self.best is None else f"{reductions.size_of(self.best)[0]} faults"
+        return f"run {self.runs} of at most {self._budget}; best so far: {size}"
 
     @property
     def _left(self) -> int:

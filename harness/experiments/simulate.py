@@ -18,15 +18,17 @@ from typing import get_args
 import msgspec
 
 from maxq.checkers.core.api import Status
-from maxq.checkers.core.claims import CLAIMS
+from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.evidence.stores.lost_stores import forfeited
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.run import plugins
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import run_in_world
 from maxq.harness.run.judging import judge
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import Progress, RunContext
 from maxq.harness.run.stored_run import config_of
@@ -50,7 +52,6 @@ UNEQUAL = "not-deterministic"
 # What the oracle expects of a cluster in which each broker id stands for one store.
 OF_STORES = frozenset((LOG_AGREEMENT, PROMISE_LOST, PROMISED_BEYOND))
 LIVE = frozenset(("S13", "S14"))  # writes are served again, and everybody is back
-PROGRESS_S = 10.0
 
 
 class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +64,8 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     where that was asked for; `verified`: a second run had the same. `oracle` counts the broken
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
     what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
-    `beside` are faults beside those that are drawn. `source` is the digest of the source that ran.
+    `beside` are faults, and `also` workloads, beside those that are drawn. `source` is the digest
+    of the source that ran.
     """
 
     seed: int
@@ -83,6 +85,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool = False
     length_ms: int = 0
     beside: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     oracle: dict[str, int] = {}
     reached: str = ""
     source: str = ""
@@ -101,9 +104,11 @@ class Silent(Progress):
         self.now_ns = now_ns
 
 
-def drawn(seed: int, length_ms: int = 0, beside: Collection[str] = ()) -> Schedule:
+def drawn(
+    seed: int, length_ms: int = 0, beside: Collection[str] = (), also: Collection[str] = ()
+) -> Schedule:
     """The schedule of a seed, as `run_seed` runs it."""
-    return draw(seed, row_of(seed), length_ms=length_ms, beside=beside)
+    return draw(seed, row_of(seed), length_ms=length_ms, beside=beside, also=also)
 
 
 def run_seed(
@@ -113,6 +118,7 @@ def run_seed(
     mutant: str = "",
     length_ms: int = 0,
     beside: tuple[str, ...] = (),
+    also: tuple[str, ...] = (),
     steps: bool = False,
 ) -> SeedResult:
     """Draw a seed's schedule, run it and judge it.
@@ -123,12 +129,13 @@ def run_seed(
         mutant: a seeded bug.
         length_ms: of the main part; 0: drawn.
         beside: kinds of faults that strike beside those that are drawn.
+        also: workloads that run beside those that are drawn.
         steps: digest every step as well, which takes its time.
     """
-    script = drawn(seed, length_ms, beside)
+    script = drawn(seed, length_ms, beside, also)
     options = options_for(script, "simulated", mutant=mutant)
     result = run_script(script, options, keep=keep, steps=steps)
-    return msgspec.structs.replace(result, length_ms=length_ms, beside=beside)
+    return msgspec.structs.replace(result, length_ms=length_ms, beside=beside, also=also)
 
 
 def run_script(
@@ -198,7 +205,9 @@ def simulated(
         run, silent = Run(made), Silent()
         run.save_config(config_of(options))
         write_whole(made / SCHEDULE, encode(script))
-        context = RunContext(script=script, collect=False, steps=steps, progress=silent)
+        context = RunContext(
+            script=script, collect=False, steps=steps, progress=silent, stop=Stop(at_once=True)
+        )
         run_in_world(options, run, context, lambda: True)
         history = open_run(made).history
         results = judge(options, history)
@@ -250,6 +259,7 @@ class Campaign:
         mutant: a seeded bug.
         length_ms: of each main part; 0: drawn.
         beside: kinds of faults that strike beside those that are drawn.
+        also: workloads that run beside those that are drawn.
         verify: so many of a hundred seeds run twice, and must be equal.
     """
 
@@ -261,16 +271,17 @@ class Campaign:
         mutant: str = "",
         length_ms: int = 0,
         beside: tuple[str, ...] = (),
+        also: tuple[str, ...] = (),
         verify: int = 0,
     ) -> None:
         self.folder = folder
         self.resumed = 0  # seeds that were done before
         self._jobs = jobs
         self._verify = verify
-        self._asked = (length_ms, beside)
-        self._source = source.digest()
+        self._asked = (length_ms, beside, also)
+        self._source = source.digest() + (f"+{own}" if (own := plugins.digest()) else "")
         self._work = partial(
-            run_seed, keep=folder, mutant=mutant, length_ms=length_ms, beside=beside
+            run_seed, keep=folder, mutant=mutant, length_ms=length_ms, beside=beside, also=also
         )
 
     def run(self, seeds: Sequence[int]) -> Iterator[SeedResult]:
@@ -297,7 +308,8 @@ class Campaign:
     def _is_done(self, result: SeedResult) -> bool:
         """Whether a line of the journal is of this source, and as was asked for."""
         compared = result.verified or UNEQUAL in result.found
-        same = (result.length_ms, result.beside) == self._asked and result.source == self._source
+        asked = (result.length_ms, result.beside, result.also)
+        same = asked == self._asked and result.source == self._source
         return same and (compared or not self._verifies(result.seed))
 
     def _verifies(self, seed: int) -> bool:
@@ -318,14 +330,14 @@ class Summary:
 
     def __init__(self) -> None:
         self.verdicts: Counter[str] = Counter()
-        self.claims: dict[str, Counter[str]] = {c.id: Counter() for c in CLAIMS}
+        self.claims: dict[str, Counter[str]] = {claim: Counter() for claim in BY_ID}
         self.live = 0
         self.groups: dict[str, list[SeedResult]] = defaultdict(list)
         self.doubts: Counter[str] = Counter()
         self.virtual_s = self.cpu_s = 0.0
         self.acknowledged = 0
         self._rows: list[dict[str, str]] = []
-        self._begun = self._judged = time.monotonic()
+        self._begun = time.monotonic()
 
     def add(self, result: SeedResult) -> None:
         """Count one seed."""
@@ -351,19 +363,18 @@ class Summary:
             if counts:
                 yield f"{claim:6}" + "".join(f"{counts[status]:14}" for status in statuses)
 
-    def due(self) -> bool:
-        """Whether it is time to say how far the campaign has come."""
-        if time.monotonic() - self._judged < PROGRESS_S:
-            return False
-        self._judged = time.monotonic()
-        return True
-
     def progress(self, of: int, resumed: int = 0) -> str:
         """How far the campaign has come, in a line; `resumed` seeds took it no time."""
         done = sum(self.verdicts.values())
         minutes = (time.monotonic() - self._begun) / 60
         words = ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
-        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}"
+        found = f"; found: {', '.join(self.groups)}" if self.groups else ""
+        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}{found}"
+
+    @property
+    def done(self) -> int:
+        """How many seeds were counted."""
+        return sum(self.verdicts.values())
 
     @property
     def covered(self) -> Coverage:

@@ -14,10 +14,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from maxq.harness.run import plugins
 from maxq.harness.run.stored_run import held
 from maxq.nemeses import catalogue
 
@@ -56,7 +57,8 @@ def scratch(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def processes(count: int, place: str = "") -> Iterator[Executor]:
-    """Worker processes that end with this one.
+    """Worker processes that end with this one. An interrupt ends them in the middle of their work:
+    what they do is done again.
 
     They are not forked: a worker's memory must not hold what this process has in its.
 
@@ -64,16 +66,19 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
         count: how many.
         place: where their temporary files go; empty: where the system has them.
     """
+    before = set(active_children())
     with ProcessPoolExecutor(
         count,
         mp_context=get_context("spawn"),
         initializer=_begin,
-        initargs=(os.getpid(), place, sys.path, catalogue.references()),
+        initargs=(os.getpid(), place, sys.path, plugins.modules(), catalogue.references()),
     ) as pool:
         try:
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(active_children()) - before:
+                worker.kill()  # a run that is killed leaves nothing behind
             raise
 
 
@@ -97,8 +102,11 @@ def workers(count: int, folder: Path, *, inline: bool = False) -> Iterator[Execu
         yield pool
 
 
-def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[str, str]]) -> None:
-    """What a worker does first; it knows the kinds of faults that its parent knows."""
+def _begin(
+    parent: int, place: str, path: Sequence[str], modules: Sequence[str],
+    kinds: Sequence[tuple[str, str]],
+) -> None:  # fmt: skip
+    """What a worker does first; it knows the plug-ins that its parent knows."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
@@ -106,4 +114,5 @@ def _begin(parent: int, place: str, path: Sequence[str], kinds: Sequence[tuple[s
         signal.signal(number, signal.SIG_IGN)
     tempfile.tempdir = place or None
     sys.path[:] = path
+    plugins.load(modules)
     catalogue.adopt(kinds)

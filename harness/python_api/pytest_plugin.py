@@ -10,10 +10,10 @@ and is measured (`.lost`, `.measured`); `fail_on="loss"` fails on it all the sam
 A test that fails ends with a section for each of its runs: the verdict, what was found, the run's
 folder, and the command that repeats it. Wrong arguments raise, and name the nearest right ones.
 
-What an argument does not say is taken from `--maxq-env`, `--maxq-seed`, `--maxq-store`, then from
-`maxq_env`, `maxq_seed`, `maxq_store` of the ini file, then from `maxq test`. Run folders are under
-pytest's own temporary folder unless a store is named; each worker of xdist has its own, and many
-may share one store.
+What an argument does not say is taken from `--maxq-env`, `--maxq-seed`, `--maxq-store`,
+`--maxq-plugin`, then from `maxq_env` and so on of the ini file, then from `maxq test`. Run folders
+are under pytest's own temporary folder unless a store is named; each worker of xdist has its own,
+and many may share one store.
 
 Rules for those who edit this. Every pytest of an environment with Max-Q in it loads this file, so
 it imports nothing but pytest; all the rest is imported when a test runs a cluster.
@@ -21,7 +21,7 @@ it imports nothing but pytest; all the rest is imported when a test runs a clust
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 import pytest
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from maxq.checkers.core.api import Anomaly, Status
     from maxq.harness.run.stored_run import Judged
 
+Names = str | Iterable[str]  # of several
 SHOWN_MAX = 2  # stories of one name
 UNJUDGED = {  # whether the test allows it
     False: "what is not judged fails a test; allow_unknown=True passes it",
@@ -39,6 +40,7 @@ HELP = {
     "env": "where Max-Q's clusters run: auto, docker, local or simulated",
     "seed": "the seed of Max-Q's runs (default: a random one for each)",
     "store": "where Max-Q's run folders go (default: under pytest's temporary folder)",
+    "plugin": "modules of workloads, faults and checkers of your own, joined by commas",
 }
 
 
@@ -162,6 +164,38 @@ class Outcome:
             yield ""
 
 
+class Arguments(TypedDict, total=False):
+    """What a run may be given beside its workload, faults and length: options of `maxq test`.
+
+    `env` is auto, docker, local or simulated; `set` a setting such as
+    ``broker:flushDiskType=SYNC_FLUSH``, or several; `broker_conf` and `controller_conf` files of
+    RocketMQ's settings; `interval` how long from a fault to the next one of its kind; `plugin` a
+    module of workloads, faults or checkers, or several (those of installed plug-ins are there by
+    themselves).
+    """
+
+    env: str | None
+    profile: str | None
+    mutant: str | None
+    seed: int | None
+    timing: str | None
+    rate: float | None
+    concurrency: int | None
+    controllers: int | None
+    namesrvs: int | None
+    embedded_controllers: bool | None
+    broker_sets: int | None
+    replicas: int | None
+    learners: int | None
+    target: str | None
+    base_image: str | None
+    broker_conf: Path | str | None
+    controller_conf: Path | str | None
+    set: Names | None
+    interval: str | None
+    plugin: Names | None
+
+
 class MaxQ:
     """Runs clusters for one test. `runs` are the runs so far."""
 
@@ -171,36 +205,21 @@ class MaxQ:
 
     def run(
         self,
-        workload: str | Iterable[str] | None = None,
-        nemesis: str | Iterable[str] | None = None,
+        workload: Names | None = None,
+        nemesis: Names | None = None,
         time_limit: str | None = None,
         *,
-        env: str | None = None,
-        profile: str | None = None,
-        mutant: str | None = None,
-        seed: int | None = None,
-        timing: str | None = None,
-        rate: float | None = None,
-        concurrency: int | None = None,
-        controllers: int | None = None,
-        namesrvs: int | None = None,
-        embedded_controllers: bool | None = None,
-        broker_sets: int | None = None,
-        replicas: int | None = None,
-        learners: int | None = None,
-        target: str | None = None,
-        base_image: str | None = None,
         store: Path | str | None = None,
         allow_unknown: bool = False,
         fail_on: str = "",
-        **strange: object,
+        **more: Unpack[Arguments],
     ) -> Outcome:
         """Perform a run and judge it. Arguments are those of `maxq test`, and so are defaults.
 
         Args:
             workload, nemesis: a name, names joined by commas, or several names.
             time_limit: with its unit, such as ``"20s"``.
-            env: auto, docker, local or simulated.
+            more: as `Arguments` has them.
             store: where the run's folder goes.
             allow_unknown: whether an unknown verdict passes.
             fail_on: ``loss``, ``stale`` or ``any``: fail also on what the settings do not promise
@@ -214,11 +233,14 @@ class MaxQ:
         from maxq.harness.python_api import run as run_api
 
         __tracebackhide__ = True
-        given = {k: v for k, v in locals().items()
-                 if k in run_api.ARGUMENTS and v is not None}  # fmt: skip
-        run_api.refuse(strange, [*run_api.ARGUMENTS, "store", "allow_unknown", "fail_on"])
+        named = {"workload": workload, "nemesis": nemesis, "time_limit": time_limit, **more}
+        known = [*run_api.ARGUMENTS, "store", "allow_unknown", "fail_on"]
+        run_api.refuse((n for n in more if n not in known), known)
+        given = {name: value for name, value in named.items() if value is not None}
         given.setdefault("env", self._chosen("env"))
         given.setdefault("seed", self._chosen("seed"))
+        if modules := self._chosen("plugin"):
+            given.setdefault("plugin", modules.split(","))
         live = self._item.config.getoption("capture") == "no"
         folder = Path(store) if store is not None else self._folder()
         judged, interrupted = run_api.perform(given, folder, quiet=not live, fail_on=fail_on)

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.summary import FAIL_ON
-from maxq.harness.cli import main
+from maxq.harness.cli import testing
 from maxq.harness.contracts.nearest import nearest
 from maxq.harness.run import stored_run
 from maxq.harness.run.doctor import Place
@@ -20,12 +20,11 @@ from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged
 from maxq.harness.schedule.options import Options
 
-SEVERAL = ("workload", "nemesis")  # may be given as several names
+SEVERAL = ("workload", "nemesis", "set", "plugin")  # may be given as several names
 ARGUMENTS = (
     *SEVERAL, "time_limit", "env", "profile", "mutant", "seed", "timing", "rate", "concurrency",
     "controllers", "namesrvs", "embedded_controllers", "broker_sets", "replicas", "learners",
-    "target",
-    "base_image",
+    "target", "base_image", "broker_conf", "controller_conf", "interval",
 )  # fmt: skip
 
 
@@ -62,12 +61,12 @@ def options_of(given: Mapping[str, object], store: Path = Path()) -> tuple[Optio
         elif value is not None:
             words += [f"--{name.replace('_', '-')}={word}" for word in _words(name, value)]
     try:
-        context = main.test.make_context("maxq.run", words)
+        context = testing.test.make_context("maxq.run", words)
         params = dict(context.params)
         for of_the_command in OF_THE_COMMAND:
             params.pop(of_the_command)
         base_image = params.pop("base_image")
-        return main.resolved(params, Place(base_image=base_image, store=store)), base_image
+        return testing.resolved(params, Place(base_image=base_image, store=store)), base_image
     except click.UsageError as error:
         raise ValueError(f"maxq.run: {error.format_message()}") from None
 

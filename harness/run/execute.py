@@ -20,6 +20,7 @@ from maxq.harness.contracts.environment import (
     Capability,
     Environment,
 )
+from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import Target
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
@@ -170,6 +171,9 @@ def make_target(options: Options) -> Target:
 def _target(name: str, environment: str) -> Target:
     """A target by its name; inside a container another interpreter runs."""
     inside = environment == "docker"
+    own = current().targets.get(name)
+    if own is not None:
+        return own.make(inside)
     if name != REFERENCE:
         return RocketMQTarget(parse(name), here=not inside)
     return ReferenceTarget(PYTHON) if inside else ReferenceTarget()

@@ -21,6 +21,7 @@ from maxq.checkers.replication.epochs import Epochs
 from maxq.checkers.replication.idle_log_growth import Idle
 from maxq.checkers.replication.replicas import Replicas
 from maxq.checkers.routing.routes import Routes
+from maxq.harness.contracts.plugins import current
 from maxq.harness.run.grounds import grounds_of, older
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.rocketmq.releases import REFERENCE
@@ -51,16 +52,23 @@ CONFIRMED = ("S9b", "S10b")  # RocketMQ does not publish its confirmOffset
 def every_checker() -> list[Checker]:
     """All checkers that some run is judged by, each once."""
     each = [*(c for found in BY_WORKLOAD.values() for c in found), *REPLICATED, *ALWAYS]
+    each += [kind.checker for kind in current().checkers.values()]
     return list({c.name: c for c in each}.values())
+
+
+def judges_of(workload: str) -> list[Checker]:
+    """The checkers of what one workload's clients did."""
+    return [*BY_WORKLOAD.get(workload, ()), *current().judges_of(workload)]
 
 
 def checkers_of(options: Options) -> list[Checker]:
     """The checkers of a run. A broker that is alone in its set has no replica to disagree with."""
-    chosen = [c for name in options.workload if options.busy(name) for c in BY_WORKLOAD[name]]
+    chosen = [c for name in options.workload if options.busy(name) for c in judges_of(name)]
     chosen += REPLICATED if options.replicas > 1 else ()
     if options.lacks_ids:
         chosen = [c for c in chosen if c.name not in BY_IDS]
-    return list({c.name: c for c in [*chosen, *ALWAYS]}.values())
+    every = [*chosen, *current().judges_of_all, *ALWAYS]
+    return list({c.name: c for c in every}.values())
 
 
 def absent(options: Options) -> list[str]:

@@ -16,7 +16,7 @@ from maxq.checkers.judgement import summary
 from maxq.checkers.judgement.digest import Row, digest
 from maxq.checkers.judgement.runner import Results
 from maxq.harness.run.explained import Explained
-from maxq.harness.run.judging import BY_WORKLOAD
+from maxq.harness.run.judging import judges_of
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn, read_edn_history
 from maxq.histories.jsonl import ReadReport, read_jsonl
@@ -86,7 +86,7 @@ def open_file(path: Path, *, allow_truncated: bool = False) -> StoredRun:
 
 def checkers_for(workloads: Sequence[str]) -> list[Checker]:
     """Who judges a file. Faults are not asked for proof: other recorders note none."""
-    chosen = [c for name in workloads for c in BY_WORKLOAD[name]]
+    chosen = [c for name in workloads for c in judges_of(name)]
     return [*dict.fromkeys(chosen), Stats()]
 
 

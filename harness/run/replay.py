@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from maxq.harness.contracts.nearest import nearest
+from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
 from maxq.harness.run.run_context import RunContext
-from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged, options_of, run_test
 from maxq.harness.schedule.format import (
     SCHEDULE,
@@ -149,8 +150,8 @@ def _possible(script: Schedule, options: Options) -> None:
         ScheduleError: there is not.
     """
     for name in options.workload:
-        if name not in WORKLOADS:
-            raise ScheduleError(f"header: no workload {name!r}{nearest(name, WORKLOADS)}")
+        if name not in workloads():
+            raise ScheduleError(f"header: no workload {name!r}{nearest(name, workloads())}")
     timed: list[Load | Call] = [*script.loads, *script.calls]
     for item in timed:
         if item.workload not in options.workload:
@@ -165,7 +166,9 @@ def _possible(script: Schedule, options: Options) -> None:
     try:
         nodes = [node.name for node in plan(options.topology)]
         why = misplaced(options.releases, nodes)
-        why = why or excluded(options.targets, options.environment, options.mutant)
+        why = why or excluded(
+            options.targets, options.environment, options.mutant, current().targets
+        )
     except ValueError as error:
         why = str(error)
     if why:

@@ -17,6 +17,7 @@ from maxq.harness.contracts.cluster import Cluster, Workload
 from maxq.harness.contracts.environment import Capability
 from maxq.harness.contracts.generator import Context, Generator, Step
 from maxq.harness.contracts.outcome import Client
+from maxq.harness.contracts.plugins import WorkloadKind, current
 from maxq.harness.generators import (
     SECOND_NS,
     Source,
@@ -104,12 +105,24 @@ def _offsets(m: Making) -> Workload:
 
 
 # In the order of their threads; the queue's readers are told apart by theirs, so it is the first.
-MAKERS: dict[str, Callable[[Making], Workload]] = {
-    "queue": _queue,
-    "lock": _lock,
-    "registration": _registration,
-    "offsets": _offsets,
-}
+BUILT_IN: dict[str, WorkloadKind] = {
+    kind.name: kind
+    for kind in (
+        WorkloadKind(name="queue", make=_queue, about="unique messages to every queue, and readers "
+                     "that follow; at the end all is read again"),
+        WorkloadKind(name="lock", make=_lock, about="clients compete for the locks of ordered "
+                     "queues, asked of any replica"),
+        WorkloadKind(name="registration", make=_registration, about="brokers come and go, with "
+                     "other addresses and wiped stores; applicants race for ids"),
+        WorkloadKind(name="offsets", make=_offsets, about="consumer groups commit how far they "
+                     "are, and ask again after a fail-over"),
+    )
+}  # fmt: skip
+
+
+def workloads() -> dict[str, WorkloadKind]:
+    """All that a run can be asked for, in the order of their threads: plug-ins' come last."""
+    return {**BUILT_IN, **current().workloads}
 
 
 def places_of(cluster: Cluster) -> list[tuple[str, str, int]]:
@@ -121,7 +134,7 @@ def make_workloads(making: Making) -> list[Workload]:
     """Make what a run's clients do, in the order of their threads, the probes that every run has,
     and the observers."""
     cluster, options = making.cluster, making.options
-    made = [make(making) for name, make in MAKERS.items() if name in options.workload]
+    made = [_made(k, making) for k in workloads().values() if k.name in options.workload]
     probes = probe_workload(
         cluster,
         making.routes,
@@ -138,6 +151,14 @@ def make_workloads(making: Making) -> list[Workload]:
         level_s=options.recovery_s,
     )
     return [*made, probes, observers]
+
+
+def _made(kind: WorkloadKind, making: Making) -> Workload:
+    workload: Workload = kind.make(making)
+    if workload.name != kind.name or (kind.threads and workload.threads != kind.threads):
+        raise ValueError(f"workload {kind.name!r} with {kind.threads} threads makes one that is "
+                         f"{workload.name!r} with {workload.threads}")  # fmt: skip
+    return workload
 
 
 class Composed:

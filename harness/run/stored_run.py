@@ -22,20 +22,23 @@ import msgspec
 
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context
+from maxq.checkers.core.promises import DEFAULTS, STRICT, SYNCED
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
+from maxq.harness.contracts.environment import Role
+from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
 from maxq.harness.environments.choose import AUTO, LOCAL
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.writing import write_report
-from maxq.harness.run import doctor, execute, judging, provenance
+from maxq.harness.run import doctor, execute, judging, plugins, provenance
 from maxq.harness.run.execute import capabilities_of, planned, run_in_world
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import absent
 from maxq.harness.run.process.progress import Progress
 from maxq.harness.run.run_context import RunContext
-from maxq.harness.run.run_plan import MAKERS as WORKLOADS
+from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
 from maxq.harness.schedule.options import Options
@@ -191,18 +194,20 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     asked = flat(known["nemesis"])
     faults = every_fault(known["environment"]) if "all" in asked else asked
     known["nemesis"] = tuple(dict.fromkeys(faults))
-    workloads = flat(known["workload"])
-    known["workload"] = tuple(name for name in WORKLOADS if name in workloads)
+    named = flat(known["workload"])
+    known["workload"] = tuple(name for name in workloads() if name in named)
     if NO_FAULT in known["nemesis"] and len(known["nemesis"]) > 1:
         raise ValueError("--nemesis none excludes other faults")
-    keys = PROFILES[known["profile"]]
+    _take_files(known)
+    keys = {**PROFILES[known["profile"]], **_of_brokers(known["keys"])}
     needed = max(int(keys.get(k, 1)) for k in ("minInSyncReplicas", "inSyncReplicas"))
     learners = known.get("learners", 0)
     if known["replicas"] - learners < needed:
         least = f"--replicas {needed + learners}"
         least += f" with --learners {learners}" if learners else ""
         raise ValueError(
-            f"--profile {known['profile']} needs {least}: with fewer, brokers refuse every message"
+            f"{known['profile']} with these settings needs {least}: with fewer, brokers refuse "
+            "every message"
         )
     if known["replicas"] <= learners:
         raise ValueError(f"--learners {learners}: all of --replicas {known['replicas']}")
@@ -210,10 +215,33 @@ def asked_from(given: Mapping[str, Any]) -> Options:
     known["releases"] = dict(known.get("releases") or ())
     known["time_limit_ns"] = known.pop("time_limit")
     known["lull_ns"] = known.pop("lull", None) or 0
-    known["keys"] = dict(known.get("keys") or ())
+    known["interval_ns"] = known.pop("interval", None) or 0
     if known.get("pinned", 0) > known["concurrency"]:
         raise ValueError("--pinned is more than --concurrency")
     return _possible(Options(**known))
+
+
+def _take_files(known: dict[str, Any]) -> None:
+    """Settle what settings there are: those of files, and before them what was set by hand. Where
+    brokers have a file, all that it does not say is as RocketMQ ships it."""
+    brokers, controllers = (known.pop(f"{role}_conf", None) for role in ("broker", "controller"))
+    of_files: dict[str, str] = {}
+    left_out: list[str] = []
+    for role, found in (("broker", brokers), ("controller", controllers)):
+        if found is not None:
+            of_files |= found.keys
+            left_out += [f"{role}:{key}" for key in found.own]
+    if brokers is not None:
+        of_files = {need.key: DEFAULTS[need.key] for need in (STRICT, SYNCED)} | of_files
+    known["profile"] = known.get("profile") or ("P-SAFE" if brokers is None else "P-DEFAULT")
+    known["keys"] = {**of_files, **dict(known.get("keys") or ())}
+    known["left_out"] = tuple(left_out)
+
+
+def _of_brokers(keys: Mapping[str, str]) -> dict[str, str]:
+    """The settings of all brokers among these, by RocketMQ's names."""
+    prefix = f"{Role.BROKER.value}:"
+    return {k.removeprefix(prefix): v for k, v in keys.items() if k.startswith(prefix)}
 
 
 def _possible(options: Options) -> Options:
@@ -224,7 +252,7 @@ def _possible(options: Options) -> Options:
     """
     nodes = [node.name for node in plan(options.topology)]
     why = misplaced(options.releases, nodes)
-    why = why or excluded(options.targets, options.environment, options.mutant)
+    why = why or excluded(options.targets, options.environment, options.mutant, current().targets)
     if why:
         raise ValueError(why)
     return options
@@ -354,12 +382,21 @@ def _options(config: Mapping[str, Any], path: Path) -> Options:
         options = msgspec.convert(renamed(config.get("options")), Options)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
-    strange = [name for name in options.workload if name not in WORKLOADS]
+    strange = [name for name in options.workload if name not in workloads()]
     if strange:
-        raise HistoryError(
-            f"{CONFIG}: unknown workload {strange[0]!r}; known: {', '.join(WORKLOADS)}"
-        )
+        origin = config.get("plugins", {}).get(f"workload {strange[0]}", "")
+        came = f", which came with {origin}" if origin else ""
+        raise HistoryError(f"{CONFIG}: unknown workload {strange[0]!r}{came}; known: "
+                           f"{', '.join(workloads())}")  # fmt: skip
     return options
+
+
+def missing_plugins(config: Mapping[str, Any]) -> list[str]:
+    """What a run had that was not Max-Q's own and is not here, with where it was from; of its
+    faults nothing is missing, as their facts are stored."""
+    had = config.get("plugins") or {}
+    return [f"{what} ({origin})" for what, origin in had.items()
+            if what not in plugins.loaded() and not what.startswith("nemesis ")]  # fmt: skip
 
 
 @contextmanager
@@ -389,4 +426,5 @@ def config_of(options: Options) -> dict[str, Any]:
         "start_wall": datetime.now(UTC).isoformat(),
         "start_monotonic_ns": time.monotonic_ns(),  # node logs are stamped by the same clock
         "repeat": options.command(),
+        **({"plugins": plugins.loaded()} if plugins.loaded() else {}),
     }

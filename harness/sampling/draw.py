@@ -27,6 +27,7 @@ from maxq.harness.schedule.format import (
     Act,
     Call,
     Header,
+    Load,
     Schedule,
     When,
     Who,
@@ -40,6 +41,7 @@ LENGTH_MS = (150_000, 180_000)
 RATES = {"none": 0, "trickle": 2, "normal": 10, "saturating": 60}  # operations a second
 PHASE_MS = (3_000, 60_000)
 SATURATED_MS = 8_000  # the longest that a cluster is saturated: after that it is only slow
+ALSO_RATE = 5.0  # turns a second of a workload that runs beside the drawn ones
 APART_S = 20.0  # between two rounds of a fault that is beside those of the factors
 READERS, WRITERS = 2, 6  # threads of the workload queue, readers first
 PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay with one broker
@@ -87,6 +89,7 @@ def draw(
     length_ms: int = 0,
     bounds: Bounds | None = None,
     beside: Collection[str] = (),
+    also: Collection[str] = (),
 ) -> Schedule:
     """The schedule of a seed.
 
@@ -96,16 +99,23 @@ def draw(
         length_ms: of the main part; 0: drawn.
         bounds: those of the simulator if none are given.
         beside: kinds of faults that strike in rounds of their own, beside those of the factors.
+        also: workloads whose clients have their turns all the time, beside those of the factors.
     """
     bounds = bounds or Bounds()
     draws = Keyed(f"schedule/{seed}")
     length = length_ms or draws.between(*LENGTH_MS, "length")
     options = options_of(row)
+    more = [name for name in dict.fromkeys(also) if name not in options["workload"]]
+    options["workload"] = [*options["workload"], *more]
     nodes = plan(_topology(options))
     sets = len({n.broker_set for n in nodes} - {""})
     return Schedule(
         header=Header(
             name=f"drawn {seed}", length=length / 1000, seed=seed, options=options, factors=row
+        ),
+        loads=tuple(
+            Load(id=name, until=length / 1000, rate=ALSO_RATE, f=TURN, workload=name)
+            for name in more
         ),
         calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
         acts=(

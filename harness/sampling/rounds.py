@@ -1,10 +1,10 @@
 """The schedule of a run of ``maxq test``, drawn whole from its options and seed.
 
 Each fault that is asked for strikes in rounds, one after another, as many as fit into the time
-limit: a while after the end of the round before, which is longer the more faults there are; its
-heals follow in the round (`maxq.nemeses.kind.Kind.rounds`). Rounds of different faults overlap.
-Only the victims are left to the moment. Heals of nodes wait for the end of cuts
-(`maxq.nemeses.heals`).
+limit: a while after the end of the round before, which is longer the more faults there are, unless
+an interval is asked for; its heals follow in the round (`maxq.nemeses.kind.Kind.rounds`). Rounds of
+different faults overlap. Only the victims are left to the moment. Heals of nodes wait for the end
+of cuts (`maxq.nemeses.heals`).
 
 `A-then-B` is one round of both: B strikes within a while of the start or the end of A. Chance
 seldom kills a slave three seconds after a partition has made it the only one in sync; such bugs
@@ -62,6 +62,7 @@ def schedule_of(options: Options, patience: int) -> Schedule:
     length = seconds(options.time_limit_ns)
     names = [name for name in dict.fromkeys(options.nemesis) if name != NO_FAULT]
     quiet = (QUIET_S + CROWDED_S * (len(names) - 1)) * patience
+    quiet = seconds(options.interval_ns) or quiet
     nodes, by_name = plan(options.topology), options.settings().by_name
     acts: list[Act] = []
     for name in names:

@@ -14,6 +14,7 @@ from maxq.checkers.evidence.acts import Act as Past
 from maxq.checkers.evidence.acts import paired
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.quiescence import MEMBERSHIP
+from maxq.harness.contracts.plugins import current
 from maxq.harness.schedule.format import (
     READ,
     SEND,
@@ -105,7 +106,8 @@ def differing(options: Options) -> dict[str, Any]:
     found = msgspec.to_builtins(options)
     if options.settings().sync_flush:  # which follows from the faults asked for, not from acts
         found["keys"] = {FLUSH: "SYNC_FLUSH", **options.keys}
-    left_out = ("seed", "time_limit_ns", "scripted", "scheduled", "nemesis", "rate", "lull_ns")
+    left_out = ("seed", "time_limit_ns", "scripted", "scheduled", "nemesis", "rate", "lull_ns",
+                "interval_ns", "left_out")  # fmt: skip
     return {k: v for k, v in found.items() if v != usual[k] and k not in left_out}
 
 
@@ -116,6 +118,7 @@ def layout(options: Options) -> tuple[dict[str, int], int]:
         "lock": LOCKERS,
         "registration": SPARES + APPLICANTS,
         "offsets": COMMITTERS,
+        **{name: kind.threads for name, kind in current().workloads.items()},
         "probe": QUEUES * options.broker_sets,
         "observe": OBSERVERS,
     }

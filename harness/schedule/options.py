@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from maxq.checkers.core.api import Context
+from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import Node, Profile, Settings, Timing, Topology, plan
 from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THREADS_MAX, Seed
 from maxq.harness.targets import known_keys
@@ -50,6 +51,12 @@ PURPOSE: dict[str, tuple[str, ...]] = {
 }
 
 
+def purpose_of(workload: str) -> tuple[str, ...]:
+    """The claims that a run with a workload is there for."""
+    own = current().workloads.get(workload)
+    return PURPOSE.get(workload, ()) if own is None else own.purpose
+
+
 Ending = Literal["current", "each-replica"]
 # What the command line takes; a stored run and a schedule's header may say no more.
 LastsNs = Annotated[int, Meta(ge=0, le=SECONDS_MAX * 1_000_000_000)]
@@ -78,6 +85,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     nemesis: tuple[str, ...] = ("kill", "partition", "change-address")
     time_limit_ns: LastsNs = 60_000_000_000
     lull_ns: LastsNs = 0  # of each quiet period; 0: there are none
+    interval_ns: LastsNs = 0  # between two faults of a kind, about; 0: as many faults allow
     rate: OpsRate = 50.0
     concurrency: Threads = 10
     namesrvs: Nodes = 1
@@ -96,6 +104,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     keys: dict[str, str] = {}  # more settings, as ``broker:flushDiskType``
     ending: Ending = "current"
     stand_ins: dict[str, str] = {}  # faults asked for, and which of `nemesis` took their place
+    left_out: tuple[str, ...] = ()  # keys of settings files that are Max-Q's own to set
     topic_attributes: str = ""  # of the workloads' topics, as ``+message.type=NORMAL``
     releases: dict[str, str] = {}
     later: tuple[str, ...] = ()
@@ -194,7 +203,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             has_ids=not self.lacks_ids,
             purpose=tuple(
                 dict.fromkeys(
-                    c for w in ("", *self.workload) if self.busy(w) for c in PURPOSE.get(w, ())
+                    c for w in ("", *self.workload) if self.busy(w) for c in purpose_of(w)
                 )
             ),
         )
@@ -281,6 +290,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             f"--replicas {self.replicas}",
             f"--time-limit {decimal(self.time_limit_ns)}s",
             *([f"--lull {decimal(self.lull_ns)}s"] if self.lull_ns else []),
+            *([f"--interval {decimal(self.interval_ns)}s"] if self.interval_ns else []),
             f"--rate {self.rate!r}".removesuffix(".0"),
             f"--concurrency {self.concurrency}",
             f"--seed {self.seed}",

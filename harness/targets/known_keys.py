@@ -6,7 +6,7 @@ as if it had been set. The list is that of RocketMQ's own classes (`maxq.referen
 
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.nearest import nearest
-from maxq.reference.config import keys_known, keys_used
+from maxq.reference.config import ROLES, ConfigError, keys_known, keys_used, parse_config
 
 _BY_LETTER = {"n": Role.NAMESRV, "c": Role.CONTROLLER, "b": Role.BROKER}
 
@@ -27,6 +27,19 @@ def fault(setting: str) -> str:
     if key in known:
         return ""
     return f"a {roles[0].value} has no key {key!r}{nearest(key, sorted(known))}"
+
+
+def value_fault(setting: str, value: str) -> str:
+    """What is wrong with the value of a known key, as far as the reference uses it; else empty."""
+    who, _, key = setting.partition(":")
+    for role in _roles(who):
+        if key in keys_used(role.value):
+            line = f"{key}={value}".replace("\\", "\\\\").replace("\n", "")
+            try:
+                parse_config(ROLES[role.value], line.encode(), "")
+            except ConfigError as error:
+                return str(error).removeprefix(":1: ")
+    return ""
 
 
 def ignored(setting: str) -> bool:

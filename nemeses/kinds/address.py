@@ -59,6 +59,7 @@ def _args(anew: bool) -> dict[str, Any]:
 
 CHANGE_ADDRESS = Kind(
     name="change-address",
+    about="a broker, controller or name server gets another address, live or stopped and restarted",
     acts=(
         ActKind(
             f="change-address", needs=NEEDS, fit=_changeable,

@@ -55,6 +55,7 @@ def _rounds(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 REMOVED_EPOCHS = Kind(
     name=REMOVE_EPOCHS,
+    about="a broker's epoch files go while it is down, as in the upgrade to 5.1.1",
     acts=(
         KILL_ACT,
         STOP_ACT,

@@ -106,6 +106,7 @@ def _bounded(**maxima: int) -> Callable[[Args, Sequence[str]], str]:
 
 CLOCK = Kind(
     name="clock",
+    about="a node's clock jumps by 30 s or an hour, or goes 5 % fast",
     acts=(
         ActKind(
             f="bump-clock", needs=frozenset({Capability.CLOCK}),
@@ -126,6 +127,7 @@ CLOCK = Kind(
 )  # fmt: skip
 DISK = Kind(
     name="disk",
+    about="a node's disk is full, frozen, or takes a second for each sync",
     acts=(
         ActKind(
             f="start-disk-fault", needs=frozenset({Capability.DISK}),
@@ -150,6 +152,7 @@ DISK = Kind(
 )  # fmt: skip
 DELAY = Kind(
     name="delay",
+    about="packets between a node and all others take up to 2 s longer",
     acts=(
         ActKind(
             f="start-delay", needs=frozenset({Capability.DELAY}),
@@ -189,6 +192,7 @@ def _no_loss(args: Args, nodes: Sequence[str]) -> str:
 
 LOSS = Kind(
     name="loss",
+    about="a share of the packets between a node and others is lost",
     acts=(
         ActKind(
             f="start-packet-loss", needs=frozenset({Capability.LOSS}), do=_lose, complaint=_no_loss,

@@ -64,6 +64,7 @@ async def _read_log(stage: Stage, act: str, nodes: Sequence[str], args: Args) ->
 
 ORDERS = Kind(
     name="orders",
+    about="elections by an operator's order",
     acts=(
         ActKind(f="elect-master", needs=frozenset(), do=_elect, order=True),
         ActKind(

@@ -247,10 +247,23 @@ ACTS = (
     ActKind(f=START, needs=NEEDS, do=_cut, complaint=_complaint),
     ActKind(f=STOP, needs=NEEDS, do=_heal, rejoins=True),
 )
-PARTITION = Kind(name=NAME, acts=ACTS, rounds=_cuts)
+PARTITION = Kind(
+    name=NAME,
+    acts=ACTS,
+    rounds=_cuts,
+    about="nodes are cut from each other in eleven shapes; most cuts leave a majority connected",
+)
 PARTITION_CLIENTS = Kind(
-    name="partition-clients", acts=ACTS, rounds=partial(_cuts, clients=True), asked_only=True
+    name="partition-clients",
+    acts=ACTS,
+    rounds=partial(_cuts, clients=True),
+    asked_only=True,
+    about="partitions, among them cuts of clients from the master",
 )
 PARTITION_ANY = Kind(
-    name="partition-any", acts=ACTS, rounds=partial(_cuts, keeps=ANY), asked_only=True
+    name="partition-any",
+    acts=ACTS,
+    rounds=partial(_cuts, keeps=ANY),
+    asked_only=True,
+    about="partitions that may leave no majority connected",
 )

@@ -28,6 +28,7 @@ def _losses(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 POWER = Kind(
     name="power",
+    about="a machine loses its power, and what was not synced; on real ones as root, if named",
     acts=(
         ActKind(
             f="power-loss", needs=frozenset({Capability.POWER_LOSS}), fit=running,

@@ -156,6 +156,7 @@ def _pauses(drawing: Drawing) -> Iterator[Sequence[Step]]:
 
 KILL = Kind(
     name="kill",
+    about="a node is killed (SIGKILL) and started again; each fourth time most of its role",
     acts=(
         KILL_ACT,
         START,
@@ -164,6 +165,7 @@ KILL = Kind(
 )  # fmt: skip
 STOP = Kind(
     name="stop",
+    about="a node is asked to end (SIGTERM) and started again",
     acts=(
         STOP_ACT,
         START,
@@ -172,6 +174,7 @@ STOP = Kind(
 )  # fmt: skip
 RESTART = Kind(
     name="restart",
+    about="a node ends in good order and starts at once",
     acts=(
         ActKind(
             f="restart", needs=frozenset({Capability.KILL, Capability.RESTART}), fit=_restartable,
@@ -183,6 +186,7 @@ RESTART = Kind(
 )  # fmt: skip
 REPLACE = Kind(
     name=REPLACE_RELEASE,
+    about="a node goes on as another of the run's releases",
     acts=(
         ActKind(
             f=REPLACE_RELEASE, needs=frozenset({Capability.KILL, Capability.RESTART}),
@@ -195,6 +199,7 @@ REPLACE = Kind(
 )  # fmt: skip
 PAUSE = Kind(
     name="pause",
+    about="a node stands still for 5 s (SIGSTOP); each third time several of its role",
     acts=(
         ActKind(
             f="pause", needs=frozenset({Capability.PAUSE}), fit=_awake,

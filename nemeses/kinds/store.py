@@ -130,6 +130,7 @@ def _damaged(path: str, drawing: Drawing) -> dict[str, object]:
 
 STORE = Kind(
     name="damage",
+    about="a broker's store becomes a copy of another's, or a file of it is cut or flipped",
     acts=(
         KILL_ACT,
         START,

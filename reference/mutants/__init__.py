@@ -49,6 +49,15 @@ def names() -> list[str]:
     return sorted(m.name for m in pkgutil.iter_modules(__path__))
 
 
+def title(name: str) -> str:
+    """A mutant in a line: the first of its story.
+
+    Raises:
+        ValueError: there is none of this name.
+    """
+    return about(name).story.partition("\n")[0]
+
+
 def about(name: str) -> About:
     """What a mutant is; nothing of it runs.
 

@@ -1,7 +1,6 @@
-"""The worked examples of docs/extending.md, named where that says, run and judged."""
+"""The worked examples of docs/plugins.md, named where that says, run and judged."""
 
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,17 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 from flap_fault import FACTS, FLAP
+from register_checker import REGISTER as CHECKER
 from register_checker import LastWrite
-from register_workload import register_workload
+from register_workload import REGISTER
 
 from maxq.checkers.core.api import Context
 from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.quiescence import Lull, lulls
 from maxq.checkers.judgement.runner import Results
+from maxq.harness.contracts.plugins import current, install, restored
 from maxq.harness.experiments.shrink_real import Shrinking
 from maxq.harness.experiments.simulate import Campaign, drawn, simulated
-from maxq.harness.run import judging, run_plan
+from maxq.harness.run import judging
 from maxq.harness.run.replay import late, options_for, repeat, script_of
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
@@ -38,16 +39,12 @@ LINES_MAX = 100
 
 
 @pytest.fixture
-def named(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setitem(
-        run_plan.MAKERS,
-        "register",
-        lambda m: register_workload(m.cluster, m.group),
-    )
-    monkeypatch.setitem(judging.BY_WORKLOAD, "register", (LastWrite(),))
-    catalogue.register(FLAP)
-    yield
-    catalogue.forget("flap")
+def named() -> Iterator[None]:
+    with restored():
+        install(current().with_workload(REGISTER).with_checker(CHECKER))
+        catalogue.register(FLAP)
+        yield
+        catalogue.forget("flap")
 
 
 def run(folder: Path, seed: int, *, workload: tuple[str, ...] = ("queue", "register")) -> Judged:
@@ -104,7 +101,7 @@ def test_a_flap_that_the_run_does_not_declare_is_unknown(named: None, tmp_path: 
     assert results.valid == "unknown"
     assert {"S13", "S14", "N6"} <= set(results.of("not judged"))
     assert "performed start-flap (op " in results.whys[0]
-    assert "docs/extending.md" in results.advice[0]
+    assert "docs/plugins.md" in results.advice[0]
 
 
 READ_BACK = """
@@ -224,13 +221,4 @@ def test_the_example_checker_can_fail() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.name)
 def test_an_example_is_short_and_the_page_names_it(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= LINES_MAX
-    assert f"examples/{path.name}" in (DOCS / "extending.md").read_text()
-
-
-def test_the_lines_of_the_page_name_tables_that_exist() -> None:
-    page = (DOCS / "extending.md").read_text()
-    named = dict(re.findall(r'`(harness/\w+/\w+\.py)`:\n\n```python\n(\w+)\["', page))
-    assert named == {
-        "harness/run/run_plan.py": "MAKERS",
-        "harness/run/judging.py": "BY_WORKLOAD",
-    }
+    assert f"examples/{path.name}" in (DOCS / "plugins.md").read_text()

@@ -135,12 +135,9 @@ def test_what_was_tried_is_not_tried_again(done: Done, tmp_path: Path) -> None:
     misses = {t.digest for t in done.tried if SIGNATURE not in t.found}
     hits = {t.digest for t in done.tried if SIGNATURE in t.found}
     assert misses
-    shrinker = Shrinker(tmp_path, SIGNATURE, jobs=1, budget=2)
-    try:
+    with Shrinker(tmp_path, SIGNATURE, jobs=1, budget=2) as shrinker:
         assert set(shrinker.others) >= {s for t in done.tried for s in t.found} - {SIGNATURE}
         shrinker.shrink(schedule())
-    finally:
-        shrinker.close()
     lines = (tmp_path / TRIED).read_bytes().splitlines()
     after = [msgspec.json.decode(line, type=Tried) for line in lines[len(done.tried) :]]
     assert 0 < len(after) == shrinker.simulations
@@ -159,12 +156,11 @@ def test_a_schedule_that_shows_nothing_is_not_shrunk(
         signature_of(quiet)
     assert run_cli(["shrink", str(tmp_path / "quiet.jsonl")]) == 254
     assert "the schedule shows no anomaly" in capsys.readouterr().err
-    shrinker = Shrinker(tmp_path, SIGNATURE, jobs=1)
-    try:
-        with pytest.raises(NotRepeated, match=f"{SIGNATURE} does not appear again"):
-            shrinker.shrink(quiet)
-    finally:
-        shrinker.close()
+    with (
+        Shrinker(tmp_path, SIGNATURE, jobs=1) as shrinker,
+        pytest.raises(NotRepeated, match=f"{SIGNATURE} does not appear again"),
+    ):
+        shrinker.shrink(quiet)
 
 
 def test_what_a_schedule_shows() -> None:

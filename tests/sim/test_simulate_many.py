@@ -263,7 +263,6 @@ def test_a_rate_is_of_what_was_done_now(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_an_empty_summary_divides_by_nothing() -> None:
     assert list(Summary().lines())[-1].startswith("0 virtual s in 0 CPU s (0.0 a CPU s)")
-    assert not Summary().due()
 
 
 @pytest.mark.parametrize(

@@ -26,11 +26,16 @@ OUTPUTS = (1, 2)  # descriptors of what is printed
 
 
 class Stop:
-    """A request to come to an end."""
+    """A request to come to an end.
 
-    def __init__(self) -> None:
+    Args:
+        at_once: the run is one of many and is made again: a signal ends it, and no verdict follows.
+    """
+
+    def __init__(self, *, at_once: bool = False) -> None:
         self.possible = False  # clients run, so that there is something to come to an end of
         self.asked = False
+        self.at_once = at_once
 
 
 class Meaning(Enum):
@@ -115,7 +120,7 @@ def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
     def hear(number: int, frame: object) -> None:
         nonlocal first, last
         now = time.monotonic()
-        meant = meaning(number, now, first, possible=stop.possible)
+        meant = meaning(number, now, first, possible=stop.possible and not stop.at_once)
         leave_dead_outputs()
         if meant is Meaning.REPETITION:
             return

@@ -5,7 +5,7 @@ nearest release that has it, and a run names the release of each. Measured in 20
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -119,21 +119,25 @@ def misplaced(releases: Mapping[str, str], nodes: Iterable[str]) -> str:
     return ""
 
 
-def excluded(targets: Sequence[str], environment: str, mutant: str) -> str:
-    """What was asked for beside releases of Apache RocketMQ that only our reference can do; empty:
+def excluded(
+    targets: Sequence[str], environment: str, mutant: str, own: Collection[str] = ()
+) -> str:
+    """What was asked for beside other targets than our reference that only that can do; empty:
     nothing.
 
     Args:
         targets: of all nodes, those of a schedule's acts included.
         environment: where they run.
         mutant: a seeded bug; empty: none.
+        own: the targets that are neither the reference nor releases of Apache RocketMQ.
 
     Raises:
         ValueError: as `parse`.
     """
     others = [target for target in targets if target != REFERENCE]
     for target in others:
-        parse(target)
+        if target not in own:
+            parse(target)
     if not others:
         return ""
     if environment == "simulated":

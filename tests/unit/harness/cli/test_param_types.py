@@ -6,7 +6,8 @@ import sys
 import click
 import pytest
 
-from maxq.harness.cli.param_types import CLOSED, Alias, Duration, Setting
+from maxq.harness.cli.given.lazy import CLOSED
+from maxq.harness.cli.param_types import Alias, Duration, Setting
 
 SECOND_NS = 1_000_000_000
 

@@ -6,13 +6,18 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from waiting import eventually, line_count
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.experiments.campaign import (
     JUNIT,
+    NOTHING_LEFT,
+    VALID,
+    Campaign,
     CampaignError,
+    Cell,
     Done,
     Job,
     jobs_of,
@@ -117,6 +122,19 @@ def test_a_wrong_file_is_a_usage_error_and_makes_no_folder(
     assert run_cli(["campaign", str(path), "--store", str(tmp_path / "runs")]) == 254
     assert "$.name" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_page_has_every_field_and_its_example_runs(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[4] / "docs" / "campaigns.md").read_text()
+    for kind, of in ((Campaign, "file"), (Cell, "cell")):
+        for field in msgspec.structs.fields(kind):
+            assert f"| `{field.name}` | {of} |" in page
+    example = tmp_path / "example.toml"
+    example.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    assert len(jobs_of(read_campaign(example))) == 12 + 4 + 1
+    assert {expect for expect in (VALID, NOTHING_LEFT) if f"`{expect}`" in page} == {
+        VALID, NOTHING_LEFT,
+    }  # fmt: skip
 
 
 def test_an_unknown_campaign_names_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,19 +12,30 @@ from report_evidence import evidence
 
 from maxq.checkers.core.claims import unmade
 from maxq.checkers.core.promises import ALL_ACK
-from maxq.harness.cli.main import cli
+from maxq.harness.cli import testing
 from maxq.harness.cli.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.target import plan
 from maxq.harness.report.findings import commands
 from maxq.harness.run.stored_run import options_from
 from maxq.harness.schedule.format import SEED_MAX
 from maxq.harness.schedule.options import FLUSH, HEARTBEAT, TOGETHER, Options, decimal
+from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import properties
 from maxq.nemeses.catalogue import NO_FAULT, fault_names, unasked
 from maxq.reference import mutants
 from maxq.reference.config import ROLES, keys_known
 
 EVERY = sorted(set(fault_names()) - {NO_FAULT})
+
+
+def possible(keys: dict[str, str]) -> bool:
+    """Whether a command line would take these, whatever the number of replicas."""
+    return not any(
+        known_keys.value_fault(key, value) or key.lower().endswith("insyncreplicas")
+        for key, value in keys.items()
+    )
+
+
 OPTIONS = st.builds(
     Options,
     environment=st.sampled_from(["simulated", "local"]),
@@ -42,6 +53,7 @@ OPTIONS = st.builds(
     broker_sets=st.integers(1, 50),
     profile=st.sampled_from(["P-ALL", "P-DEFAULT", "P-UNCLEAN"]),
     lull_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
+    interval_ns=st.just(0) | st.integers(1, DURATION_NS_MAX),
     timing=st.sampled_from(["fast", "stock"]),
     mutant=st.sampled_from(["", *mutants.names()]),
     pinned=st.integers(0, 2),
@@ -54,14 +66,14 @@ OPTIONS = st.builds(
         ),
         st.from_regex(r"[ -~]{0,12}", fullmatch=True),
         max_size=3,
-    ),
+    ).filter(possible),
 )
 
 
 def parsed(command: str) -> Options:
     words = shlex.split(command)
     assert words[:2] == ["maxq", "test"]
-    given = dict(cli.commands["test"].make_context("test", words[2:]).params)
+    given = dict(testing.test.make_context("test", words[2:]).params)
     for name in ("store", "as_json", "keep", "plan", "base_image", "fail_on", "explain", "verbose"):
         del given[name]
     return options_from(given)

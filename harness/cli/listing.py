@@ -1,0 +1,133 @@
+"""The command ``maxq list``: what there is of each kind, with what it is, in a line."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+import click
+
+from maxq.checkers.core.claims import BY_ID
+from maxq.harness.cli.given.options import KNOWN_PROFILES
+from maxq.harness.cli.param_types import PLUGIN_OPTION, Name
+from maxq.harness.contracts.plugins import current
+from maxq.harness.contracts.terminal import echo, one_line
+from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED
+from maxq.harness.experiments import campaign, scenario
+from maxq.harness.experiments.upgrade.plans import upgrades
+from maxq.harness.run import plugins
+from maxq.harness.run.judging import every_checker
+from maxq.harness.run.run_plan import workloads
+from maxq.harness.targets.rocketmq.releases import BACK_ENDS, LATEST, MISSING, PREFIX, REFERENCE
+from maxq.nemeses import catalogue
+from maxq.reference import mutants
+
+Rows = Iterable[tuple[str, str]]
+FOREIGN = "; of a plug-in"
+
+
+def _checkers() -> Iterator[tuple[str, str]]:
+    own = current().checkers
+    for checker in every_checker():
+        if checker.name in own:
+            yield checker.name, own[checker.name].about + FOREIGN
+        else:
+            claims = ", ".join(checker.claims)
+            judged = f"judges {claims}" if claims else "judges no claim of its own"
+            text = sys.modules[type(checker).__module__].__doc__
+            yield checker.name, f"{_first(text)} ({judged})"
+
+
+def _first(text: str | None) -> str:
+    """The first sentence of a text, without its full stop."""
+    line = " ".join((text or "").split())
+    return line.partition(". ")[0].removesuffix(".")
+
+
+def _nemeses() -> Iterator[tuple[str, str]]:
+    own = catalogue.registered()
+    for name in catalogue.fault_names():
+        if name == catalogue.NO_FAULT:
+            yield name, "no faults"
+            continue
+        (kind,) = catalogue.kinds_of(name)
+        asked = "; not among `all`" if kind.asked_only else ""
+        yield name, f"{kind.about}{asked}{FOREIGN if kind in own else ''}"
+    yield "all", "all that the environment can do, but those that are named `not among all`"
+    yield "A-then-B", "two of these in this order, close together: partition-then-kill"
+
+
+def _workloads() -> Iterator[tuple[str, str]]:
+    own = current().workloads
+    for kind in workloads().values():
+        yield kind.name, kind.about + (FOREIGN if kind.name in own else "")
+
+
+def _targets() -> Iterator[tuple[str, str]]:
+    yield REFERENCE, "our own nodes, in Python; the only ones of the simulator"
+    for kind in current().targets.values():
+        yield kind.name, kind.about + FOREIGN
+    for release in (*MISSING, LATEST):
+        newest = ": the newest of these" if release == LATEST else ""
+        yield f"{PREFIX}{release}", f"Apache RocketMQ{newest}"
+    yield f"{PREFIX}RELEASE:{BACK_ENDS[1]}", "with controllers that agree by jraft"
+
+
+def _scenarios() -> Iterator[tuple[str, str]]:
+    for name in scenario.names():
+        found = scenario.scenario_of(name)
+        known = found.known
+        yield name, f"{found.script.header.name}; bad in {known.bad}, good in {known.good}"
+
+
+def _upgrades() -> Iterator[tuple[str, str]]:
+    for up in upgrades():
+        text = f"controllers {up.controllers}, brokers {up.brokers}"
+        yield up.name, text + (f"; {up.replaced} nodes are replaced" if up.replaced else "")
+
+
+def _environments() -> Rows:
+    return (
+        (DOCKER, "a container for each node, on a Docker engine"),
+        (LOCAL, "a network namespace for each node, on this machine, without root"),
+        (SIMULATED, "virtual time in one process: exact repetition, the reference only"),
+        ("auto", "the first of these that can do what is asked, here and now"),
+    )
+
+
+LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
+    "workloads": ("what clients do", _workloads),
+    "nemeses": ("the faults", _nemeses),
+    "profiles": ("settings that promise more or less", lambda: KNOWN_PROFILES.items()),
+    "targets": ("what can run", _targets),
+    "environments": ("where it runs", _environments),
+    "checkers": ("what judges a run", _checkers),
+    "claims": ("what is promised", lambda: [(c.id, c.promise) for c in BY_ID.values()]),
+    "mutants": ("seeded bugs of the reference",
+                lambda: [(name, mutants.title(name)) for name in mutants.names()]),
+    "scenarios": ("known bugs of releases, for `maxq scenario`", _scenarios),
+    "upgrades": ("for `maxq upgrade`", _upgrades),
+    "campaigns": ("those that come with Max-Q, for `maxq campaign`", campaign.built_in),
+    "plugins": ("what is not Max-Q's own, and where it is from",
+                lambda: plugins.loaded().items()),
+}  # fmt: skip
+
+
+class Listed(click.Command):
+    """Its help says what each kind is."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Kinds"):
+            formatter.write_dl([(kind, about) for kind, (about, _) in LISTED.items()])
+
+
+@click.command("list", cls=Listed)
+@click.argument("kind", type=Name(LISTED, "KIND"))
+@PLUGIN_OPTION
+def list_command(kind: str) -> int:
+    """List what there is of a kind, with what it is, a line each."""
+    rows = list(LISTED[kind][1]())
+    if not rows:
+        echo(f"there are no {kind}")
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, about in rows:
+        echo(one_line(f"{name:{width}}  {about}".rstrip()))
+    return 0

@@ -1,0 +1,74 @@
+"""The command ``maxq losses``."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from maxq.checkers.core.promises import DEFAULTS, SYNCED
+from maxq.checkers.judgement import runner
+from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
+from maxq.harness.cli.given.sections import Sectioned, section
+from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
+from maxq.harness.cli.testing import resolved, said_of_files
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.losses import Losses, table
+from maxq.harness.run import doctor
+from maxq.harness.run.stored_run import every_fault
+from maxq.histories.store import write_whole
+from maxq.nemeses.catalogue import NO_FAULT
+
+MARKDOWN, FOLDER = "losses.md", "losses"
+SEED = 1  # where none is asked for: the same command goes on
+EPILOG = """
+\b
+Examples:
+  maxq losses --broker-conf broker.conf --env simulated
+  maxq losses --broker-conf broker.conf --target rocketmq:5.5.0 --time-limit 60s
+"""
+
+
+@click.command(cls=Sectioned, epilog=EPILOG)
+@section("Where", ENVIRONMENT)
+@cluster()
+@load(workload=("queue",), nemesis=(NO_FAULT,), shown="each that the environment can do")
+def losses(**given: Any) -> int:
+    """Say what a cluster with your settings loses: a run for each fault, and one table.
+
+    The same command again goes on where the last one was cut off. The table is printed, and stored
+    beside the runs.
+    """
+    place = doctor.Place(base_image=given.pop("base_image"), store=given.pop("store"))
+    given["seed"] = SEED if given["seed"] is None else given["seed"]
+    options = resolved(given, place)
+    # Faults with power would have brokers sync, which only they who ask for that do.
+    keys = {SYNCED.key: DEFAULTS[SYNCED.key], **options.keys}
+    options = msgspec.structs.replace(options, keys=keys)
+    if options.nemesis == (NO_FAULT,):
+        options = msgspec.structs.replace(options, nemesis=tuple(every_fault(options.environment)))
+    found = Losses(place.store.resolve() / FOLDER, options, base_image=place.base_image)
+    for line in said_of_files(options):
+        echo(line, err=True)
+    before, estimate = len(found.rows()), Estimate()
+
+    def progress() -> str:
+        done, left = len(found.rows()), found.missing()
+        text = f"{done} of {len(found.faults)} faults; now: {left[0] if left else 'the table'}"
+        rest = estimate.left(done - before, len(found.faults) - before)
+        return f"{text}; {rest}" if rest else text
+
+    def show() -> None:
+        keys = ", ".join(f"{key}={value}" for key, value in sorted(options.keys.items()))
+        text = "\n".join((
+            f"{options.running} in {options.environment}, {options.profile} with {keys}; "
+            f"{options.timing} timing, {options.time_limit_ns // 1_000_000_000} s a fault", "",
+            *table(found.rows()),
+        ))  # fmt: skip
+        write_whole(place.store.resolve() / FOLDER / MARKDOWN, f"{text}\n".encode())
+        echo(text)
+
+    with Ticker(progress) as ticker, resumable(show):
+        found.run(ticker.say)
+    show()
+    rows = found.rows()
+    return runner.exit_code([r.valid for r in rows], crashed=any(r.error for r in rows))

@@ -1,0 +1,110 @@
+"""The command ``maxq test``."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import click
+import msgspec
+
+from maxq.harness.cli.failures import report
+from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
+from maxq.harness.cli.given.sections import Sectioned, section
+from maxq.harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
+from maxq.harness.cli.runs import index_anew
+from maxq.harness.cli.show import show
+from maxq.harness.cli.stored_runs import explained
+from maxq.harness.contracts.target import plan as plan_of
+from maxq.harness.contracts.terminal import echo
+from maxq.harness.run import doctor, stored_run
+from maxq.harness.run.execute import planned
+from maxq.harness.run.run_context import RunContext
+from maxq.harness.schedule.format import seconds
+from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.outlook import in_order, whom
+
+EPILOG = """
+\b
+Examples:
+  maxq test --env simulated --profile default --seed 1
+  maxq test --nemesis kill,partition --interval 20s --time-limit 5min
+  maxq test --target rocketmq:5.5.0 --broker-conf broker.conf
+  maxq test --set broker:flushDiskType=SYNC_FLUSH --nemesis power --env simulated
+  maxq test --nemesis kill --plan
+"""
+
+
+@click.command(cls=Sectioned, epilog=EPILOG)
+@section("Where", ENVIRONMENT)
+@cluster()
+@load()
+@section(
+    "Verdict",
+    FAIL_ON_OPTION,
+    EXPLAIN_OPTION,
+    VERBOSE_OPTION,
+    click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON"),
+)
+@click.option("--keep", is_flag=True, help="leave a cluster up whose run was not valid")
+@click.option(
+    "--plan", is_flag=True, help="say what would be run, and which fault strikes when; run nothing"
+)
+def test(**given: Any) -> int:
+    """Run workloads under faults and judge what was recorded."""
+    store, as_json, plan = (given.pop(k) for k in ("store", "as_json", "plan"))
+    verbose = given.pop("verbose")
+    fail_on, explain = given.pop("fail_on") or "", given.pop("explain")
+    context = RunContext(keep=given.pop("keep"), base_image=given.pop("base_image"))
+    options = resolved(given, doctor.Place(base_image=context.base_image, store=store))
+    if explain and options.environment != "simulated":
+        raise click.UsageError("--explain needs --env simulated, where a run can be repeated")
+    if plan:
+        show_plan(options, as_json=as_json)
+        return 0
+    for line in said_of_files(options):
+        echo(line, err=True)
+    judged = stored_run.run_test(options, store, quiet=as_json, verbose=verbose, context=context)
+    judged = msgspec.structs.replace(judged, fail_on=fail_on)
+    judged = explained(judged) if explain else judged
+    show(judged, as_json=as_json, verbose=verbose)
+    index_anew(store)
+    if judged.trouble is not None:
+        report(judged.trouble)
+    return judged.exit_code
+
+
+def show_plan(options: Options, *, as_json: bool) -> None:
+    """Say what would be run: the command that does it, and each act with its time and victim."""
+    script = planned(options)
+    if as_json:
+        plain = {"options": options, "command": options.command(), "acts": script.acts}
+        echo(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
+        return
+    nodes = len(plan_of(options.topology))
+    echo(f"run:     {options.command()}")
+    echo(f"cluster: {nodes} nodes, {options.running}, {options.profile}, {options.timing} timing")
+    if options.keys:
+        echo(f"set:     {', '.join(f'{k}={v}' for k, v in sorted(options.keys.items()))}")
+    for line in said_of_files(options):
+        echo(line)
+    echo(f"faults:  {len(script.acts)} acts in {seconds(options.time_limit_ns):g} s")
+    for at, act in in_order(script.acts):
+        echo(f"  {at:7.2f} s  {act.id:20}  {act.f:18}  {whom(act)}".rstrip())
+    echo("Times are as planned; an act after another one waits for its end. Who plays a part is "
+         "found out when the act strikes.")  # fmt: skip
+
+
+def said_of_files(options: Options) -> Iterator[str]:
+    """What of files of settings does not count, or not here."""
+    if options.left_out:
+        keys = ", ".join(key.partition(":")[2] for key in options.left_out)
+        yield f"left out of the files, as Max-Q lays out the cluster itself: {keys}"
+    if options.ignored:
+        keys = ", ".join(key.partition(":")[2] for key in options.ignored)
+        yield f"not used by {options.running}, and so without effect: {keys}"
+
+
+def resolved(given: dict[str, Any], place: doctor.Place, *, lasting: bool = False) -> Options:
+    """Options as asked for, with stand-ins for what the environment cannot do; or a usage error."""
+    with usage():
+        options = stored_run.options_from(given, place, lasting=lasting)
+    return doctor.with_stand_ins(options, place, doctor.aloud)

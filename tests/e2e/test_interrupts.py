@@ -1,0 +1,77 @@
+"""Long commands end soon after one signal, keep what there is, and go on where they were."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from maxq.harness.cli.given.ticker import Estimate, in_words
+from maxq.harness.cli.main import run_cli
+
+MAXQ = (sys.executable, "-m", "maxq.harness.cli.main")
+OVER_S = 5.0
+
+
+def interrupted(
+    words: list[str], number: signal.Signals, seen: Path, lines: int
+) -> tuple[str, str, float]:
+    """What a command printed that was interrupted once its journal had so many lines, and how long
+    it took to end."""
+    process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)  # fmt: skip
+    deadline = time.monotonic() + 90
+    while not seen.exists() or seen.read_bytes().count(b"\n") < lines:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    begun = time.monotonic()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    return out, err, time.monotonic() - begun
+
+
+@pytest.mark.parametrize(
+    ("number", "jobs"), [(signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGHUP, 2)]
+)
+def test_seeds_that_are_interrupted_are_summed_and_gone_on_with(
+    number: signal.Signals, jobs: int, tmp_path: Path
+) -> None:
+    words = ["simulate", "--seeds", "0..5", "--length", "30s", "--jobs", str(jobs), "--store",
+             str(tmp_path)]  # fmt: skip
+    journal = tmp_path / "simulated" / "reference" / "journal.jsonl"
+    out, err, took = interrupted(words, number, journal, 2)
+    assert took < OVER_S
+    assert "verdicts: " in out
+    assert f"--seeds 0..5 --length 30s --jobs {jobs}" in err.partition("go on:   maxq ")[2]
+    before = len(journal.read_bytes().splitlines())
+    done = subprocess.run([*MAXQ, *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    seeds = [json.loads(line)["seed"] for line in journal.read_bytes().splitlines()]
+    assert sorted(seeds) == list(range(6)), "no seed was run twice, and none is short"
+    assert len(seeds) > before
+
+
+def test_a_shrinking_that_is_interrupted_keeps_the_best(tmp_path: Path) -> None:
+    failing = ("test", "--env", "simulated", "--seed", "1", "--time-limit", "30s")
+    bug = ("--workload", "queue", "--mutant", "ack_without_replicas")
+    assert run_cli([*failing, *bug, "--store", str(tmp_path)]) == 1
+    run = tmp_path / "latest"
+    words = ["shrink", str(run)]
+    out, err, took = interrupted(words, signal.SIGTERM, run / "shrunk" / "tried.jsonl", 6)
+    assert took < OVER_S
+    assert "best so far: " in out
+    assert "go on:   maxq shrink" in err
+    script = run / "shrunk" / "best.jsonl"
+    assert f"maxq replay {script}" in out
+    assert run_cli(["replay", str(script), "--store", str(tmp_path / "again")]) == 1
+
+
+def test_times_are_told_roughly() -> None:
+    assert [in_words(s) for s in (4, 89, 600, 7_200)] == ["4 s", "89 s", "10 min", "2.0 h"]
+    estimate = Estimate()
+    assert (estimate.left(0, 9), estimate.left(9, 9)) == ("", "")
+    assert estimate.left(1, 9).startswith("about ")

@@ -1,0 +1,51 @@
+"""What settings lose: a run for each fault, one table."""
+
+from pathlib import Path
+
+import pytest
+
+from maxq.harness.cli.main import run_cli
+from maxq.harness.experiments.losses import Row, table
+
+CONF = "allAckInSyncStateSet=true\nbrokerName=broker-a\n"
+
+
+def row(fault: str, **more: object) -> Row:
+    return Row(fault=fault, repeat="maxq test", source="x", **more)  # type: ignore[arg-type]
+
+
+def test_a_row_says_what_was_lost_and_for_how_long_nothing_was_taken() -> None:
+    lines = list(
+        table(
+            [
+                row("kill", valid=True, strikes=4, lost=12, acknowledged=1839, unavailable_ms=3210),
+                row("pause", valid=False, strikes=2, broken=("S6", "S9"), unavailable_ms=None),
+                row("stop", error="SetupFailed: no"),
+            ]
+        )
+    )
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    assert cells[2] == ["kill", "4", "12 of 1,839", "3.2 s", "none"]
+    assert cells[3] == ["pause", "2", "0 of 0", "the rest of the run", "S6, S9"]
+    assert cells[4] == ["stop", "-", "the run did not come up", "-", "-"]
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_from_a_file_to_the_table_and_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broker.conf").write_text(CONF)
+    words = ["losses", "--env", "simulated", "--broker-conf", str(tmp_path / "broker.conf"),
+             "--store", str(tmp_path), "--time-limit", "6s", "--nemesis", "kill,power"]  # fmt: skip
+    assert run_cli(words) in (0, 2)
+    first = capsys.readouterr()
+    assert "P-DEFAULT with broker:allAckInSyncStateSet=true" in first.out
+    assert "broker:flushDiskType=ASYNC_FLUSH" in first.out  # as RocketMQ ships it
+    assert [line.split()[1] for line in first.out.splitlines()[4:]] == ["kill", "power"]
+    assert (tmp_path / "losses" / "losses.md").read_text() == first.out
+    assert "left out of the files, as Max-Q lays out the cluster itself: brokerName" in first.err
+    assert run_cli(words) in (0, 2)
+    again = capsys.readouterr()
+    assert again.out == first.out
+    assert "unavailable" not in again.err, "nothing is run twice"
+    assert run_cli([*words, "--set", "broker:inSyncReplicas=2", "--plan"]) == 254
