@@ -39,6 +39,10 @@ PHRASES: Mapping[str, tuple[str, str]] = {
         "two messages of one producer changed places",
         "{n} times two messages of one producer changed places",
     ),
+    "deleted-early": (
+        "a broker deleted messages that were younger than their retention",
+        "in {n} queues messages were deleted that were younger than their retention",
+    ),
     "consumer-offset-regressed": (
         "a consumer group's committed offset went back",
         "{n} times a consumer group's committed offset went back",

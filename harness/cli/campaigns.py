@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from maxq.harness.cli import schedules
-from maxq.harness.cli.param_types import PLUGIN_OPTION, Duration
+from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Duration
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments import campaign
 from maxq.harness.experiments.engine import JOURNAL

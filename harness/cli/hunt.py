@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
+from maxq.harness.cli.given.param_types import Duration
 from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
-from maxq.harness.cli.param_types import Duration
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.terminal import echo

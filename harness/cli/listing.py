@@ -7,7 +7,7 @@ import click
 
 from maxq.checkers.core.claims import BY_ID
 from maxq.harness.cli.given.options import KNOWN_PROFILES
-from maxq.harness.cli.param_types import PLUGIN_OPTION, Name
+from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.terminal import echo, one_line
 from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED

@@ -5,8 +5,8 @@ from typing import Any
 import click
 
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
+from maxq.harness.cli.given.param_types import usage
 from maxq.harness.cli.given.sections import Sectioned, section
-from maxq.harness.cli.param_types import usage
 from maxq.harness.cli.testing import resolved
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.environments import leaks, tools

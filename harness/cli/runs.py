@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from maxq.harness.cli.param_types import Name
+from maxq.harness.cli.given.param_types import Name
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.experiments.overview.entries import (
     STATES,

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from maxq.harness.cli.param_types import Duration, Name, Target
+from maxq.harness.cli.given.param_types import Duration, Name, Target
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.scenario import (

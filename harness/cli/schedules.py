@@ -11,8 +11,7 @@ from typing import Any
 import click
 
 from maxq.checkers.judgement import runner
-from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
-from maxq.harness.cli.param_types import (
+from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
     PLUGIN_OPTION,
     RELEASE_OPTION,
@@ -24,6 +23,7 @@ from maxq.harness.cli.param_types import (
     Percent,
     Target,
 )
+from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
 from maxq.harness.cli.show import show, word
 from maxq.harness.cli.stored_runs import explained
 from maxq.harness.contracts.terminal import echo

@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 from msgspec import convert
 
+from maxq.harness.cli.given.param_types import Alias
 from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
-from maxq.harness.cli.param_types import Alias
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.target import Profile

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.runner import check_all
-from maxq.harness.cli.param_types import (
+from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
     PLUGIN_OPTION,

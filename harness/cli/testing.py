@@ -8,8 +8,8 @@ import msgspec
 
 from maxq.harness.cli.failures import report
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
+from maxq.harness.cli.given.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
 from maxq.harness.cli.given.sections import Sectioned, section
-from maxq.harness.cli.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
 from maxq.harness.cli.runs import index_anew
 from maxq.harness.cli.show import show
 from maxq.harness.cli.stored_runs import explained

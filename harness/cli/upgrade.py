@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 from msgspec import convert
 
-from maxq.harness.cli.param_types import Alias, Name
+from maxq.harness.cli.given.param_types import Alias, Name
 from maxq.harness.cli.scenarios import BUDGET, ENVIRONMENT, RESUME
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.target import Profile

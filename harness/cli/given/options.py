@@ -6,8 +6,7 @@ from typing import Any
 
 import click
 
-from maxq.harness.cli.given.sections import section
-from maxq.harness.cli.param_types import (
+from maxq.harness.cli.given.param_types import (
     PLUGIN_OPTION,
     RELEASE_OPTION,
     Alias,
@@ -20,6 +19,7 @@ from maxq.harness.cli.param_types import (
     SettingsFile,
     Target,
 )
+from maxq.harness.cli.given.sections import section
 from maxq.harness.contracts.environment import Role
 from maxq.harness.environments.choose import AUTO, ENVIRONMENTS
 from maxq.harness.run.run_plan import workloads

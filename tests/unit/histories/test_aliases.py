@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from maxq.checkers.judgement.names import ANOMALIES as FOUND
-from maxq.harness.cli.param_types import Faults
+from maxq.harness.cli.given.param_types import Faults
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.scenario import names, scenario_of
 from maxq.harness.run.replay import options_for

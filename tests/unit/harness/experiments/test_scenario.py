@@ -9,7 +9,7 @@ import pytest
 
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
 from maxq.checkers.judgement.runner import Results
-from maxq.harness.cli.param_types import Target
+from maxq.harness.cli.given.param_types import Target
 from maxq.harness.experiments import scenario
 from maxq.harness.experiments.scenario import (
     Scenario,

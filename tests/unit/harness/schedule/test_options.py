@@ -13,7 +13,7 @@ from report_evidence import evidence
 from maxq.checkers.core.claims import unmade
 from maxq.checkers.core.promises import ALL_ACK
 from maxq.harness.cli import testing
-from maxq.harness.cli.param_types import DURATION_NS_MAX
+from maxq.harness.cli.given.param_types import DURATION_NS_MAX
 from maxq.harness.contracts.target import plan
 from maxq.harness.report.findings import commands
 from maxq.harness.run.stored_run import options_from

@@ -7,7 +7,7 @@ import click
 import pytest
 
 from maxq.harness.cli.given.lazy import CLOSED
-from maxq.harness.cli.param_types import Alias, Duration, Setting
+from maxq.harness.cli.given.param_types import Alias, Duration, Setting
 
 SECOND_NS = 1_000_000_000
 
