@@ -154,7 +154,7 @@ BUILT_IN_FACTS: tuple[FaultFacts, ...] = (
     FaultFacts(strikes=FLIP_BIT, effect="down", heals=("start",), strength=("path", "bit", "at")),
     FaultFacts(strikes=REMOVE_EPOCHS, effect="degraded", passes=True, strength=("identity",)),
     # The files are old, and the broker works on: what it deletes then it may delete.
-    FaultFacts(strikes=TRIM, effect="none", passes=True, color="#D6C3B4"),
+    FaultFacts(strikes=TRIM, effect="degraded", passes=True, color="#D6C3B4"),
     FaultFacts(strikes=PAUSE, effect="held", heals=("resume",), color="#C5A0E9"),
     FaultFacts(
         strikes="start-partition",

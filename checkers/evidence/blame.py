@@ -38,6 +38,7 @@ ABOUT: dict[str, Callable[[str, str], bool]] = {
     **dict.fromkeys(("S8", "S8b", "S8c", "S9", "S9b", "S10", "S10b", "S11b"), _replica),
     **dict.fromkeys(("S11", "S12", "S16"), _replica),
     "S17": _electing,
+    "B13": _replica,
 }
 # Claims about logs that are compared when all is over: what parted them was before.
 AT_REST = frozenset(("S8", "S8b", "S9"))
@@ -67,7 +68,9 @@ class Blamer:
             return ()
         name = str(detail.get("set") or "") or next(filter(None, map(self._set_of, ops)), "")
         found: tuple[Act, ...] = ()
-        if self._known is not None and name:
+        if claim == "B13":
+            found = tuple(act for act in self._acts if act.begun == detail.get("trim"))
+        elif self._known is not None and name:
             if claim == "S8" and isinstance(detail.get("epoch"), int):
                 found = self._parted(self._known, name, detail)
             elif claim == "S8c":

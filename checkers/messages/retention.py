@@ -122,6 +122,7 @@ def _found(history: History, trims: Sequence[Trim], m: Missing) -> Found:
         "set": node or "",
         "young": m.young,
         "first": m.first,
+        "trim": None if old is None else old.begun,
         "missing": len(m.sent),
         "values": [s.value for s in m.sent[:LISTED_MAX]],
     }

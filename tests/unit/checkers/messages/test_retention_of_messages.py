@@ -65,10 +65,11 @@ def test_what_is_young_may_not_be_gone() -> None:
     assert broken(r) == {"S6": {"lost-write": 2}, "B13": {"deleted-early": 1}}
     [found] = both(r)[1].anomalies
     assert found.detail == {
-        "key": 0, "set": "b0", "young": YOUNG, "first": YOUNG + 2, "missing": 2,
+        "key": 0, "set": "b0", "young": YOUNG, "first": YOUNG + 2, "trim": at, "missing": 2,
         "values": [104, 105],
     }  # fmt: skip
     assert end in found.ops
+    assert found.acts == (at,)
     assert f"got old at op {at}" in found.story
 
 
