@@ -14,6 +14,7 @@ from typing import Any
 
 from maxq.checkers.evidence.acts import TAKES, Act, acts_of
 from maxq.checkers.evidence.culprit import EMPTIES, Chronicle, in_order, unavailable, with_stops
+from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
 
@@ -69,7 +70,7 @@ class Blamer:
         name = str(detail.get("set") or "") or next(filter(None, map(self._set_of, ops)), "")
         found: tuple[Act, ...] = ()
         if claim == "B13":
-            found = tuple(act for act in self._acts if act.begun == detail.get("trim"))
+            found = tuple(act for act in self._acts if act.begun == detail.get(TRIM))
         elif self._known is not None and name:
             if claim == "S8" and isinstance(detail.get("epoch"), int):
                 found = self._parted(self._known, name, detail)

@@ -29,6 +29,7 @@ from maxq.checkers.evidence.log_key import LISTED_MAX, Reread, rereads
 from maxq.checkers.evidence.stores.trims import Trim, first_young, trims_of
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
 from maxq.histories.tables import node_of
 
@@ -122,7 +123,7 @@ def _found(history: History, trims: Sequence[Trim], m: Missing) -> Found:
         "set": node or "",
         "young": m.young,
         "first": m.first,
-        "trim": None if old is None else old.begun,
+        TRIM: None if old is None else old.begun,
         "missing": len(m.sent),
         "values": [s.value for s in m.sent[:LISTED_MAX]],
     }
