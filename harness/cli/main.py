@@ -100,7 +100,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
         code = run_cli(sys.argv[1:])
-    except BrokenPipeError:  # also of a complaint
+    except (BrokenPipeError, SystemExit) as error:  # also of a complaint, or of rich
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
         silence()
         code = CLOSED
     sys.exit(code)

@@ -20,7 +20,7 @@ from maxq.harness.contracts.target import Target
 from maxq.harness.run import interpreter
 from maxq.harness.run.grounds import grounds_of
 from maxq.harness.run.process.lateness import Lateness
-from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import Composed, Making, make_workloads, places_of, steps
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.options import Options
@@ -162,6 +162,8 @@ async def perform(
                 guard = group.create_task(environment.lost())
                 await _drive(options, cluster, recorder, context, zero, environment.capabilities)
                 guard.cancel()
+        if context.stop.heeded_ns:
+            run.add_config({LASTED: context.stop.heeded_ns})
         await context.before_end(cluster)
         progress.say("stopping the nodes, collecting logs and stores")
         for node in await cluster.stop_all():
@@ -195,19 +197,16 @@ async def _drive(
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         routes = RouteBook(cluster.namesrvs, cluster.dial, group)
-        composed = Composed(
-            make_workloads(
-                Making(
-                    options=options,
-                    cluster=cluster,
-                    routes=routes,
-                    group=group,
-                    capabilities=capabilities,
-                    cluster_name=options.settings().cluster,
-                    wall_ms=context.wall_ms,
-                )
-            )
+        making = Making(
+            options=options,
+            cluster=cluster,
+            routes=routes,
+            group=group,
+            capabilities=capabilities,
+            cluster_name=options.settings().cluster,
+            wall_ms=context.wall_ms,
         )
+        composed = Composed(make_workloads(making))
         routes.watch(composed.topics)
         await cluster.create_topics(composed.topics)
         await routes.refresh()
@@ -222,10 +221,14 @@ async def _drive(
         script, stop = some(context.script, "it was drawn"), context.stop
         facts = facts_of(script.acts)
         kinds = BUILT_IN.with_(facts)
+
+        def stopped() -> bool:
+            return stop.heard(round((loop.time() - zero) * 1e9))
+
         recorder.append(at(declaration(grounds_of(options), facts), loop.time() - zero))
         try:
             await interpreter.run(
-                steps(options, composed, script, kinds, stopped=lambda: stop.asked),
+                steps(options, composed, script, kinds, stopped=stopped),
                 concurrency=composed.concurrency,
                 client=composed.client,
                 nemesis=Nemesis(script, cluster, options, lateness),

@@ -24,6 +24,9 @@ class Progress(Protocol):
         ...
 
 
+LASTED = "lasted_ns"  # in a run's configuration: how long clients ran, if they were asked to end
+
+
 class Silent:
     """Shows nothing."""
 

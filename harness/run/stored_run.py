@@ -37,11 +37,11 @@ from maxq.harness.run.execute import capabilities_of, planned, run_in_world
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import absent
 from maxq.harness.run.process.progress import Progress
-from maxq.harness.run.run_context import RunContext
+from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
-from maxq.harness.schedule.options import Options
+from maxq.harness.schedule.options import Ops, Options
 from maxq.harness.targets.reference import PROFILES
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced
 from maxq.histories.aliases import renamed
@@ -380,6 +380,8 @@ def _options(config: Mapping[str, Any], path: Path) -> Options:
         raise HistoryError(f"no {CONFIG} in {path.name}: how was the run set up?")
     try:
         options = msgspec.convert(renamed(config.get("options")), Options)
+        lasted = msgspec.convert(config.get(LASTED, 0), Ops)
+        options = msgspec.structs.replace(options, lasted_ns=lasted)
     except msgspec.ValidationError as error:
         raise HistoryError(f"{CONFIG}: options: {error}") from None
     strange = [name for name in options.workload if name not in workloads()]

@@ -109,6 +109,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     releases: dict[str, str] = {}
     later: tuple[str, ...] = ()
     alone: bool = False  # at first one broker of each set runs, and no controller
+    lasted_ns: Ops = 0  # how long clients ran of a run that was asked to end early; 0: all the time
 
     @property
     def topology(self) -> Topology:
@@ -246,12 +247,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         idle; then nothing is to be judged of what they did. The probes of every run always do."""
         return not (workload and self.scripted) or bool(self.scheduled.get(workload))
 
+    @property
+    def _part(self) -> float:
+        """The part of its time that clients ran."""
+        return min(1.0, self.lasted_ns / self.time_limit_ns) if self.lasted_ns else 1.0
+
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:
             # What a client does in a turn is its own affair, so nothing is known of how many.
-            known = {f: self.scheduled.get(f, 0) for f in (SEND, READ)}
+            known = {f: round(self.scheduled.get(f, 0) * self._part) for f in (SEND, READ)}
             return {f: max(1, int(n * OK_SHARE_OF_SCRIPT_MIN)) for f, n in known.items() if n}
-        scheduled = self.rate * self.time_limit_ns / 1e9
+        scheduled = self.rate * self.time_limit_ns * self._part / 1e9
         shares = {"queue": {"send": 2 / 3, "poll": 1 / 3}, "registration": {"apply-id": 1.0}}
         return {
             f: max(1, int(scheduled * share * OK_SHARE_MIN))

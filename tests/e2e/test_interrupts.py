@@ -70,6 +70,25 @@ def test_a_shrinking_that_is_interrupted_keeps_the_best(tmp_path: Path) -> None:
     assert run_cli(["replay", str(script), "--store", str(tmp_path / "again")]) == 1
 
 
+def test_a_part_of_a_run_is_judged_by_what_could_be_done_in_it(tmp_path: Path) -> None:
+    """An hour was asked for, and a minute or so done when it was interrupted."""
+    words = ["test", "--env", "simulated", "--seed", "1", "--workload", "queue", "--time-limit",
+             "1h", "--store", str(tmp_path), "--json"]  # fmt: skip
+    process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)  # fmt: skip
+    journal = tmp_path / "latest" / "history.jsonl"
+    deadline = time.monotonic() + 90
+    while not journal.exists() or journal.stat().st_size < 500_000:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=120)
+    printed = json.loads(out)
+    assert printed["valid"] is True, printed["verdict"]
+    assert process.returncode == 0
+    assert run_cli(["check", str(tmp_path / "latest")]) == 0, "also when it is judged again"
+
+
 def test_times_are_told_roughly() -> None:
     assert [in_words(s) for s in (4, 89, 600, 7_200)] == ["4 s", "89 s", "10 min", "2.0 h"]
     estimate = Estimate()

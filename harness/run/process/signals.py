@@ -36,6 +36,13 @@ class Stop:
         self.possible = False  # clients run, so that there is something to come to an end of
         self.asked = False
         self.at_once = at_once
+        self.heeded_ns = 0  # when clients ended for it, in ns of the history; 0: they did not
+
+    def heard(self, now_ns: int) -> bool:
+        """Whether clients are to end now."""
+        if self.asked and not self.heeded_ns:
+            self.heeded_ns = now_ns
+        return self.asked
 
 
 class Meaning(Enum):

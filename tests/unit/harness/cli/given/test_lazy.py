@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -69,11 +70,16 @@ def test_the_table_says_what_the_command_says(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["test", "--help"], ["list", "claims"], ["nonsense"], ["test", "--nope"]]
-)
-def test_a_reader_that_has_gone_is_no_verdict(words: list[str]) -> None:
+    "words",
+    [
+        ["--help"], ["test", "--help"], ["list", "claims"], ["nonsense"], ["test", "--nope"],
+        ["test", "--env", "simulated", "--time-limit", "2s", "--seed", "1", "--workload", "queue"],
+    ],
+)  # fmt: skip
+def test_a_reader_that_has_gone_is_no_verdict(words: list[str], tmp_path: Path) -> None:
     """Whatever is printed, and on whichever stream: never 1, which says invalid."""
-    process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, cwd=tmp_path)  # fmt: skip
     assert process.stdout is not None
     process.stdout.close()
     assert process.wait(timeout=60) == CLOSED
