@@ -118,7 +118,7 @@ def run_cli(argv: list[str]) -> int:
         echo(shown.getvalue().rstrip("\n"), err=True)
         return EXIT_USAGE
     except (Exception, KeyboardInterrupt) as error:
-        from maxq.harness.cli.failures import reported
+        from maxq.harness.cli.given.failures import reported
 
         return reported(error)
     return code if isinstance(code, int) else 0

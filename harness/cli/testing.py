@@ -6,7 +6,7 @@ from typing import Any
 import click
 import msgspec
 
-from maxq.harness.cli.failures import report
+from maxq.harness.cli.given.failures import report
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
 from maxq.harness.cli.given.sections import Sectioned, section

@@ -17,7 +17,7 @@ import pytest
 from small import SMALL_ARGS
 from waiting import eventually, line_count
 
-from maxq.harness.cli.failures import EXIT_CRASH, EXIT_USAGE
+from maxq.harness.cli.given.failures import EXIT_CRASH, EXIT_USAGE
 from maxq.harness.cli.main import run_cli
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import (
