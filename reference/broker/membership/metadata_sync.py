@@ -17,6 +17,7 @@ dead master must not overwrite what its successor, maybe this broker, has made s
 Source: RocketMQ ``SlaveSynchronize``.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
@@ -208,22 +209,27 @@ class MetadataSync:
         self._master = master
         self._known = known
         self._throttle = Throttle()
+        self._turn = asyncio.Lock()
 
     async def tick(self) -> None:
-        """Pull, if it is time."""
-        master, had = self._master(), self._knows()
-        if not self._throttle.is_due(now_ns(), master) and (not master or had):
-            return
+        """Pull, if it is time; one pull at a time."""
+        async with self._turn:
+            master = self._master()
+            if self._throttle.is_due(now_ns(), master) or (master and not self._knows()):
+                await self._pull(master)
+
+    async def _pull(self, master: str) -> None:
+        pool, tables, store, had = self._pool, self._tables, self._store, self._tables.known
 
         def following() -> bool:
             return self._master() == master
 
-        pool, tables, store = self._pool, self._tables, self._store
         await sync_once(pool, master, tables, self._host, following=following)
-        if tables.known and not store.ends_known:
+        asks = tables.known and not store.ends_known  # the log may have begun meanwhile
+        if asks:
             ends = ends_once(pool, master, tables, store, following=following)
             await _tried(self._host, master, "ends", ends)
-        if self._knows() and not had:
+        if self._knows() and (asks or not had):
             await self._known()
 
     def _knows(self) -> bool:
