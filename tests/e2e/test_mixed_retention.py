@@ -125,7 +125,7 @@ async def stays_away(w: World, slave: str, said: bytes) -> None:
     assert (await w.master())[2] == (other(slave),)
 
 
-@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize("empty", [False, pytest.param(True, marks=pytest.mark.campaign)])
 def test_a_java_master_without_its_first_files_is_followed(
     release: str, tmp_path: Path, empty: bool
 ) -> None:

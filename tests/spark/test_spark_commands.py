@@ -47,10 +47,10 @@ def test_a_run_without_a_table_is_judged_from_its_journal(
 ) -> None:
     for name in ("config.json", "history.jsonl", "history.digests"):
         (tmp_path / name).write_bytes((invalid_run / name).read_bytes())
-    local = told(capsys, "check", tmp_path)
+    local = told(capsys, "check", tmp_path, "--json")
 
     assert local[0] == 1
-    assert told(capsys, "check", tmp_path, "--engine", "spark") == local
+    assert told(capsys, "check", tmp_path, "--engine", "spark", "--json") == local
 
 
 def test_a_damaged_table_is_named(
@@ -91,7 +91,7 @@ def test_a_history_of_jepsen_is_judged_alike(
     recorder.poll(1, (0, 10), (2, 12))
     path = tmp_path / "history.edn"
     path.write_bytes(encode_edn(recorder.ops))
-    arguments = ("check", path, "--workload", "queue")
+    arguments = ("check", path, "--workload", "queue", "-v")
     local = told(capsys, *arguments)
 
     assert local[0] == 1
