@@ -49,7 +49,7 @@ class Aged:
             after: int = order.place[detail["values"][1]]
             return order.offsets[after - 1]
         if finding.name in WENT_PAST:
-            return order.offsets[int(detail["index"])]
+            return order.offsets[order.last[detail["value"]]]
         if finding.name == "lost-tail" or (finding.name == "truncation" and "end" in detail):
             offset: int | None = detail["offset"]
             return None if offset is None or detail["end"] <= offset else offset
@@ -60,6 +60,7 @@ class Aged:
         if finding.name in WENT_PAST:
             place = finding.detail["index"]
             went = (p.reached(place) for p in self._passages if p.first <= place)
-            return min(at for reached in went for at in reached)
+            # One that began behind the message went past a later copy of it.
+            return min((at for reached in went for at in reached), default=max(finding.ops))
         shows = {"lost-tail": "reader", "truncation": "later"}.get(finding.name)
         return max(finding.ops) if shows is None else int(finding.detail[shows])

@@ -102,6 +102,38 @@ def replaced(owner: type | ModuleType, attribute: str, value: object) -> Iterato
         setattr(owner, attribute, before)
 
 
+@contextmanager
+def held_by_nothing(name: str) -> Iterator[None]:
+    """Let retention delete what is not confirmed, and a member of the SyncStateSet throw its log
+    away where its master's begins behind it; for mutants that choose what is deleted.
+
+    Args:
+        name: of the mutant, which has diverged once something unconfirmed is deleted.
+    """
+    from maxq.reference.broker.replication.ha_slave import HaSlave
+    from maxq.reference.broker.store.store import Store
+    from maxq.reference.records import PhyOffset
+    from maxq.reference.wire.ha import Transfer
+
+    trim = Store.trim
+
+    async def unchecked(self: Store, start: PhyOffset) -> None:
+        if start > self.confirm_offset:
+            diverged(name)
+        confirmed, self.confirm_offset = self.confirm_offset, max(self.confirm_offset, start)
+        try:
+            await trim(self, start)
+        finally:
+            self.confirm_offset = confirmed
+
+    def member_too(self: HaSlave, frame: Transfer) -> bool:
+        first = not self._joined and not self._awaits_first_sync()
+        return first and frame.start > self.end > 0
+
+    with replaced(Store, "trim", unchecked), replaced(HaSlave, "_must_begin_anew", member_too):
+        yield
+
+
 # Traces.
 
 

@@ -10,12 +10,9 @@ from contextlib import contextmanager
 from maxq.reference.broker.membership.membership import Membership
 from maxq.reference.broker.replication import sync_state_set as sets
 from maxq.reference.broker.replication.ha_master import HaMaster
-from maxq.reference.broker.replication.ha_slave import HaSlave
 from maxq.reference.broker.replication.replication import Replication
-from maxq.reference.broker.store.store import Store
-from maxq.reference.mutants import diverged, ran, replaced
+from maxq.reference.mutants import held_by_nothing, ran, replaced
 from maxq.reference.records import PhyOffset, some
-from maxq.reference.wire.ha import Transfer
 
 FAMILY = "replication"
 CLAIM = "S9"
@@ -25,7 +22,7 @@ SOURCE = "docs/spec/controller-ha.md 4.7: a slave behind the master's first byte
 @contextmanager
 def mutant() -> Iterator[None]:
     """Ask the connections, not the SyncStateSet."""
-    copied, trim = Replication.copied, Store.trim
+    copied = Replication.copied
 
     def by_connected(self: HaMaster) -> PhyOffset:
         acked = self._acked()
@@ -41,23 +38,9 @@ def mutant() -> Iterator[None]:
         known = self.replication
         return self._store.confirm_offset if known is None else copied_now(known)
 
-    async def unchecked(self: Store, start: PhyOffset) -> None:
-        if start > self.confirm_offset:
-            diverged(__name__)
-        confirmed, self.confirm_offset = self.confirm_offset, max(self.confirm_offset, start)
-        try:
-            await trim(self, start)
-        finally:
-            self.confirm_offset = confirmed
-
-    def member_too(self: HaSlave, frame: Transfer) -> bool:
-        first = not self._joined and not self._awaits_first_sync()
-        return first and frame.start > self.end > 0
-
     with (
         replaced(Membership, "copied", held_from),
         replaced(Replication, "copied", property(copied_now)),
-        replaced(Store, "trim", unchecked),
-        replaced(HaSlave, "_must_begin_anew", member_too),
+        held_by_nothing(__name__),
     ):
         yield

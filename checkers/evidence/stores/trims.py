@@ -24,7 +24,6 @@ class Trim(NamedTuple):
     `young` maps keys to the first offset that must stay."""
 
     begun: int
-    ended: int
     node: str
     aged_to: int
     young: Mapping[int, int]
@@ -51,15 +50,14 @@ def trims_of(history: History) -> list[Trim]:
             continue
         for node, proof in fault.result.items():
             if isinstance(proof, dict) and "aged-to" in proof:
-                ended = NEVER if fault.ended is None else fault.ended
-                found.append(_trim(fault.begun, ended, str(node), proof))
+                found.append(_trim(fault.begun, str(node), proof))
     return found
 
 
-def _trim(begun: int, ended: int, node: str, proof: Mapping[str, Any]) -> Trim:
+def _trim(begun: int, node: str, proof: Mapping[str, Any]) -> Trim:
     try:
         young = {int(key): int(offset) for key, offset in proof.get("young", ())}
-        return Trim(begun, ended, node, int(proof["aged-to"]), young)
+        return Trim(begun, node, int(proof["aged-to"]), young)
     except (TypeError, ValueError) as error:
         raise HistoryError(
             f"what the {TRIM} of {begun} did to {node} is no proof: {error}"

@@ -287,9 +287,10 @@ class Store:
         Raises:
             OSError: the disk failed.
         """
-        await self._ends.save({**self._ends_at(self._log.start), **ends})
-        self._begin_at(ends)
-        self.ends_known = True
+        async with self._marking:  # who deletes files or cuts the log writes the same file
+            await self._ends.save({**self._ends_at(self._log.start), **ends})
+            self._begin_at(ends)
+            self.ends_known = True
 
     def _begin_at(self, ends: Mapping[QueueKey, QueueOffset]) -> None:
         for key, end in ends.items():

@@ -143,3 +143,15 @@ def test_a_proof_of_another_shape_leaves_the_claims_not_judged() -> None:
     reread(r, 0)
     assert both(r)[1].of("not judged") == ("B13",)
     assert "is no proof" in both(r)[1].reason
+
+
+def test_a_message_whose_first_place_no_reader_began_before() -> None:
+    """A poll that failed showed it at an earlier offset, too; the only reader began behind that."""
+    r = sent()
+    trim(r)
+    r.assign(1, 0)
+    r.poll(1, (YOUNG, 100 + YOUNG), (YOUNG + 1, 101 + YOUNG))
+    r.poll(2, (1, 109), op_type="fail")
+    durability, _ = both(r)
+    assert durability.counts["hidden-loss"] == 1
+    assert "S6" in durability.of("not judged")
