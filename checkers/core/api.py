@@ -156,7 +156,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
     replica may stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are distinguished
     by their addresses; `absent` are the claims that the target cannot show. `purpose` are the
-    claims that the run is there for. `grounds` are those of a history that declares none itself,
+    claims that the run is there for. `part` says how much of its time a run lasted that was asked to
+    end early, for people; empty: all. `grounds` are those of a history that declares none itself,
     and `ended` whether it is whole: None where that is unknown.
     """
 
@@ -176,6 +177,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     has_ids: bool = True
     absent: tuple[str, ...] = ()
     purpose: tuple[str, ...] = ()
+    part: str = ""
     grounds: tuple[Ground, ...] = ()
     ended: bool | None = None
 

@@ -174,9 +174,11 @@ def fails_on(results: Results, which: str) -> dict[str, int]:
 
 
 def notes(results: Results, context: Context) -> Sequence[str]:
-    """What else a reader must know: keys that change nothing here, and keys with unknown
-    promises."""
+    """What else a reader must know: that a run ended early, keys that change nothing here, and keys
+    with unknown promises."""
     said = []
+    if context.part:
+        said.append(f"ended early, as was asked: only {context.part} are judged")
     if context.ignored:
         said.append(
             f"set by hand, and used by RocketMQ only: {listed(context.ignored)}; {context.target} "

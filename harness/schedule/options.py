@@ -202,6 +202,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             recovery_ns=round(self.recovery_s * 1e9),
             shrink_ns=round((self._shrink_s() + self._slower_s()) * 1e9),
             has_ids=not self.lacks_ids,
+            part=self._lasted,
             purpose=tuple(
                 dict.fromkeys(
                     c for w in ("", *self.workload) if self.busy(w) for c in purpose_of(w)
@@ -251,6 +252,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def _part(self) -> float:
         """The part of its time that clients ran."""
         return min(1.0, self.lasted_ns / self.time_limit_ns) if self.lasted_ns else 1.0
+
+    @property
+    def _lasted(self) -> str:
+        """How much of its time the run lasted; empty: all of it."""
+        if not self.lasted_ns:
+            return ""
+        return f"{self.lasted_ns / 1e9:.0f} s of {self.time_limit_ns / 1e9:.0f} s"
 
     def _ok_ops_min(self) -> dict[str, int]:
         if self.scripted:

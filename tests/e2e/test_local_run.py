@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -74,10 +75,10 @@ def test_a_signal_heals_reads_and_gives_a_verdict(tmp_path: Path, number: signal
     harness.send_signal(number)
     out, told = harness.communicate(timeout=60)
     assert f"interrupted by {number.name}: healing, reading everything, judging" in told
-    assert harness.returncode == 2, "too few operations for what was asked"
+    assert harness.returncode == 0, "what could be done until then is judged"
     assert "await-recovery: cluster proven" in told
-    assert "verdict: unknown" in out
-    assert "only" in out
+    assert "verdict: valid" in out
+    assert re.search(r"ended early, as was asked: only \d+ s of 300 s are judged", out)
     assert eventually(lambda: not processes_of(tmp_path), 5)
 
 
@@ -108,8 +109,8 @@ def test_a_terminal_that_goes_asks_for_a_verdict(tmp_path: Path) -> None:
         assert eventually(lambda: journal_lines(tmp_path) > 200, 60)
     finally:
         os.close(terminal)
-    assert harness.wait(timeout=60) == 2
+    assert harness.wait(timeout=60) == 0
     results = json.loads((tmp_path / "latest" / RESULTS).read_bytes())
-    assert results["valid"] == "unknown"
+    assert results["valid"] is True
     assert (tmp_path / "latest" / "report.html").exists()
     assert eventually(lambda: not processes_of(tmp_path), 5)

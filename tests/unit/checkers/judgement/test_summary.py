@@ -216,3 +216,12 @@ def test_what_is_to_be_read_first_stands_first() -> None:
         verdict("S13", "broken", not_writable=1),
     )
     assert [claim for claim, _ in table(r)] == ["S13", "S7", "S6", "S5", "S4", "S3"]
+
+
+def test_it_is_said_that_a_run_ended_early() -> None:
+    """A verdict on 20 s must not read like one on the hour that was asked for."""
+    part = Context(part="20 s of 3600 s")
+    results = Results(valid=True, verdicts=())
+    [told] = notes(results, part)
+    assert told == "ended early, as was asked: only 20 s of 3600 s are judged"
+    assert notes(results, Context()) == ()
