@@ -156,9 +156,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     bounds what liveness claims promise, from the last heal on; `shrink_ns` how long a silent
     replica may stay in a SyncStateSet. Where brokers have no ids (`has_ids`) they are distinguished
     by their addresses; `absent` are the claims that the target cannot show. `purpose` are the
-    claims that the run is there for. `part` says how much of its time a run lasted that was asked to
-    end early, for people; empty: all. `grounds` are those of a history that declares none itself,
-    and `ended` whether it is whole: None where that is unknown.
+    claims that the run is there for. `part` says how much of its time a run lasted that was asked
+    to end early, for people; empty: all. `grounds` are those of a history that declares none
+    itself, and `ended` whether it is whole: None where that is unknown.
     """
 
     settings: dict[str, str] | None = None
