@@ -114,6 +114,8 @@ class World(Deployment):
                 answer = await self.pool.call(controller, request, timeout_s=2)
                 if answer.code == ResponseCode.SUCCESS:
                     known = BrokerReplicasInfo.from_json(answer.body).replicas_info_table
+                    if broker_set not in known:  # cleared controllers, and no broker came yet
+                        return "", 0, ()
                     state = known[broker_set]
                     members = sorted(names[r.broker_address or ""] for r in state.in_sync_replicas)
                     master = names.get(state.master_address or "", "")
