@@ -80,7 +80,7 @@ def test_java_and_ours_take_each_others_unlabelled_logs(
     asyncio.run(run())
 
 
-@pytest.mark.parametrize("to_java", [False, True])
+@pytest.mark.parametrize("to_java", [False, pytest.param(True, marks=pytest.mark.campaign)])
 def test_all_nodes_are_replaced_and_controllers_begin_anew(
     release: str, tmp_path: Path, to_java: bool
 ) -> None:
