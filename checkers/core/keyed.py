@@ -21,11 +21,20 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
 from maxq.histories.history import History
-from maxq.histories.observed import ACQUIRE, RELEASE, RENEW, REPLICA_LOG
+from maxq.histories.observed import (
+    ACQUIRE,
+    COMMIT_OFFSET,
+    FETCH_OFFSET,
+    RELEASE,
+    RENEW,
+    REPLICA_LOG,
+)
 from maxq.histories.op import HistoryError, Op
 
 # What grows with the load. Everything else grows with the length of a run alone.
-BULK = frozenset(("send", "poll", "txn", ACQUIRE, RENEW, RELEASE, REPLICA_LOG))
+BULK = frozenset((
+    "send", "poll", "txn", ACQUIRE, RENEW, RELEASE, COMMIT_OFFSET, FETCH_OFFSET, REPLICA_LOG,
+))  # fmt: skip
 
 Key = int | str | tuple[str, int | str]
 KnownT = TypeVar("KnownT")

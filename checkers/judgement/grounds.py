@@ -11,8 +11,8 @@ A claim may need undisturbed time as well. With an unknown act in the history
 A history that declares nothing is one of an older version, whose grounds follow from how the run
 was set up (`Context.grounds`), or a foreign one, which is taken as it is.
 
-Polls, replica logs and locks grow with the load, so they are looked at key by key, as `Dealt` says;
-the rest is small.
+Polls, replica logs, locks and consumer offsets grow with the load, so they are looked at key by
+key, as `Dealt` says; the rest is small.
 """
 
 from collections import defaultdict
@@ -50,6 +50,7 @@ from maxq.histories.observed import (
     REPLICA_LOG,
 )
 from maxq.histories.op import HistoryError, Op
+from maxq.histories.text import TYPES
 
 if TYPE_CHECKING:
     from maxq.histories.columns.rows import Rows
@@ -134,9 +135,10 @@ class Looked(NamedTuple):
 
 class Tick(NamedTuple):
     """Something that may tick a ground off: a position in a replica's log and whether it is the
-    last one, or the client that was granted a lock."""
+    last one, the client that was granted a lock, or which consumer offset was asked for and whether
+    that was answered."""
 
-    at: int
+    at: int | str
     last: bool
 
 
@@ -144,13 +146,21 @@ class Ticks(Alone):
     """What ticks grounds off, of the operations that grow with the load."""
 
     name = "grounds"
-    reads = frozenset(("poll", REPLICA_LOG, ACQUIRE))
+    reads = frozenset(("poll", REPLICA_LOG, ACQUIRE, FETCH_OFFSET))
 
     def prepare(self, history: History, context: Context) -> Looked:
         return _looked_for(history, context)
 
     def sift(self, rows: "Rows", chosen: "Ints", known: Looked) -> "Ints":
-        return chosen[rows.begun[chosen] >= known.recovered] if known.grounds else chosen[:0]
+        if not known.grounds:
+            return chosen[:0]
+        late = chosen[rows.begun[chosen] >= known.recovered]
+        ok = rows.type[late] == TYPES.index("ok")
+        polled = rows.is_of(late, "poll") & rows.ext_has(late, ENDED) & ok
+        asked = rows.is_of(late, FETCH_OFFSET) & rows.ext_has(late, FINAL)
+        granted = rows.is_of(late, ACQUIRE) & ok
+        kept: Ints = late[rows.is_of(late, REPLICA_LOG) | polled | asked | granted]
+        return kept
 
     def rows(self, event: Event, known: Looked) -> Iterator[tuple[str, Tick]]:
         op, begun = event.op, event.begun
@@ -165,12 +175,16 @@ class Ticks(Alone):
                 yield from _log_ticks(op, begun)
             case "acquire" if op.type == "ok":
                 yield _name(LOCK, op.value), Tick(int(op.process), True)
+            case "fetch-offset" if (thread := (op.ext or {}).get(FINAL)) is not None:
+                yield _name(CONSUMER_OFFSET, thread), Tick(str(begun.value), op.type == "ok")
 
     def judge(self, key: str, rows: Sequence[Tick], known: Looked, more: object = None) -> bool:
         """Whether it is ticked off."""
         positions = {row.at for row in rows}
         if key.startswith(REPLICA_LOG_READ):
-            return any(r.last and positions >= set(range(r.at + 1)) for r in rows)
+            return any(r.last and positions >= set(range(int(r.at) + 1)) for r in rows)
+        if key.startswith(CONSUMER_OFFSET):
+            return positions == {row.at for row in rows if row.last}
         return len(positions) > 1 if key.startswith(LOCK) else True
 
 
@@ -249,25 +263,18 @@ def _looked_for(history: History, context: Context) -> Looked:
 
 
 def _answered(history: History, recovered: int) -> set[Ground]:
-    """Grounds that observers' answers and consumers' last questions tick off."""
+    """Grounds that observers' answers tick off."""
     answered: set[Ground] = set()
     led = False
-    of_threads: dict[Any, dict[Any, bool]] = defaultdict(dict)
-    for op in history.of_f(*ASKED, FETCH_OFFSET):
+    for op in history.of_f(*ASKED):
         begun = history.invocation(op)
         if op.type == "invoke" or begun is None or begun.index < recovered or not op.is_client:
             continue
-        if op.f in ASKED:
-            if op.type == "ok" or _not_leader(op):
-                answered.add((ASKED[op.f], _node(begun)))
-            led = led or (op.f == OBSERVE_CONTROLLER and op.type == "ok")
-        elif op.f == FETCH_OFFSET and (thread := (op.ext or {}).get(FINAL)) is not None:
-            of_thread = of_threads[thread]
-            of_thread[begun.value] = of_thread.get(begun.value, False) or op.type == "ok"
-    if not led:  # each said that another one leads
-        answered = {ground for ground in answered if ground[0] != CONTROLLER}
-    whole = [thread for thread, asked in of_threads.items() if all(asked.values())]
-    return answered | {(CONSUMER_OFFSET, thread) for thread in whole}
+        if op.type == "ok" or _not_leader(op):
+            answered.add((ASKED[op.f], _node(begun)))
+        led = led or (op.f == OBSERVE_CONTROLLER and op.type == "ok")
+    # Or each said that another one leads.
+    return answered if led else {ground for ground in answered if ground[0] != CONTROLLER}
 
 
 def _begun(history: History, done: Op | None) -> int:

@@ -98,6 +98,9 @@ class Locks(KeyedChecker):
             return found
         return LockJudgement(found=[], **found._asdict())
 
+    def evidence(self, results: Mapping[int, LockJudgement]) -> Iterator[int]:
+        yield from (at for judged in results.values() for f in judged.found for at in f.ops)
+
     def conclude(
         self,
         history: History,

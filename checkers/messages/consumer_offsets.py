@@ -16,9 +16,11 @@ can undo a later one. A store that is removed, on purpose, takes its copies with
 judged after that. Claim: O1.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
@@ -27,57 +29,16 @@ from maxq.checkers.evidence.observations import NEVER, SetSighting, set_sighting
 from maxq.checkers.evidence.quiescence import Interval, undisturbed
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
+from maxq.checkers.messages.copied_offsets import Circumstances, FailOver, Moves, Quiet
 from maxq.histories.fault_facts import ELECT_MASTER, TAMPERS
 from maxq.histories.history import History
-from maxq.histories.observed import COMMIT_OFFSET, COPIED_NS, FETCH_OFFSET
+from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET
 from maxq.histories.op import HistoryError, Op
 
-
-class FailOver(NamedTuple):
-    """Between two indices a broker set got another master."""
-
-    set: str
-    at: int
-    until: int
-
-
-class Circumstances(NamedTuple):
-    """When nothing happened; when an election may have taken place; which sets got another master;
-    who has which address; and until which operation anything is judged."""
-
-    spans: tuple[Interval, ...]
-    elections: tuple[Interval, ...]
-    fail_overs: tuple[FailOver, ...]
-    sets: dict[str, str]  # by address of a broker
-    until: int
-
-    def copied(self, commit: "Completed") -> "Copied | None":
-        """When an offset was copied everywhere; None: that is unknown."""
-        for span in self.spans:
-            at_ns = max(span.at_ns, commit.op.time) + COPIED_NS
-            if at_ns < span.until_ns and not self._elected(commit.begun, span.at):
-                return Copied(commit, at_ns, span.until)
-        return None
-
-    def _elected(self, since: int, until: int) -> bool:
-        """Whether an election may have taken place between two indices."""
-        return any(e.at < until and e.until > since for e in self.elections)
-
-    def failed_over(self, commit: "Completed", since: int, until: int) -> bool:
-        """Whether the set that took a note surely got another master between two indices."""
-        return any(since <= f.at and f.until < until for f in self._of(commit))
-
-    def may_be_another(self, commit: "Completed", fetch: "Completed") -> bool:
-        """Whether who is asked for an offset may be another one than who took the note."""
-        brokers = {(row.op.ext or {}).get("broker") for row in (commit, fetch)}
-        met = (f.at < fetch.op.index and f.until > commit.begun for f in self._of(commit))
-        return len(brokers) > 1 or any(met)
-
-    def _of(self, commit: "Completed") -> Iterator[FailOver]:
-        """The fail-overs of the set that took a note."""
-        known = self.sets.get(str((commit.op.ext or {}).get("broker")))
-        names = {*self.sets.values()} if known is None else {known}
-        return (f for f in self.fail_overs if names == {f.set})
+if TYPE_CHECKING:
+    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 
 class Completed(NamedTuple):
@@ -86,14 +47,6 @@ class Completed(NamedTuple):
     begun: int
     begun_ns: int
     op: Op
-
-
-class Copied(NamedTuple):
-    """An offset that every replica had by a time (ns); nothing happened until an index."""
-
-    commit: Completed
-    at_ns: int
-    until: int
 
 
 class Kept(NamedTuple):
@@ -133,22 +86,35 @@ class Offsets(KeyedChecker):
         self, key: int, rows: Sequence[Completed], known: Circumstances, more: object = None
     ) -> Kept:
         commits = [row for row in rows if row.op.f == COMMIT_OFFSET]
-        copied = [c for c in map(known.copied, commits) if c is not None]
+        fetches = [row for row in rows if row.op.f == FETCH_OFFSET]
+        moves = Moves(known)
+        counts = _counted(commits, fetches, Quiet(known), moves)
+        indices = [row.op.index for row in commits]
         found: list[Found] = []
         judged = elsewhere = 0
-        for row in (row for row in rows if row.op.f == FETCH_OFFSET):
-            before = [c for c in commits if c.op.index < row.begun]
-            elsewhere += any(known.may_be_another(c, row) for c in before[-1:])
-            counted = [
-                c for c in copied if c.at_ns < row.begun_ns and c.commit.op.index < row.begun
-            ]
-            if not counted:
-                continue
-            last = max(counted, key=lambda c: _value(c.commit.op)[1]).commit
-            judged += any(known.failed_over(c.commit, c.until, row.begun) for c in counted)
-            if _value(row.op)[1] < _value(last.op)[1]:
+        for row, (last, moved) in zip(fetches, counts, strict=True):
+            before = bisect_left(indices, row.begun)
+            elsewhere += before > 0 and _may_be_another(moves, commits[before - 1], row)
+            judged += moved < row.begun
+            if last is not None and _value(row.op)[1] < _value(last.op)[1]:
                 found.append(_forgotten(key, last, row))
         return Kept(found, judged, elsewhere)
+
+    def columns(self, rows: "Rows", chosen: "Ints", known: Circumstances) -> "Dealing":
+        from maxq.checkers.messages import offset_columns  # numpy, for those who have columns
+
+        return offset_columns.elements(rows, chosen, known.until, partial(self.rows, known=known))
+
+    def judge_columns(
+        self, key: int, arrays: "Arrays", known: Circumstances, more: object = None
+    ) -> "Kept | Unsure":
+        from maxq.checkers.messages import offset_columns
+
+        found = offset_columns.clean(arrays, known)
+        return Kept([], *found) if isinstance(found, offset_columns.Clean) else found
+
+    def evidence(self, results: Mapping[int, Kept]) -> Iterator[int]:
+        yield from (at for kept in results.values() for f in kept.found for at in f.ops)
 
     def conclude(
         self,
@@ -170,6 +136,73 @@ class Offsets(KeyedChecker):
             )
             case.doubt("O1", why, "--time-limit 90s --lull 35s: a longer run with quiet periods")
         return rule(self, history, context, case)
+
+
+def _counted(
+    commits: Sequence[Completed], fetches: Sequence[Completed], quiet: Quiet, moves: Moves
+) -> list[tuple[Completed | None, int]]:
+    """Of the commits that count for each fetch: the first of the furthest, and the lowest index at
+    which a fail-over after such a one was over.
+
+    A commit counts for a fetch that was begun after it had ended, by index, and had been copied, by
+    time; so fetches are looked at in order of time, and what is copied by then is looked up by its
+    place among the commits.
+    """
+    copies = []
+    for place, row in enumerate(commits):
+        copied = quiet.copied(row.begun, row.op.time)
+        if copied is not None:
+            broker = (row.op.ext or {}).get("broker")
+            moved = moves.earliest[moves.home(broker)].since(copied.until)
+            copies.append((copied.at_ns, place, moved))
+    copies.sort()
+    indices = [row.op.index for row in commits]
+    counting = _Counting(len(commits))
+    added = 0
+    found: list[tuple[Completed | None, int]] = [(None, NEVER)] * len(fetches)
+    for number in sorted(range(len(fetches)), key=lambda n: fetches[n].begun_ns):
+        fetch = fetches[number]
+        while added < len(copies) and copies[added][0] < fetch.begun_ns:
+            _, place, moved = copies[added]
+            counting.add(place, _value(commits[place].op)[1], moved)
+            added += 1
+        last, moved = counting.before(bisect_left(indices, fetch.begun))
+        found[number] = (None if last is None else commits[last]), moved
+    return found
+
+
+class _Counting:
+    """Which of the commits before a place is the furthest, and the lowest index noted with any of
+    them: a Fenwick tree over places."""
+
+    def __init__(self, size: int) -> None:
+        self._best: list[tuple[int, int] | None] = [None] * (size + 1)  # offset, -place
+        self._least = [NEVER] * (size + 1)
+
+    def add(self, place: int, offset: int, moved: int) -> None:
+        at, mine = place + 1, (offset, -place)
+        while at < len(self._best):
+            best = self._best[at]
+            self._best[at] = mine if best is None else max(best, mine)
+            self._least[at] = min(self._least[at], moved)
+            at += at & -at
+
+    def before(self, place: int) -> tuple[int | None, int]:
+        found: tuple[int, int] | None = None
+        least, at = NEVER, place
+        while at > 0:
+            best = self._best[at]
+            if best is not None:
+                found = best if found is None else max(found, best)
+            least = min(least, self._least[at])
+            at -= at & -at
+        return (None if found is None else -found[1]), least
+
+
+def _may_be_another(moves: Moves, commit: Completed, fetch: Completed) -> bool:
+    """Whether who is asked for an offset may be another one than who took the note."""
+    took, asked = ((row.op.ext or {}).get("broker") for row in (commit, fetch))
+    return took != asked or moves.latest[moves.home(took)].before(fetch.op.index) > commit.begun
 
 
 def _value(op: Op) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from maxq.histories.tables import events_table, ops_from_events
 CHECKERS = Path(__file__).parents[1] / "unit" / "checkers"
 MODULES = (
     "test_availability", "test_broker_ids", "test_write_availability",
-    "test_durability", "test_durability_vectors",
+    "test_consumer_offsets", "test_durability", "test_durability_vectors",
     "test_epochs", "test_locks", "test_recovery", "test_replicas", "test_routes", "test_runner",
 )  # fmt: skip
 RANDOM_COUNT = 500
@@ -156,6 +156,7 @@ REPLICA = st.fixed_dictionaries(
         "confirmed": st.none(),
     }
 )
+PLACE = st.tuples(KEYS, st.integers(0, 5)).map(list)
 STORE = st.fixed_dictionaries(
     {
         "node": NODES,
@@ -182,6 +183,7 @@ SHAPES: dict[str, st.SearchStrategy[Any]] = {
     "txn": st.lists(SEND | BARE | POLL, min_size=1, max_size=3),
     "assign": st.lists(KEYS, max_size=3),
     "acquire": KEYS, "renew": KEYS, "release": KEYS,
+    "commit-offset": PLACE, "fetch-offset": PLACE,
     "observe-controller": CONTROLLER, "observe-replica": REPLICA, "replica-log": STORE,
     "join": JOINED, "apply-id": JOINED, "wipe": JOINED, "leave": JOINED,
 }  # fmt: skip
@@ -193,6 +195,7 @@ EXT = st.fixed_dictionaries(
         "epoch": st.integers(1, 3),
         "end": st.dictionaries(KEYS, st.integers(0, 9), max_size=2),
         "seek-to-beginning?": st.booleans(),
+        "final": KEYS,
         "rebalance-log": st.just([{"keys": [0]}]),
     },
 )
