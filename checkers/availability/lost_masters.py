@@ -41,7 +41,13 @@ class Lost(NamedTuple):
     def led(self, at: int, begun_ns: int) -> bool:
         """Whether what was acknowledged by an index, and asked for at a time, shows that the set
         had another member."""
-        return at < self.fault.begun and begun_ns >= self.fault.begun_ns - ACKNOWLEDGED_NS
+        before, since_ns = self.before
+        return at < before and begun_ns >= since_ns
+
+    @property
+    def before(self) -> tuple[int, int]:
+        """By which index that must have been acknowledged, and since when (ns) asked for."""
+        return self.fault.begun, self.fault.begun_ns - ACKNOWLEDGED_NS
 
 
 def keeps_another(settings: dict[str, str]) -> bool:

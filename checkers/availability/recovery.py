@@ -8,7 +8,7 @@ charged to acts by ``maxq.checkers.evidence.harms``: each message to one act, or
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -18,6 +18,10 @@ from maxq.checkers.evidence.acts import acts_of
 from maxq.checkers.evidence.faults import Fault
 from maxq.checkers.evidence.observations import listed
 from maxq.histories.history import History
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +71,11 @@ class Recoveries(Alone):
 
     def prepare(self, history: History, context: Context) -> tuple[int, ...]:
         return tuple(sorted({f.ended for f in _strikes(history) if f.ended is not None}))
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: tuple[int, ...]) -> "Ints":
+        from maxq.checkers.availability import send_columns  # numpy, for those who have columns
+
+        return send_columns.around(rows, chosen, known) if known else chosen[:0]
 
     def rows(self, event: Event, known: tuple[int, ...]) -> Iterator[tuple[str, SendSeen]]:
         op, begun = event.op, event.begun

@@ -150,7 +150,13 @@ class Attempts(Alone):
         return tuple(windows(history, context))
 
     def sift(self, rows: "Rows", chosen: "Ints", known: tuple[Window, ...]) -> "Ints":
-        return chosen if known else chosen[:0]
+        from maxq.checkers.availability import send_columns  # numpy, for those who have columns
+
+        if not known:
+            return chosen[:0]
+        windows = [(w.due_ns, w.time.until) for w in known]
+        led = [w.lost.before for w in known if w.lost is not None]
+        return send_columns.attempted(rows, chosen, windows, led)
 
     def rows(self, event: Event, known: tuple[Window, ...]) -> Iterator[tuple[int, Attempt]]:
         op, begun = event.op, event.begun

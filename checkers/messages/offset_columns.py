@@ -13,10 +13,10 @@ from maxq.checkers.core.columnar import UNSURE, Arrays, Dealing, Unsure, keys_of
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.messages.copied_offsets import Circumstances, Latest, Moves, Quiet
+from maxq.histories.columns.beside import beside
 from maxq.histories.columns.rows import OK, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
 from maxq.histories.observed import COMMIT_OFFSET, COPIED_NS
-from maxq.histories.text import decode_value
 
 _KEY, _OFFSET = 1, 2
 _GRAMMAR = Grammar({"[": {BEGIN: _KEY}, ",": {_KEY: _OFFSET}, "]": {_OFFSET: END}})
@@ -61,15 +61,11 @@ def elements(
 
 def _brokers(rows: Rows, chosen: Ints) -> tuple[Any, Mask]:
     """Who answered, an array of texts and None; and of which rows that is sure."""
-    encoded = rows.exts(chosen).dictionary_encode()
-    texts: list[object] = [None]
-    for text in encoded.dictionary.to_pylist():
-        ext = decode_value(str(text)) or {}
-        texts.append(ext.get("broker") if isinstance(ext, dict) else {})
-    sure = np.array([text is None or isinstance(text, str) for text in texts])
-    code = encoded.indices.fill_null(-1).to_numpy().astype(np.int64) + 1
-    table = np.empty(len(texts), object)
-    table[:] = texts
+    said, code = beside(rows, chosen)
+    brokers = [ext.get("broker") for ext in said]
+    sure = np.array([broker is None or isinstance(broker, str) for broker in brokers])
+    table = np.empty(len(brokers), object)
+    table[:] = brokers
     return table[code], sure[code]
 
 

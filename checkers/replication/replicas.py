@@ -43,6 +43,7 @@ from maxq.histories.history import History
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from maxq.histories.op import Op
 from maxq.histories.tables import elements_of, epoch_of, node_of
+from maxq.histories.text import TYPES
 
 if TYPE_CHECKING:
     from maxq.histories.columns.rows import Rows
@@ -121,7 +122,8 @@ class Replicas(KeyedChecker):
         return Homes(frozenset(sets), homes, _members(history), copies(history), gone)
 
     def sift(self, rows: "Rows", chosen: "Ints", known: Homes) -> "Ints":
-        return chosen if known.sets else chosen[rows.is_of(chosen, REPLICA_LOG)]
+        ok: Ints = chosen[rows.type[chosen] == TYPES.index("ok")]
+        return ok if known.sets else ok[rows.is_of(ok, REPLICA_LOG)]
 
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
         op = event.op

@@ -168,6 +168,11 @@ class Rows:
         found: pa.StringArray = taken(self._batch["ext"], chosen)
         return found
 
+    def invocations(self, chosen: Ints) -> Ints:
+        """The rows of some completions' invocations; -1 where it is not in this batch."""
+        there = self._pair[chosen] - self._base
+        return np.where((self.type[chosen] != INVOKE) & (there >= 0), there, -1)
+
     def is_of(self, chosen: Ints, *names: str) -> Mask:
         """Which of some rows are of these kinds."""
         return np.isin(self.f[chosen], self._outline.codes(names))
