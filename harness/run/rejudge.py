@@ -15,6 +15,7 @@ from maxq.checkers.core.stats import Stats
 from maxq.checkers.judgement import summary
 from maxq.checkers.judgement.digest import Row, digest
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import Power
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import judges_of
 from maxq.histories.history import History
@@ -45,6 +46,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     context: Context = CONTEXT
     fail_on: str = ""
     explained: tuple[Explained, ...] = ()  # a file cannot be repeated
+    power: tuple[Power, ...] = ()  # a file has no settings that say what is promised
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
 
