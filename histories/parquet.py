@@ -21,15 +21,20 @@ ZSTD_LEVEL = 3
 def encode_parquet(ops: Sequence[Op], *, run_id: str) -> bytes:
     """The bytes of the file. In memory, so that the store can save it whole (zstd: 10 B/row)."""
     out = pa.BufferOutputStream()
-    pq.write_table(
-        events_table(ops, run_id=run_id),
+    with open_table(out) as writer:
+        writer.write_table(events_table(ops, run_id=run_id), row_group_size=ROW_GROUP_ROWS)
+    return out.getvalue().to_pybytes()
+
+
+def open_table(out: Path | pa.NativeFile) -> pq.ParquetWriter:
+    """A file to which events tables are written, each as row groups of its own."""
+    return pq.ParquetWriter(
         out,
+        EVENTS,
         compression="zstd",
         compression_level=ZSTD_LEVEL,
-        row_group_size=ROW_GROUP_ROWS,
         write_page_checksum=True,
     )
-    return out.getvalue().to_pybytes()
 
 
 def read_parquet(path: Path) -> tuple[Op, ...]:

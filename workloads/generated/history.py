@@ -1,0 +1,169 @@
+"""Makes a whole history, piece by piece: rounds of clients between a run's begin and its end.
+
+It is made twice with the same draws: once without texts, to count rows and to find out whether
+everything can be planted, and once to be written.
+"""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from maxq.histories.grounds import (
+    BROKER,
+    CONTROLLER,
+    FINAL_READ,
+    NAMESRV,
+    PROBE,
+    RECOVERY,
+    REPLICA_LOG_READ,
+)
+from maxq.workloads.generated import ending
+from maxq.workloads.generated.asked.kinds import MESSAGES
+from maxq.workloads.generated.asked.marks import Mark
+from maxq.workloads.generated.asked.request import At, Request
+from maxq.workloads.generated.clients.queue import Draft
+from maxq.workloads.generated.clients.queue_plants import AFTER, BEFORE, settled, show_instead
+from maxq.workloads.generated.clients.queue_texts import texts_of
+from maxq.workloads.generated.columns.rows import Act, Batch, count_rows, lay_out
+from maxq.workloads.generated.columns.spool import Spool
+from maxq.workloads.generated.nodes.cluster import NAMESRV as NAME_SERVER
+from maxq.workloads.generated.nodes.cluster import Cluster, Ends, declared, inspection
+from maxq.workloads.generated.nodes.frame import Frame, Wanted
+from maxq.workloads.generated.nodes.state_plants import STATES
+from maxq.workloads.generated.world import Piece, Task, World
+from maxq.workloads.queue import QUEUES
+
+ROUND_OPS = 1 << 14
+FAIL_OVER_EVERY = 4  # rounds
+START_NS = 1_679_014_734
+BETWEEN_NS = 1_000_000  # from one round to the next
+
+
+class Maker:
+    """Makes one history.
+
+    Args:
+        request: what is asked for.
+        plan: what to plant in which round; under -1 at the end.
+        spool: where messages are kept; None: nothing is written.
+    """
+
+    def __init__(
+        self, request: Request, plan: Mapping[int, Sequence[Task]], spool: Spool | None
+    ) -> None:
+        self.world = World(request, spool)
+        self._plan = plan
+        self._frame = Frame(self.world.cluster)
+        self._rounds = rounds_of(request)
+
+    def pieces(self) -> Iterator[Piece]:
+        """All rows, in order; each piece must be made before the next is asked for."""
+        world, now = self.world, START_NS
+        begun = [
+            Act(declared(grounds(world.request, world.cluster), now)),
+            inspection(world.cluster, now + 1),
+        ]
+        now += 10_000_000
+        for _ in range(2):  # before anything is sent
+            sweep = world.cluster.sweep(now, world.queues.still)
+            begun += sweep.acts
+            now = sweep.over + BETWEEN_NS
+        yield world.acts(begun)
+        first = now
+        for number in range(self._rounds):
+            now = yield from self._round(number, now)
+        world.outcome.main_ns = now - first
+        yield from ending.pieces(world, now)
+
+    def _round(self, number: int, now: int) -> Generator[Piece, None, int]:
+        """One round; returns when it is over."""
+        world, queues = self.world, self.world.queues
+        request = world.request
+        rng = np.random.default_rng([request.seed, number])
+        dice = np.random.default_rng([request.seed, number, 1])
+        share = request.ops // self._rounds
+        count = share + (request.ops % self._rounds if number == self._rounds - 1 else 0)
+        struck = struck_in(number, self._rounds, request.sets)
+        d = queues.draft(rng, count, number, now + self._frame.width, struck)
+        tasks = self._plan.get(number, ())
+        marks = self._planted(d, tasks, dice)
+        wanted = [
+            Wanted(t.kind, self._time(d, t.at, dice), t.number) for t in tasks if t.kind in STATES
+        ]
+
+        def ends(elected: int) -> Ends:
+            return queues.log_end(d, elected)
+
+        framed = self._frame.round(now, d.cut, struck, ends, wanted, dice)
+        marks |= framed.marks
+        if world.spool is not None:
+            for s in range(request.sets):
+                mine = d.records[d.records[:, 1] // QUEUES == s]
+                world.spool.append(s, mine[:, 1:4])
+        first = world.outcome.rows
+
+        def batch() -> Batch:
+            laid = lay_out(texts_of(queues, d, framed.elected), framed.acts)
+            world.note(tasks, marks, first, laid)
+            return laid.batch
+
+        yield world.counted(count_rows(d.type, framed.acts), batch)
+        if world.spool is None:
+            world.note(tasks, marks, first, None)
+        world.outcome.ops += len(d.type)
+        queues.advance(d)
+        return max(d.over, framed.over) + BETWEEN_NS
+
+    def _planted(
+        self, d: Draft, tasks: Sequence[Task], rng: np.random.Generator
+    ) -> dict[int, Mark]:
+        """Settle a round, with what is to be planted in its operations."""
+        planter, queues = self.world.planter, self.world.queues
+        queues.generations(d)
+        drawn = [t for t in tasks if t.kind in BEFORE]
+        marks = {t.number: BEFORE[t.kind](planter, d, t.at, rng) for t in drawn}
+        queues.settle(d)
+        found = {n: settled(planter, d, m) for n, m in marks.items() if m is not None}
+        for t in tasks:
+            mark: Mark | None = found.pop(t.number, None)
+            if t.kind in AFTER:
+                mark = AFTER[t.kind](planter, d, t.at, rng)
+                mark = mark and settled(planter, d, mark)
+            elif mark is not None and t.kind == "inconsistent-offsets":
+                mark = show_instead(planter, d, mark, t.at, rng)
+            if mark is not None:
+                found[t.number] = mark
+        queues.generations(d)
+        return found
+
+    def _time(self, d: Draft, at: At, rng: np.random.Generator) -> int:
+        """When to plant an answer."""
+        if at == "fail-over" and d.cut >= 0:
+            return d.cut + 1
+        chosen = next(self.world.planter.places(d, np.arange(len(d.inv)), at, rng), 0)
+        return int(d.inv[chosen])
+
+
+def rounds_of(request: Request) -> int:
+    """How many rounds a history has."""
+    return max(2, -(-request.ops // ROUND_OPS))
+
+
+def struck_in(number: int, rounds: int, sets: int) -> int:
+    """The broker set that fails over in a round, or -1: there is one in the middle, and in a long
+    history one every few rounds."""
+    if number == rounds // 2 or number % FAIL_OVER_EVERY == FAIL_OVER_EVERY // 2:
+        return (number // FAIL_OVER_EVERY) % sets
+    return -1
+
+
+def grounds(request: Request, cluster: Cluster) -> list[tuple[Any, ...]]:
+    """What the run's verdict will rest on."""
+    keys = [(k, cluster.sets[k // QUEUES].name) for k in range(QUEUES * request.sets)]
+    found: list[tuple[Any, ...]] = [(RECOVERY,), *((PROBE, k, s) for k, s in keys)]
+    if request.workload in MESSAGES:
+        found += [(FINAL_READ, k, s, None) for k, s in keys]
+    found += [(REPLICA_LOG_READ, node) for node in cluster.brokers]
+    found += [(NAMESRV, NAME_SERVER), *((CONTROLLER, c) for c in cluster.controllers)]
+    return [*found, *((BROKER, node) for node in cluster.brokers)]

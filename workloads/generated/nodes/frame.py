@@ -1,0 +1,137 @@
+"""What goes on around clients in a round: questions of observers, a fail-over, planted answers."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from maxq.workloads.generated.asked.marks import Mark
+from maxq.workloads.generated.columns.rows import Act
+from maxq.workloads.generated.nodes.cluster import OUTAGE_NS, Cluster, Ends, killing, starting
+from maxq.workloads.generated.nodes.state_plants import STATES, Told
+
+KILL_NS, START_NS, DOWN_NS = 1_000_000, 50_000_000, 5_000_000
+ELECTED_AT, ASKED_AT, GROWN_AT, AGAIN_AT = 0.5, 0.6, 0.75, 0.8  # of an outage
+
+
+class Wanted(NamedTuple):
+    """A planted answer: of which kind, and when."""
+
+    kind: str
+    at_ns: int
+    number: int  # of what is to be planted
+
+
+class Framed(NamedTuple):
+    """The acts of a round, what was planted with them, by number, and what had no place; when the
+    new master was elected (-1), and when all is over."""
+
+    acts: list[Act]
+    marks: dict[int, Mark]
+    elected: int
+    over: int
+
+
+class Frame:
+    """Asks and strikes.
+
+    Args:
+        cluster: whose nodes they are.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.outsiders = 0  # elections from outside the SyncStateSet that are still to be planted
+        self._kills = 0
+        self._quiet = 0  # until when observers are busy
+
+    def round(
+        self,
+        start: int,
+        cut: int,
+        struck: int,
+        ends: Callable[[int], Ends],
+        wanted: Sequence[Wanted],
+        rng: np.random.Generator,
+    ) -> Framed:
+        """Perform one.
+
+        Args:
+            start: when it begins.
+            cut: when the master of a set is killed; -1: never.
+            struck: that set.
+            ends: where logs end, if the new master is elected at a time.
+            wanted: what to plant into answers.
+            rng: for what is open.
+        """
+        acts: list[Act] = []
+        marks: dict[int, Mark] = {}
+        elected = cut + int(OUTAGE_NS * ELECTED_AT) if cut >= 0 else -1
+        self._sweep(acts, marks, start, ends(-1), None, rng)
+        left = sorted(wanted, key=lambda w: w.at_ns)
+        if cut >= 0:
+            width = self.width
+            while left and max(left[0].at_ns, self._quiet) + width < cut:
+                self._sweep(acts, marks, left[0].at_ns, ends(-1), left.pop(0), rng)
+            self._fail_over(acts, marks, struck, cut, elected, ends, rng)
+        for want in left:
+            self._sweep(acts, marks, want.at_ns, ends(elected), want, rng)
+        return Framed(acts, marks, elected, self._quiet)
+
+    @property
+    def width(self) -> int:
+        """How long a sweep takes."""
+        return 2_000_000 + 20_000 * 4 * len(self.cluster.brokers)
+
+    def _sweep(
+        self,
+        acts: list[Act],
+        marks: dict[int, Mark],
+        at: int,
+        ends: Ends,
+        want: Wanted | None,
+        rng: np.random.Generator,
+    ) -> None:
+        at = max(at, self._quiet)
+        sweep = self.cluster.sweep(at, ends)
+        self._quiet = sweep.over + 1
+        if want is not None:
+            told = Told(self.cluster, sweep, ends, rng)
+            mark = STATES[want.kind](told)
+            if mark is not None:
+                marks[want.number] = mark._replace(acts=tuple(a + len(acts) for a in mark.acts))
+            self._quiet = max(self._quiet, told.over + 1)
+            acts += told.more
+        acts += sweep.acts
+
+    def _ask(self, acts: list[Act], at: int) -> None:
+        at = max(at, self._quiet)
+        found = self.cluster.ask_controllers(at)
+        acts += found
+        self._quiet = at + self.width
+
+    def _fail_over(
+        self,
+        acts: list[Act],
+        marks: dict[int, Mark],
+        struck: int,
+        cut: int,
+        elected: int,
+        ends: Callable[[int], Ends],
+        rng: np.random.Generator,
+    ) -> None:
+        of_set = self.cluster.sets[struck]
+        self._kills += 1
+        name, killed = f"kill{self._kills}", of_set.master
+        acts.append(killing(of_set.nodes[killed], name, cut, cut + KILL_NS, 1))
+        successor = of_set.successor()
+        of_set.down.add(killed)
+        of_set.elect(successor, ends(-1)(struck, cut))
+        self._ask(acts, cut + int(OUTAGE_NS * ASKED_AT))
+        of_set.grow()
+        self._ask(acts, cut + int(OUTAGE_NS * AGAIN_AT))
+        back = cut + OUTAGE_NS + DOWN_NS
+        acts.append(starting(of_set.nodes[killed], name, back, back + START_NS, 2))
+        of_set.down.remove(killed)
+        of_set.grow()
+        self._sweep(acts, marks, back + START_NS + 1, ends(elected), None, rng)
