@@ -7,9 +7,19 @@ from typing import Any
 
 import numpy as np
 
-from maxq.histories.observed import AWAIT_LEVEL, DIGEST_BYTES, PROBE_READ, PROBE_STREAK, REPLICA_LOG
+from maxq.histories.observed import (
+    ACQUIRE,
+    AWAIT_LEVEL,
+    DIGEST_BYTES,
+    NOT_GRANTED,
+    PROBE_READ,
+    PROBE_STREAK,
+    RELEASE,
+    REPLICA_LOG,
+)
 from maxq.histories.op import Op
-from maxq.workloads.generated.asked.kinds import MESSAGES
+from maxq.workloads.generated.asked.kinds import LOCK, MESSAGES
+from maxq.workloads.generated.clients.locks import SLOT_NS
 from maxq.workloads.generated.clients.queue import POLL, Queues
 from maxq.workloads.generated.clients.queue_texts import F
 from maxq.workloads.generated.columns.rows import OK, Act, Batch, Ints, Ops, lay_out
@@ -37,6 +47,9 @@ def pieces(world: World, now: int) -> Iterator[Piece]:
     yield world.acts(acts)
     if world.request.workload in MESSAGES:
         now = yield from _final_reads(world, now)
+    if world.request.workload == LOCK:
+        now, acts = _handed_over(world, now)
+        yield world.acts(acts)
     yield from _settled(world, now + SETTLED_NS)
 
 
@@ -176,6 +189,32 @@ def _polls(
         [""] * n,
     )
     return lay_out(ops, []).batch
+
+
+# Handing every lock over.
+
+
+def _handed_over(world: World, now: int) -> tuple[int, list[Act]]:
+    """Let two clients have each lock, one after the other."""
+    locks, acts, over = world.locks, list[Act](), now
+    for key in range(world.queues.keys):
+        of_set = world.cluster.sets[key // QUEUES]
+        ext = {"broker": of_set.addresses[of_set.master]}
+        group = locks.group(key % locks.keys)
+        one, two = (locks.process_of(int(t)) for t in group[:2])
+        at = now + (key // locks.keys) * SLOT_NS
+        for process, f, error in (
+            (one, ACQUIRE, None),
+            (two, ACQUIRE, NOT_GRANTED),
+            (one, RELEASE, None),
+            (two, ACQUIRE, None),
+            (two, RELEASE, None),
+        ):
+            done = Op("fail" if error else "ok", process, f, key, error, time=at + STEP_NS, ext=ext)
+            acts.append(Act(Op("invoke", process, f, key, time=at), done))
+            at += STEP_NS + 1
+        over = max(over, at)
+    return over + STEP_NS, acts
 
 
 # Observing everything.

@@ -4,7 +4,8 @@ It is made twice with the same draws: once without texts, to count rows and to f
 everything can be planted, and once to be written.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,19 @@ from maxq.histories.grounds import (
     RECOVERY,
     REPLICA_LOG_READ,
 )
+from maxq.histories.grounds import LOCK as LOCK_GROUND
 from maxq.workloads.generated import ending
-from maxq.workloads.generated.asked.kinds import MESSAGES
+from maxq.workloads.generated.asked.kinds import LOCK, MESSAGES
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At, Request
+from maxq.workloads.generated.clients.locks import TOO_SOON
 from maxq.workloads.generated.clients.queue import Draft
 from maxq.workloads.generated.clients.queue_plants import AFTER, BEFORE, settled, show_instead
 from maxq.workloads.generated.clients.queue_texts import texts_of
-from maxq.workloads.generated.columns.rows import Act, Batch, count_rows, lay_out
+from maxq.workloads.generated.columns.rows import Act, Batch, Ints, Ops, count_rows, lay_out
 from maxq.workloads.generated.columns.spool import Spool
+from maxq.workloads.generated.nodes.cluster import EPOCH_BYTES, Cluster, Ends, declared, inspection
 from maxq.workloads.generated.nodes.cluster import NAMESRV as NAME_SERVER
-from maxq.workloads.generated.nodes.cluster import Cluster, Ends, declared, inspection
 from maxq.workloads.generated.nodes.frame import Frame, Wanted
 from maxq.workloads.generated.nodes.state_plants import STATES
 from maxq.workloads.generated.world import Piece, Task, World
@@ -78,42 +81,82 @@ class Maker:
 
     def _round(self, number: int, now: int) -> Generator[Piece, None, int]:
         """One round; returns when it is over."""
-        world, queues = self.world, self.world.queues
-        request = world.request
+        request = self.world.request
         rng = np.random.default_rng([request.seed, number])
         dice = np.random.default_rng([request.seed, number, 1])
         share = request.ops // self._rounds
         count = share + (request.ops % self._rounds if number == self._rounds - 1 else 0)
         struck = struck_in(number, self._rounds, request.sets)
-        d = queues.draft(rng, count, number, now + self._frame.width, struck)
-        tasks = self._plan.get(number, ())
+        start = now + self._frame.width
+        if request.workload == LOCK:
+            return (yield from self._lock_round(number, count, now, struck, rng, dice))
+        d = self.world.queues.draft(rng, count, number, start, struck)
+        return (yield from self._queue_round(d, now, self._plan.get(number, ()), dice))
+
+    def _queue_round(
+        self, d: Draft, now: int, tasks: Sequence[Task], dice: np.random.Generator
+    ) -> Generator[Piece, None, int]:
+        world, queues = self.world, self.world.queues
         marks = self._planted(d, tasks, dice)
         wanted = [
             Wanted(t.kind, self._time(d, t.at, dice), t.number) for t in tasks if t.kind in STATES
         ]
-
-        def ends(elected: int) -> Ends:
-            return queues.log_end(d, elected)
-
-        framed = self._frame.round(now, d.cut, struck, ends, wanted, dice)
+        framed = self._frame.round(now, d.cut, d.struck, partial(queues.log_end, d), wanted, dice)
         marks |= framed.marks
         if world.spool is not None:
-            for s in range(request.sets):
+            for s in range(world.request.sets):
                 mine = d.records[d.records[:, 1] // QUEUES == s]
                 world.spool.append(s, mine[:, 1:4])
+        ops = partial(texts_of, queues, d, framed.elected)
+        yield from self._noted(d.type, ops, framed.acts, marks, tasks)
+        queues.advance(d)
+        return max(d.over, framed.over) + BETWEEN_NS
+
+    def _lock_round(
+        self,
+        number: int,
+        count: int,
+        now: int,
+        struck: int,
+        rng: np.random.Generator,
+        dice: np.random.Generator,
+    ) -> Generator[Piece, None, int]:
+        world, tasks = self.world, self._plan.get(number, ())
+        mine = [t for t in tasks if t.kind in TOO_SOON]
+        d, marks = world.locks.draft(rng, count, now + self._frame.width, mine)
+        cut = d.cut if struck >= 0 else -1
+        others = [t for t in tasks if t.kind in STATES]
+        wanted = [Wanted(t.kind, _when(d.inv, t.at, cut, dice), t.number) for t in others]
+        ends = partial(_idle_ends, tuple(world.queues.bytes), struck)
+        framed = self._frame.round(now, cut, struck, ends, wanted, dice)
+        marks |= framed.marks
+        ops = partial(world.locks.texts_of, d)
+        yield from self._noted(d.type, ops, framed.acts, marks, tasks)
+        if struck >= 0:
+            world.queues.begin_epoch(struck)
+        return max(d.over, framed.over) + BETWEEN_NS
+
+    def _noted(
+        self,
+        types: Ints,
+        ops: Callable[[], Ops],
+        acts: Sequence[Act],
+        marks: Mapping[int, Mark],
+        tasks: Sequence[Task],
+    ) -> Iterator[Piece]:
+        """The piece of a round, and what was planted in it."""
+        world = self.world
         first = world.outcome.rows
 
         def batch() -> Batch:
-            laid = lay_out(texts_of(queues, d, framed.elected), framed.acts)
+            laid = lay_out(ops(), acts)
             world.note(tasks, marks, first, laid)
             return laid.batch
 
-        yield world.counted(count_rows(d.type, framed.acts), batch)
+        yield world.counted(count_rows(types, acts), batch)
         if world.spool is None:
             world.note(tasks, marks, first, None)
-        world.outcome.ops += len(d.type)
-        queues.advance(d)
-        return max(d.over, framed.over) + BETWEEN_NS
+        world.outcome.ops += len(types)
 
     def _planted(
         self, d: Draft, tasks: Sequence[Task], rng: np.random.Generator
@@ -139,10 +182,28 @@ class Maker:
 
     def _time(self, d: Draft, at: At, rng: np.random.Generator) -> int:
         """When to plant an answer."""
-        if at == "fail-over" and d.cut >= 0:
-            return d.cut + 1
-        chosen = next(self.world.planter.places(d, np.arange(len(d.inv)), at, rng), 0)
-        return int(d.inv[chosen])
+        if at == "info":
+            chosen = next(self.world.planter.places(d, np.arange(len(d.inv)), at, rng), 0)
+            return int(d.inv[chosen])
+        return _when(d.inv, at, d.cut, rng)
+
+
+def _when(inv: Ints, at: At, cut: int, rng: np.random.Generator) -> int:
+    """When to plant an answer into a round with operations at these times."""
+    if at == "fail-over" and cut >= 0:
+        return cut + 1
+    ordered = np.sort(inv)
+    ends = {"first": 0, "last": len(ordered) - 1}
+    return int(ordered[ends.get(at, int(rng.integers(len(ordered))))])
+
+
+def _idle_ends(before: tuple[int, ...], struck: int, elected: int) -> Ends:
+    """Where logs end that nobody appends to, but for the record of a new epoch."""
+
+    def end(number: int, at: int) -> int:
+        return before[number] + EPOCH_BYTES * (number == struck and 0 <= elected <= at)
+
+    return end
 
 
 def rounds_of(request: Request) -> int:
@@ -164,6 +225,8 @@ def grounds(request: Request, cluster: Cluster) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = [(RECOVERY,), *((PROBE, k, s) for k, s in keys)]
     if request.workload in MESSAGES:
         found += [(FINAL_READ, k, s, None) for k, s in keys]
+    if request.workload == LOCK:
+        found += [(LOCK_GROUND, k, s) for k, s in keys]
     found += [(REPLICA_LOG_READ, node) for node in cluster.brokers]
     found += [(NAMESRV, NAME_SERVER), *((CONTROLLER, c) for c in cluster.controllers)]
     return [*found, *((BROKER, node) for node in cluster.brokers)]

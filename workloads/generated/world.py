@@ -8,6 +8,7 @@ import numpy as np
 from maxq.workloads.generated.asked.kinds import KINDS
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At, Planted, Request
+from maxq.workloads.generated.clients.locks import Locks
 from maxq.workloads.generated.clients.queue import Queues
 from maxq.workloads.generated.clients.queue_plants import Planter
 from maxq.workloads.generated.columns.rows import Act, Batch, Laid, count_rows, lay_out
@@ -61,6 +62,7 @@ class World:
         self.cluster = Cluster(request.sets, 0, self.first_observer)
         self.queues = Queues(request, self.cluster, self.step)
         self.planter = Planter(self.queues)
+        self.locks = Locks(request, self.cluster, self.step)
 
     def acts(self, acts: Sequence[Act]) -> Piece:
         """A piece of acts alone."""

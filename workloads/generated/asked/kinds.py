@@ -77,6 +77,18 @@ KINDS: Mapping[str, Kind] = {
         _messages("int-nonmonotonic-poll", "a poll shows one message twice"),
         _messages("nonmonotonic-send", "a message is appended behind its producer's next one"),
         _messages("int-nonmonotonic-send", "a transaction's messages are appended in reverse"),
+        # Of locks.
+        Kind(
+            name="granted-too-soon",
+            workloads=frozenset((LOCK,)),
+            what="a lock is granted while the brokers' lease of a silent holder still runs",
+        ),
+        Kind(
+            name="lease-overlap",
+            workloads=frozenset((LOCK,)),
+            symptoms=("granted-too-soon",),
+            what="a lock is granted while a silent holder still relies on it",
+        ),
     )
 }
 
