@@ -35,5 +35,5 @@ def cites(anomaly: Anomaly, planted: Planted) -> bool:
 
 def judged(request: Request) -> Judged:
     found = made(request)
-    options = options_of(request, found.outcome.main_ns)
+    options = options_of(request, found.outcome.main_ns, learners=request.learners)
     return Judged(found, judge(options, History(found.ops)))

@@ -28,12 +28,22 @@ from maxq.workloads.generated.clients.locks import TOO_SOON
 from maxq.workloads.generated.clients.queue import Draft
 from maxq.workloads.generated.clients.queue_plants import AFTER, BEFORE, settled, show_instead
 from maxq.workloads.generated.clients.queue_texts import texts_of
-from maxq.workloads.generated.columns.rows import Act, Batch, Ints, Ops, count_rows, lay_out
+from maxq.workloads.generated.columns.rows import (
+    INFO,
+    OPEN,
+    Act,
+    Batch,
+    Flags,
+    Ints,
+    Ops,
+    count_rows,
+    lay_out,
+)
 from maxq.workloads.generated.columns.spool import Spool
 from maxq.workloads.generated.nodes.cluster import EPOCH_BYTES, Cluster, Ends, declared, inspection
 from maxq.workloads.generated.nodes.cluster import NAMESRV as NAME_SERVER
 from maxq.workloads.generated.nodes.frame import Frame, Wanted
-from maxq.workloads.generated.nodes.state_plants import STATES
+from maxq.workloads.generated.nodes.state_plants import LATER, STATES
 from maxq.workloads.generated.world import Piece, Task, World
 from maxq.workloads.queue import QUEUES
 
@@ -98,9 +108,7 @@ class Maker:
     ) -> Generator[Piece, None, int]:
         world, queues = self.world, self.world.queues
         marks = self._planted(d, tasks, dice)
-        wanted = [
-            Wanted(t.kind, self._time(d, t.at, dice), t.number) for t in tasks if t.kind in STATES
-        ]
+        wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), d.cut, dice)
         framed = self._frame.round(now, d.cut, d.struck, partial(queues.log_end, d), wanted, dice)
         marks |= framed.marks
         if world.spool is not None:
@@ -125,8 +133,7 @@ class Maker:
         mine = [t for t in tasks if t.kind in TOO_SOON]
         d, marks = world.locks.draft(rng, count, now + self._frame.width, mine)
         cut = d.cut if struck >= 0 else -1
-        others = [t for t in tasks if t.kind in STATES]
-        wanted = [Wanted(t.kind, _when(d.inv, t.at, cut, dice), t.number) for t in others]
+        wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), cut, dice)
         ends = partial(_idle_ends, tuple(world.queues.bytes), struck)
         framed = self._frame.round(now, cut, struck, ends, wanted, dice)
         marks |= framed.marks
@@ -180,21 +187,27 @@ class Maker:
         queues.generations(d)
         return found
 
-    def _time(self, d: Draft, at: At, rng: np.random.Generator) -> int:
-        """When to plant an answer."""
-        if at == "info":
-            chosen = next(self.world.planter.places(d, np.arange(len(d.inv)), at, rng), 0)
-            return int(d.inv[chosen])
-        return _when(d.inv, at, d.cut, rng)
+
+def _wanted(
+    tasks: Sequence[Task], inv: Ints, unsure: Flags, cut: int, rng: np.random.Generator
+) -> list[Wanted]:
+    """When to plant answers into a round with operations at these times."""
+    found = []
+    for t in tasks:
+        if t.kind in STATES:
+            at_ns = _when(np.sort(inv), np.sort(inv[unsure]), t.at, cut, rng)
+            least = cut + 1 if t.kind in LATER and cut >= 0 else 0
+            found.append(Wanted(t.kind, max(at_ns, least), t.number))
+    return found
 
 
-def _when(inv: Ints, at: At, cut: int, rng: np.random.Generator) -> int:
-    """When to plant an answer into a round with operations at these times."""
+def _when(inv: Ints, unsure: Ints, at: At, cut: int, rng: np.random.Generator) -> int:
     if at == "fail-over" and cut >= 0:
         return cut + 1
-    ordered = np.sort(inv)
-    ends = {"first": 0, "last": len(ordered) - 1}
-    return int(ordered[ends.get(at, int(rng.integers(len(ordered))))])
+    if at == "info" and len(unsure):
+        return int(unsure[rng.integers(len(unsure))])
+    ends = {"first": 0, "last": len(inv) - 1}
+    return int(inv[ends.get(at, int(rng.integers(len(inv))))])
 
 
 def _idle_ends(before: tuple[int, ...], struck: int, elected: int) -> Ends:

@@ -59,7 +59,7 @@ class World:
         keys = QUEUES * request.sets
         self.step = request.concurrency + keys + OBSERVERS + 1
         self.first_observer = request.concurrency + keys
-        self.cluster = Cluster(request.sets, 0, self.first_observer)
+        self.cluster = Cluster(request.sets, request.learners, self.first_observer, self.step)
         self.queues = Queues(request, self.cluster, self.step)
         self.planter = Planter(self.queues)
         self.locks = Locks(request, self.cluster, self.step)

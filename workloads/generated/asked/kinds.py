@@ -13,6 +13,7 @@ REPLICA_LOGS, EPOCHS, REGISTRATION = "replicas", "epochs", "registration"
 WORKLOADS = (QUEUE, LOCK, OFFSETS, REPLICA_LOGS, EPOCHS, REGISTRATION)
 MESSAGES = frozenset((QUEUE, REPLICA_LOGS, EPOCHS))
 ANY = frozenset(WORKLOADS)
+LEARNER = "learner-in-set"
 SKIPS = ("poll-skip", "int-poll-skip")
 BACK = ("nonmonotonic-poll", "int-nonmonotonic-poll")
 
@@ -89,6 +90,23 @@ KINDS: Mapping[str, Kind] = {
             symptoms=("granted-too-soon",),
             what="a lock is granted while a silent holder still relies on it",
         ),
+        # Of the cluster's state.
+        _state("epoch-went-back", "a controller reports the master epoch before"),
+        _state("set-forgotten", "a leading controller leaves a broker set out"),
+        _state("sync-state-set-went-back", "a controller reports an older SyncStateSet"),
+        _state("sync-state-set-forked", "a controller reports another SyncStateSet of one number"),
+        _state("two-masters", "a slave says that it leads"),
+        _state("epoch-starts-differ", "a slave has another begin of its last epoch"),
+        _state("member-behind-confirmed", "a member has less than its master had confirmed"),
+        _state(
+            "slave-ahead-of-master",
+            "a slave lets read what its master has not confirmed",
+            "written-by-nobody",
+        ),
+        _state(LEARNER, "a controller reports a learner as a member"),
+        _state("duplicate-id", "an applicant is given the id of a broker"),
+        _state("id-changed", "a broker says another id"),
+        _state("address-listed-twice", "a name server lists a slave under two ids"),
     )
 }
 

@@ -5,7 +5,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from maxq.workloads.generated.asked.kinds import KINDS, LEFT_OUT, WORKLOADS
+from maxq.workloads.generated.asked.kinds import KINDS, LEARNER, LEFT_OUT, WORKLOADS
 
 At = Literal["first", "last", "anywhere", "info", "fail-over"]
 Format = Literal["parquet", "jsonl"]
@@ -58,6 +58,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         for name, count in self.anomalies.items():
             self._check(name, count)
         return self
+
+    @property
+    def learners(self) -> int:
+        """How many replicas of each set are learners: one, where that is planted."""
+        return int(LEARNER in self.anomalies)
 
     def command(self, to: Format) -> str:
         """The command line that generates it."""

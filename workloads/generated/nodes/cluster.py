@@ -24,8 +24,10 @@ REPLICAS, CONTROLLERS, OBSERVERS = 3, 3, 4
 EPOCH_BYTES = 113  # of the record with which a master begins its epoch
 MESSAGE_BYTES = 231
 OUTAGE_NS = 1_500_000_000  # from the kill of a master until its successor takes messages
-ASK_NS, ANSWER_NS = 20_000, 60_000  # from one question to the next; until its answer
+ASK_NS, ANSWER_NS = 20_000, 15_000  # from one question to the next; until its answer
 READ_WRITE = 6
+STRANGE_ID = 90  # from here on no broker has it
+STRANGERS = 1_000_000  # processes of the thread of planted clients that come before
 NAMESRV = "n0"
 LEADER = "c0"
 NOT_LEADER = ["CONTROLLER_NOT_LEADER", f"leader is {LEADER}"]
@@ -165,20 +167,34 @@ class Cluster:
         sets: how many broker sets.
         learners: of each set.
         first_observer: the number of the first observer's process.
+        step: how much a thread's number grows with each of its processes.
     """
 
-    def __init__(self, sets: int, learners: int, first_observer: int) -> None:
+    def __init__(self, sets: int, learners: int, first_observer: int, step: int) -> None:
         per_set = REPLICAS + learners
         first = 2 + CONTROLLERS
         self.sets = [BrokerSet(n, first + n * per_set, learners) for n in range(sets)]
         self.controllers = [f"c{n}" for n in range(CONTROLLERS)]
         self._first_observer = first_observer
+        self._step = step
         self._asked = 0
+        self._strange = 0
+        self.used: set[tuple[Any, ...]] = set()  # what is planted already, where once is enough
 
     @property
     def brokers(self) -> list[str]:
         """The names of all."""
         return [node for s in self.sets for node in s.nodes]
+
+    def strange_id(self) -> int:
+        """An id that no broker has, another one each time."""
+        self._strange += 1
+        return STRANGE_ID + self._strange
+
+    def stranger(self) -> int:
+        """The process of a client that asks once."""
+        self._strange += 1
+        return self._step - 1 + self._step * (STRANGERS + self._strange)
 
     # Observers.
 

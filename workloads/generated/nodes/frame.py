@@ -96,12 +96,13 @@ class Frame:
         sweep = self.cluster.sweep(at, ends)
         self._quiet = sweep.over + 1
         if want is not None:
-            told = Told(self.cluster, sweep, ends, rng)
+            told = Told(self.cluster, sweep)
             mark = STATES[want.kind](told)
             if mark is not None:
                 marks[want.number] = mark._replace(acts=tuple(a + len(acts) for a in mark.acts))
             self._quiet = max(self._quiet, told.over + 1)
-            acts += told.more
+            acts += [*sweep.acts, *told.more]
+            return
         acts += sweep.acts
 
     def _ask(self, acts: list[Act], at: int) -> None:
