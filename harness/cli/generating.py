@@ -70,7 +70,9 @@ def generate_history(out: Path | None, to: Any, anomalies: str, **given: Any) ->
         request = Request(anomalies=parsed(anomalies), **given)
 
         def config(outcome: Outcome) -> dict[str, Any]:
-            options = generated.options_of(request, outcome.main_ns)
+            options = generated.options_of(
+                request, outcome.main_ns, learners=request.learners, trims=request.trims
+            )
             return generated.config_of(options, request.command(to), provenance.identity())
 
         written = generate(request, out, config, to)

@@ -35,5 +35,7 @@ def cites(anomaly: Anomaly, planted: Planted) -> bool:
 
 def judged(request: Request) -> Judged:
     found = made(request)
-    options = options_of(request, found.outcome.main_ns, learners=request.learners)
+    options = options_of(
+        request, found.outcome.main_ns, learners=request.learners, trims=request.trims
+    )
     return Judged(found, judge(options, History(found.ops)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from maxq.histories.grounds import (
     BROKER,
+    CONSUMER_OFFSET,
     CONTROLLER,
     FINAL_READ,
     NAMESRV,
@@ -20,11 +21,13 @@ from maxq.histories.grounds import (
     REPLICA_LOG_READ,
 )
 from maxq.histories.grounds import LOCK as LOCK_GROUND
-from maxq.workloads.generated import ending
-from maxq.workloads.generated.asked.kinds import LOCK, MESSAGES
+from maxq.workloads.generated.asked.kinds import LOCK, MESSAGES, OFFSETS
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At, Request
 from maxq.workloads.generated.clients.locks import TOO_SOON
+from maxq.workloads.generated.clients.locks import Draft as LockDraft
+from maxq.workloads.generated.clients.offsets import COPIED_NS, REGRESSED
+from maxq.workloads.generated.clients.offsets import Draft as OffsetDraft
 from maxq.workloads.generated.clients.queue import Draft
 from maxq.workloads.generated.clients.queue_plants import AFTER, BEFORE, settled, show_instead
 from maxq.workloads.generated.clients.queue_texts import texts_of
@@ -40,16 +43,18 @@ from maxq.workloads.generated.columns.rows import (
     lay_out,
 )
 from maxq.workloads.generated.columns.spool import Spool
+from maxq.workloads.generated.ends import healing
 from maxq.workloads.generated.nodes.cluster import EPOCH_BYTES, Cluster, Ends, declared, inspection
 from maxq.workloads.generated.nodes.cluster import NAMESRV as NAME_SERVER
-from maxq.workloads.generated.nodes.frame import Frame, Wanted
-from maxq.workloads.generated.nodes.state_plants import LATER, STATES
+from maxq.workloads.generated.nodes.frame import FAIL_OVERS, Frame, Wanted
+from maxq.workloads.generated.nodes.state_plants import LATER, STATES, Told, written_by_nobody
 from maxq.workloads.generated.world import Piece, Task, World
 from maxq.workloads.queue import QUEUES
 
 ROUND_OPS = 1 << 14
 FAIL_OVER_EVERY = 4  # rounds
 START_NS = 1_679_014_734
+BEGIN, END = -2, -1  # as rounds
 BETWEEN_NS = 1_000_000  # from one round to the next
 
 
@@ -58,7 +63,7 @@ class Maker:
 
     Args:
         request: what is asked for.
-        plan: what to plant in which round; under -1 at the end.
+        plan: what to plant in which round, or in `BEGIN` or `END`.
         spool: where messages are kept; None: nothing is written.
     """
 
@@ -78,16 +83,23 @@ class Maker:
             inspection(world.cluster, now + 1),
         ]
         now += 10_000_000
-        for _ in range(2):  # before anything is sent
+        marks: dict[int, Mark] = {}
+        tasks = list(self._plan.get(BEGIN, ()))
+        for again in (False, True):  # before anything is sent
             sweep = world.cluster.sweep(now, world.queues.still)
+            for task in tasks if again else ():
+                mark = written_by_nobody(Told(world.cluster, sweep))
+                if mark is not None:
+                    moved = tuple(a + len(begun) for a in mark.acts)
+                    marks[task.number] = mark._replace(acts=moved)
             begun += sweep.acts
             now = sweep.over + BETWEEN_NS
-        yield world.acts(begun)
+        yield world.noted(begun, tasks, marks)
         first = now
         for number in range(self._rounds):
             now = yield from self._round(number, now)
         world.outcome.main_ns = now - first
-        yield from ending.pieces(world, now)
+        yield from healing.pieces(world, now, self._plan.get(END, ()))
 
     def _round(self, number: int, now: int) -> Generator[Piece, None, int]:
         """One round; returns when it is over."""
@@ -97,9 +109,9 @@ class Maker:
         share = request.ops // self._rounds
         count = share + (request.ops % self._rounds if number == self._rounds - 1 else 0)
         struck = struck_in(number, self._rounds, request.sets)
-        start = now + self._frame.width
-        if request.workload == LOCK:
-            return (yield from self._lock_round(number, count, now, struck, rng, dice))
+        start = now + 2 * self._frame.width
+        if request.workload in (LOCK, OFFSETS):
+            return (yield from self._other_round(number, count, now, struck, rng))
         d = self.world.queues.draft(rng, count, number, start, struck)
         return (yield from self._queue_round(d, now, self._plan.get(number, ()), dice))
 
@@ -109,7 +121,7 @@ class Maker:
         world, queues = self.world, self.world.queues
         marks = self._planted(d, tasks, dice)
         wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), d.cut, dice)
-        framed = self._frame.round(now, d.cut, d.struck, partial(queues.log_end, d), wanted, dice)
+        framed = self._frame.round(now, d.cut, d.struck, partial(queues.log_end, d), wanted)
         marks |= framed.marks
         if world.spool is not None:
             for s in range(world.request.sets):
@@ -120,24 +132,35 @@ class Maker:
         queues.advance(d)
         return max(d.over, framed.over) + BETWEEN_NS
 
-    def _lock_round(
+    def _other_round(
         self,
         number: int,
         count: int,
         now: int,
         struck: int,
         rng: np.random.Generator,
-        dice: np.random.Generator,
     ) -> Generator[Piece, None, int]:
+        """A round of clients that send nothing."""
         world, tasks = self.world, self._plan.get(number, ())
-        mine = [t for t in tasks if t.kind in TOO_SOON]
-        d, marks = world.locks.draft(rng, count, now + self._frame.width, mine)
+        d: LockDraft | OffsetDraft
+        ops: Callable[[], Ops]
+        if world.request.workload == LOCK:
+            start = now + 2 * self._frame.width
+            mine = [t for t in tasks if t.kind in TOO_SOON]
+            d, marks = world.locks.draft(rng, count, start, mine)
+            ops = partial(world.locks.texts_of, d)
+        else:
+            now += COPIED_NS
+            start = now + 2 * self._frame.width
+            mine = [t for t in tasks if t.kind == REGRESSED]
+            d, marks = world.offsets.draft(rng, count, start, struck, mine)
+            ops = partial(world.offsets.texts_of, d)
         cut = d.cut if struck >= 0 else -1
+        dice = np.random.default_rng([world.request.seed, number, 1])
         wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), cut, dice)
         ends = partial(_idle_ends, tuple(world.queues.bytes), struck)
-        framed = self._frame.round(now, cut, struck, ends, wanted, dice)
+        framed = self._frame.round(now, cut, struck, ends, wanted)
         marks |= framed.marks
-        ops = partial(world.locks.texts_of, d)
         yield from self._noted(d.type, ops, framed.acts, marks, tasks)
         if struck >= 0:
             world.queues.begin_epoch(struck)
@@ -194,7 +217,9 @@ def _wanted(
     """When to plant answers into a round with operations at these times."""
     found = []
     for t in tasks:
-        if t.kind in STATES:
+        if t.kind in FAIL_OVERS:
+            found.append(Wanted(t.kind, cut, t.number))
+        elif t.kind in STATES:
             at_ns = _when(np.sort(inv), np.sort(inv[unsure]), t.at, cut, rng)
             least = cut + 1 if t.kind in LATER and cut >= 0 else 0
             found.append(Wanted(t.kind, max(at_ns, least), t.number))
@@ -240,6 +265,8 @@ def grounds(request: Request, cluster: Cluster) -> list[tuple[Any, ...]]:
         found += [(FINAL_READ, k, s, None) for k, s in keys]
     if request.workload == LOCK:
         found += [(LOCK_GROUND, k, s) for k, s in keys]
+    if request.workload == OFFSETS:
+        found += [(CONSUMER_OFFSET, thread) for thread in range(request.concurrency)]
     found += [(REPLICA_LOG_READ, node) for node in cluster.brokers]
     found += [(NAMESRV, NAME_SERVER), *((CONTROLLER, c) for c in cluster.controllers)]
     return [*found, *((BROKER, node) for node in cluster.brokers)]

@@ -4,7 +4,7 @@ import numpy as np
 
 from maxq.workloads.generated.asked.kinds import KINDS
 from maxq.workloads.generated.asked.request import Refusal, Request
-from maxq.workloads.generated.history import Maker, rounds_of, struck_in
+from maxq.workloads.generated.history import BEGIN, END, Maker, rounds_of, struck_in
 from maxq.workloads.generated.world import Outcome, Task
 
 TRIES_MAX = 12
@@ -18,10 +18,13 @@ def tasks_of(request: Request) -> list[Task]:
 
 def preferred(request: Request, task: Task, rng: np.random.Generator) -> list[int]:
     """The rounds in which to try it, in order."""
-    if KINDS[task.kind].ends:
-        return [-1]
+    where = KINDS[task.kind].where
+    if where in ("begin", "end"):
+        return [BEGIN if where == "begin" else END]
     rounds = list(range(rounds_of(request)))
     struck = [r for r in rounds if struck_in(r, len(rounds), request.sets) >= 0]
+    if where == "fail-over":
+        rounds = struck
     match request.at:
         case "first":
             order = rounds

@@ -9,6 +9,7 @@ from maxq.workloads.generated.asked.kinds import KINDS
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At, Planted, Request
 from maxq.workloads.generated.clients.locks import Locks
+from maxq.workloads.generated.clients.offsets import Offsets
 from maxq.workloads.generated.clients.queue import Queues
 from maxq.workloads.generated.clients.queue_plants import Planter
 from maxq.workloads.generated.columns.rows import Act, Batch, Laid, count_rows, lay_out
@@ -63,11 +64,24 @@ class World:
         self.queues = Queues(request, self.cluster, self.step)
         self.planter = Planter(self.queues)
         self.locks = Locks(request, self.cluster, self.step)
+        self.offsets = Offsets(request, self.cluster, self.step)
 
     def acts(self, acts: Sequence[Act]) -> Piece:
         """A piece of acts alone."""
         count = count_rows(np.empty(0, np.int64), acts)
         return self.counted(count, lambda: lay_out(None, acts).batch)
+
+    def noted(self, acts: Sequence[Act], tasks: Sequence[Task], marks: Mapping[int, Mark]) -> Piece:
+        """The same, with what was planted in them."""
+        first, none = self.outcome.rows, np.empty(0, np.int64)
+        self.note(tasks, marks, first, None)
+
+        def batch() -> Batch:
+            laid = lay_out(None, acts)
+            self.note(tasks, marks, first, laid)
+            return laid.batch
+
+        return self.counted(count_rows(none, acts), batch)
 
     def counted(self, count: int, batch: Callable[[], Batch]) -> Piece:
         """A piece of so many rows."""
@@ -80,14 +94,18 @@ class World:
         """Remember what was planted in a piece; `first` is the index of its first row."""
         for t in tasks:
             if t.number in marks:
-                self.outcome.planted[t.number] = self._planted(t, marks[t.number], first, laid)
+                mark, ops = marks[t.number], list[int]()
+                if laid is not None:
+                    done = [int(max(laid.done_at[i], laid.begun_at[i])) for i in mark.ops]
+                    ops = [first + a for a in (*done, *(max(laid.acts_at[i]) for i in mark.acts))]
+                self.note_at(t, mark, ops)
 
-    def _planted(self, task: Task, mark: Mark, first: int, laid: Laid | None) -> Planted:
+    def note_at(self, task: Task, mark: Mark, ops: Sequence[int]) -> None:
+        """The same of one, with the indices of its rows."""
+        self.outcome.planted[task.number] = self._planted(task, mark, ops)
+
+    def _planted(self, task: Task, mark: Mark, ops: Sequence[int]) -> Planted:
         kind = KINDS[task.kind]
-        ops: list[int] = []
-        if laid is not None:
-            done = [int(max(laid.done_at[i], laid.begun_at[i])) for i in mark.ops]
-            ops = [first + at for at in (*done, *(max(laid.acts_at[a]) for a in mark.acts))]
         return Planted(
             kind=kind.name,
             allowed=kind.allowed,

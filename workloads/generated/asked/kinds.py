@@ -5,6 +5,7 @@ same. `symptoms` may be reported beside it, of the same key or set: they follow 
 """
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -18,15 +19,20 @@ SKIPS = ("poll-skip", "int-poll-skip")
 BACK = ("nonmonotonic-poll", "int-nonmonotonic-poll")
 
 
+Where = Literal["rounds", "fail-over", "begin", "end"]
+
+
 class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind of anomaly: where it can be planted, and what may be said of it."""
+    """One kind of anomaly: where it can be planted, and what may be said of it. What shows at the
+    begin or at the end only is planted there, wherever it is asked for; what shows at a fail-over
+    only, at one."""
 
     name: str
     workloads: frozenset[str] = ANY
     symptoms: tuple[str, ...] = ()
     what: str
     also: tuple[str, ...] = ()
-    ends: bool = False  # it shows in the last observations only, wherever it is asked for
+    where: Where = "rounds"
 
     @property
     def allowed(self) -> tuple[str, ...]:
@@ -34,12 +40,12 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         return (self.name, *self.also)
 
 
-def _messages(name: str, what: str, *symptoms: str, ends: bool = False) -> Kind:
-    return Kind(name=name, workloads=MESSAGES, what=what, symptoms=symptoms, ends=ends)
+def _messages(name: str, what: str, *symptoms: str, where: Where = "rounds") -> Kind:
+    return Kind(name=name, workloads=MESSAGES, what=what, symptoms=symptoms, where=where)
 
 
-def _state(name: str, what: str, *symptoms: str, ends: bool = False) -> Kind:
-    return Kind(name=name, what=what, symptoms=symptoms, ends=ends)
+def _state(name: str, what: str, *symptoms: str, where: Where = "rounds") -> Kind:
+    return Kind(name=name, what=what, symptoms=symptoms, where=where)
 
 
 KINDS: Mapping[str, Kind] = {
@@ -90,6 +96,11 @@ KINDS: Mapping[str, Kind] = {
             symptoms=("granted-too-soon",),
             what="a lock is granted while a silent holder still relies on it",
         ),
+        Kind(
+            name="consumer-offset-regressed",
+            workloads=frozenset((OFFSETS,)),
+            what="a group gets less than it had committed long before",
+        ),
         # Of the cluster's state.
         _state("epoch-went-back", "a controller reports the master epoch before"),
         _state("set-forgotten", "a leading controller leaves a broker set out"),
@@ -107,11 +118,45 @@ KINDS: Mapping[str, Kind] = {
         _state("duplicate-id", "an applicant is given the id of a broker"),
         _state("id-changed", "a broker says another id"),
         _state("address-listed-twice", "a name server lists a slave under two ids"),
+        _state(
+            "written-by-nobody", "a slave's epoch is longer before anything is sent", where="begin"
+        ),
+        _state("master-outside-set", "who is elected was outside of the set", where="fail-over"),
+        _state("dead-broker-listed", "a name server lists a killed master", where="fail-over"),
+        _state(
+            "node-does-not-start", "a killed node ends again when it is started", where="fail-over"
+        ),
+        _state("living-broker-not-listed", "a name server leaves a slave out", where="end"),
+        _state("master-not-listed", "a name server leaves a master out", where="end"),
+        _state("known-elsewhere", "a controller has another address of a slave", where="end"),
+        _state("ghost-replica", "a controller has an id that nobody had", where="end"),
+        _state("replica-not-in-set", "a replica stays outside of the set", where="end"),
+        _state("not-writable", "a queue of a set takes no message of a probe", where="end"),
+        _state("node-ended", "a node is found ended in the last look", where="end"),
+        _state("node-does-not-answer", "a node does not answer in the last look", where="end"),
+        # Of replicas' stores.
+        _state("log-diverged", "a replica has another block in an epoch", where="end"),
+        _state("epochs-differ", "a replica has another begin of an epoch", where="end"),
+        _messages("missing-in-replica", "a replica lacks an acknowledged message"),
+        _messages(
+            "deleted-early",
+            "a queue begins behind messages that are young",
+            "lost-write",
+            "lost-tail",
+            "truncation",
+            where="end",
+        ),
     )
 }
 
 LEFT_OUT: Mapping[str, str] = {
     "int-send-skip": "allowed: it is counted, never reported",
+    "master-not-replaced": "of releases whose controllers report no members, and none of theirs is "
+    "generated",
+    "dead-master-stays": "an outage as long as the recovery bound, and none is generated",
+    "not-writable-during-fault": "an outage as long as the recovery bound, and none is generated",
+    "silent-member-stays": "a silence as long as its bound while clients are acknowledged without "
+    "the silent member, and none is generated",
 }
 
 

@@ -64,6 +64,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         """How many replicas of each set are learners: one, where that is planted."""
         return int(LEARNER in self.anomalies)
 
+    @property
+    def trims(self) -> bool:
+        """Whether a log gets old."""
+        return "deleted-early" in self.anomalies
+
     def command(self, to: Format) -> str:
         """The command line that generates it."""
         planted = ",".join(f"{name}={n}" for name, n in self.anomalies.items())

@@ -19,10 +19,12 @@ SHOWN_NS = 400_000  # that a planted client's operation takes
 
 
 class Ends:
-    """What the last re-read leaves out: offsets by key."""
+    """What the last observations leave out: the re-read offsets of a key, the store of a replica
+    (by its number) messages, by key and offset."""
 
     def __init__(self, keys: int) -> None:
         self.hidden: list[set[int]] = [set() for _ in range(keys)]
+        self.lacking: dict[int, set[tuple[int, int]]] = {1: set(), 2: set()}
 
 
 def settled(p: "Planter", d: Draft, mark: Mark) -> Mark:
@@ -265,6 +267,16 @@ def _g1a(p: Planter, d: Draft, at: At, rng: np.random.Generator) -> Mark | None:
     return None
 
 
+def _missing(p: Planter, d: Draft, at: At, rng: np.random.Generator) -> Mark | None:
+    for i in p.places(d, p.sends(d), at, rng):
+        key, offset = int(d.key[i]), int(d.offset[i])
+        if p.free(key, offset):
+            p.ends.lacking[int(rng.integers(1, 3))].add((key, offset))
+            p.take(d, key, offset, ops=(i,))
+            return Mark(key, (i,), of=i)
+    return None
+
+
 def _reads(
     p: Planter, d: Draft, at: At, rng: np.random.Generator, least: int, *, follows: bool = False
 ) -> Iterator[tuple[int, list[tuple[int, int]]]]:
@@ -345,6 +357,7 @@ AFTER: Mapping[str, Plant] = {
     "lost-tail": _lost_tail,
     "truncation": _truncation,
     "G1a": _g1a,
+    "missing-in-replica": _missing,
     "poll-skip": _poll_skip,
     "int-poll-skip": _int_poll_skip,
     "nonmonotonic-poll": _nonmonotonic_poll,

@@ -149,8 +149,6 @@ def process_of(op: Op) -> int:
 def texts_of(op: Op) -> tuple[str, str, str, str]:
     """An operation's kind, value, other fields (sorted) and error, as texts."""
     value = "" if op.value is None else text(op.value)
-    if op.error is not None and any(key > "error" for key in op.ext or ()):
-        raise ValueError(f"no field may come behind the error: {op}")
     ext = text(dict(sorted(op.ext.items())))[1:-1] if op.ext else ""
     return op.f, value, ext, "" if op.error is None else text(op.error)
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from maxq.histories.digests import digests_of, encode_block
 from maxq.histories.parquet import open_table
 from maxq.histories.tables import EVENTS
-from maxq.histories.text import TYPES
+from maxq.histories.text import TYPES, decode_value, encode_value
 from maxq.workloads.generated.columns.rows import NAMES, Batch
 
 GROUP_ROWS = 1 << 17
@@ -70,7 +70,7 @@ def _lines(b: Batch, start: int, stop: int, first: int) -> list[str]:
     times = b.time[start:stop].tolist()
     return [
         f'{{"index":{i},"time":{t},"type":"{TYPES[y]}","process":{p},"f":"{f}",'
-        f'"value":{v or "null"}{"," + x if x else ""}{_error(e) if e else ""}}}\n'
+        f'"value":{v or "null"}{_rest(x, e) if e else "," + x if x else ""}}}\n'
         for i, t, y, p, f, v, x, e in zip(
             range(first, first + stop - start),
             times,
@@ -85,8 +85,12 @@ def _lines(b: Batch, start: int, stop: int, first: int) -> list[str]:
     ]
 
 
-def _error(text: str) -> str:
-    return f',"error":{text}'
+def _rest(ext: str, error: str) -> str:
+    """The fields behind the value of a row with an error, sorted."""
+    if ext >= '"error"' or ext.count('":') > 1:
+        fields = {**decode_value(f"{{{ext}}}"), "error": decode_value(error)}
+        return "," + encode_value(dict(sorted(fields.items()))).decode()[1:-1]
+    return f',{ext},"error":{error}' if ext else f',"error":{error}'
 
 
 class Table:

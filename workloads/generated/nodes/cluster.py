@@ -77,12 +77,10 @@ class BrokerSet:
         self.change(master=node + 1, epoch=self.state.epoch + 1, members=(node + 1,))
         self.epochs.append((self.state.epoch, start))
 
-    def grow(self) -> None:
-        """Let every replica that runs be a member."""
-        able = {n + 1 for n in range(REPLICAS) if n not in self.down}
-        self.change(
-            members=tuple(sorted({*self.state.members, *able} - {n + 1 for n in self.down}))
-        )
+    def grow(self, but: int = -1) -> None:
+        """Let every replica that runs be a member, but for one."""
+        able = (n + 1 for n in range(REPLICAS) if n not in self.down and n != but)
+        self.change(members=tuple(able))
 
     def before_election(self) -> int:
         """The number of the node that led in the epoch before."""
@@ -279,6 +277,12 @@ def starting(node: str, name: str, at: int, over: int, pid: int) -> Act:
     """The start of a node that was killed."""
     proof = {"holds": True, "pid": pid, "code": None, "port": "open", "role": "broker"}
     return act("start", at, over, f"{name}.1", {node: proof}, who={"of": name})
+
+
+def failing(node: str, name: str, at: int, over: int) -> Act:
+    """A start after which the node has ended again."""
+    proof = {"holds": False, "pid": 2, "code": 1, "port": "refused", "role": "broker"}
+    return act("start", at, over, f"{name}.0", {node: proof}, who={"of": name})
 
 
 def nobody(f: str, at: int) -> Act:

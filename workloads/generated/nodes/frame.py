@@ -1,17 +1,25 @@
 """What goes on around clients in a round: questions of observers, a fail-over, planted answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.columns.rows import Act
-from maxq.workloads.generated.nodes.cluster import OUTAGE_NS, Cluster, Ends, killing, starting
+from maxq.workloads.generated.nodes.cluster import (
+    OUTAGE_NS,
+    REPLICAS,
+    Cluster,
+    Ends,
+    failing,
+    killing,
+    starting,
+)
 from maxq.workloads.generated.nodes.state_plants import STATES, Told
 
 KILL_NS, START_NS, DOWN_NS = 1_000_000, 50_000_000, 5_000_000
-ELECTED_AT, ASKED_AT, GROWN_AT, AGAIN_AT = 0.5, 0.6, 0.75, 0.8  # of an outage
+NOTICED_NS = 10_000_000_000  # by then name servers have noticed that a broker is gone
+FAIL_OVERS = frozenset(("master-outside-set", "dead-broker-listed", "node-does-not-start"))
+ELECTED_AT, ASKED_AT, AGAIN_AT = 0.5, 0.6, 0.8  # of an outage
 
 
 class Wanted(NamedTuple):
@@ -20,6 +28,16 @@ class Wanted(NamedTuple):
     kind: str
     at_ns: int
     number: int  # of what is to be planted
+
+
+class Strike(NamedTuple):
+    """A fail-over: of which set, when its master is killed and the next one elected, and what is
+    planted in it, by kind."""
+
+    set: int
+    cut: int
+    elected: int
+    planted: Mapping[str, int]
 
 
 class Framed(NamedTuple):
@@ -41,7 +59,6 @@ class Frame:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.outsiders = 0  # elections from outside the SyncStateSet that are still to be planted
         self._kills = 0
         self._quiet = 0  # until when observers are busy
 
@@ -52,7 +69,6 @@ class Frame:
         struck: int,
         ends: Callable[[int], Ends],
         wanted: Sequence[Wanted],
-        rng: np.random.Generator,
     ) -> Framed:
         """Perform one.
 
@@ -62,20 +78,21 @@ class Frame:
             struck: that set.
             ends: where logs end, if the new master is elected at a time.
             wanted: what to plant into answers.
-            rng: for what is open.
         """
         acts: list[Act] = []
         marks: dict[int, Mark] = {}
         elected = cut + int(OUTAGE_NS * ELECTED_AT) if cut >= 0 else -1
-        self._sweep(acts, marks, start, ends(-1), None, rng)
-        left = sorted(wanted, key=lambda w: w.at_ns)
+        self._sweep(acts, marks, start, ends(-1), None)
+        left = sorted((w for w in wanted if w.kind in STATES), key=lambda w: w.at_ns)
+        struck_by = {w.kind: w.number for w in wanted if w.kind in FAIL_OVERS}
         if cut >= 0:
             width = self.width
             while left and max(left[0].at_ns, self._quiet) + width < cut:
-                self._sweep(acts, marks, left[0].at_ns, ends(-1), left.pop(0), rng)
-            self._fail_over(acts, marks, struck, cut, elected, ends, rng)
+                self._sweep(acts, marks, left[0].at_ns, ends(-1), left.pop(0))
+            strike = Strike(struck, cut, elected, struck_by)
+            self._fail_over(acts, marks, strike, ends)
         for want in left:
-            self._sweep(acts, marks, want.at_ns, ends(elected), want, rng)
+            self._sweep(acts, marks, want.at_ns, ends(elected), want)
         return Framed(acts, marks, elected, self._quiet)
 
     @property
@@ -90,7 +107,6 @@ class Frame:
         at: int,
         ends: Ends,
         want: Wanted | None,
-        rng: np.random.Generator,
     ) -> None:
         at = max(at, self._quiet)
         sweep = self.cluster.sweep(at, ends)
@@ -115,24 +131,43 @@ class Frame:
         self,
         acts: list[Act],
         marks: dict[int, Mark],
-        struck: int,
-        cut: int,
-        elected: int,
+        strike: "Strike",
         ends: Callable[[int], Ends],
-        rng: np.random.Generator,
     ) -> None:
-        of_set = self.cluster.sets[struck]
+        of_set, cut = self.cluster.sets[strike.set], strike.cut
+        planted = strike.planted
         self._kills += 1
         name, killed = f"kill{self._kills}", of_set.master
-        acts.append(killing(of_set.nodes[killed], name, cut, cut + KILL_NS, 1))
         successor = of_set.successor()
+        outside = planted.get("master-outside-set")
+        if outside is not None and self._quiet + self.width < cut:
+            of_set.change(members=tuple(sorted({killed + 1, successor + 1})))
+            self._ask(acts, self._quiet)
+            successor = next(n for n in range(REPLICAS) if n not in (killed, successor))
+        else:
+            outside = None
+        acts.append(killing(of_set.nodes[killed], name, cut, cut + KILL_NS, 1))
         of_set.down.add(killed)
-        of_set.elect(successor, ends(-1)(struck, cut))
+        of_set.elect(successor, ends(-1)(strike.set, cut))
         self._ask(acts, cut + int(OUTAGE_NS * ASKED_AT))
+        if outside is not None:
+            marks[outside] = Mark(-1, acts=(len(acts) - 1,), set=of_set.name)
         of_set.grow()
         self._ask(acts, cut + int(OUTAGE_NS * AGAIN_AT))
         back = cut + OUTAGE_NS + DOWN_NS
+        if (number := planted.get("dead-broker-listed")) is not None:
+            sweep = self.cluster.sweep(max(cut + NOTICED_NS, self._quiet), ends(strike.elected))
+            routes = sweep.value(sweep.route)["sets"][of_set.name]
+            routes[str(killed + 1)] = of_set.addresses[killed]
+            marks[number] = Mark(-1, acts=(len(acts) + sweep.route,), set=of_set.name)
+            acts += sweep.acts
+            self._quiet = sweep.over + 1
+            back = self._quiet + 1
+        if (number := planted.get("node-does-not-start")) is not None:
+            marks[number] = Mark(-1, acts=(len(acts),), set=of_set.name)
+            acts.append(failing(of_set.nodes[killed], name, back, back + START_NS))
+            back += START_NS + 1
         acts.append(starting(of_set.nodes[killed], name, back, back + START_NS, 2))
         of_set.down.remove(killed)
         of_set.grow()
-        self._sweep(acts, marks, back + START_NS + 1, ends(elected), None, rng)
+        self._sweep(acts, marks, back + START_NS + 1, ends(strike.elected), None)

@@ -245,6 +245,18 @@ def _elsewhere(told: Told) -> Mark | None:
     return None
 
 
+def written_by_nobody(told: Told) -> Mark | None:
+    """Bytes in a slave's log, before any client sends."""
+    for of_set in told.cluster.sets:
+        for node in told.slaves(of_set):
+            if told.once("written", of_set.name):
+                view = told.broker(of_set, node)
+                view["end"] += MESSAGE_BYTES
+                view["epochs"][-1][2] += MESSAGE_BYTES
+                return told.by_broker(of_set, node)
+    return None
+
+
 def ghost(told: Told) -> Mark | None:
     """An id that nobody ever had, in the last answer of all."""
     of_set, number = told.cluster.sets[0], told.cluster.strange_id()

@@ -1,0 +1,147 @@
+"""The store of every replica is read, an epoch an operation."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+
+import numpy as np
+
+from maxq.histories.observed import DIGEST_BYTES, REPLICA_LOG
+from maxq.workloads.generated.asked.marks import Mark
+from maxq.workloads.generated.clients.queue import Queues
+from maxq.workloads.generated.columns.rows import OK, Batch, Ops, lay_out
+from maxq.workloads.generated.nodes.cluster import MESSAGE_BYTES, BrokerSet
+from maxq.workloads.generated.world import Piece, Task, World
+
+STEP_NS = 300_000
+CHANGED = (1, 2)  # replicas whose stores may be wrong, by number
+
+
+class Wrong:
+    """What is wrong in which store: blocks of an epoch (by number), or the begin of one."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[tuple[int, int, int], Task] = {}  # set, node, epoch
+        self.begins: dict[tuple[int, int], Task] = {}  # set, node
+
+
+def wrong_of(world: World, tasks: Sequence[Task]) -> Wrong:
+    """Find a store for each task that there is one for; the others have no place."""
+    wrong = Wrong()
+    every = [
+        (s.number, node, n)
+        for n in range(len(world.cluster.sets[0].epochs))
+        for s in world.cluster.sets
+        for node in CHANGED
+        if n < len(s.epochs)
+    ]
+    for task in tasks:
+        if task.kind == "epochs-differ":
+            spots = [k[:2] for k in every if k[2] == 0 and k[:2] not in wrong.begins]
+            taken = {k[:2] for k in wrong.blocks}
+            spot = next((k for k in spots if k not in taken), None)
+            if spot is not None:
+                wrong.begins[spot] = task
+        elif task.kind == "log-diverged":
+            free = [k for k in every if k not in wrong.blocks and k[:2] not in wrong.begins]
+            if free:
+                wrong.blocks[free[0] if task.at != "last" else free[-1]] = task
+    return wrong
+
+
+def pieces(world: World, tasks: Sequence[Task], now: int) -> Iterator[Piece]:
+    """The rows, from a time on."""
+    wrong = wrong_of(world, tasks)
+    for of_set in world.cluster.sets:
+        for node in range(len(of_set.nodes)):
+            for number in range(len(of_set.epochs)):
+                found = [wrong.blocks.get((of_set.number, node, number))]
+                found += [wrong.begins.get((of_set.number, node))] if number == 1 else []
+                planted = [t for t in found if t is not None]
+                moved = MESSAGE_BYTES * ((of_set.number, node) in wrong.begins)
+                batch = partial(
+                    _log_of, world, of_set, node, number, now, planted, moved, world.outcome.rows
+                )
+                if world.spool is None:
+                    _note(world, of_set, planted, world.outcome.rows)
+                yield world.counted(2, batch)
+                now += STEP_NS
+
+
+def _note(world: World, of_set: BrokerSet, planted: Sequence[Task], first: int) -> None:
+    for task in planted:
+        world.note_at(task, Mark(-1, set=of_set.name), (first + 1,))
+
+
+def span_of(world: World, now: int) -> int:
+    """When the stores are read."""
+    reads = sum(len(s.epochs) * len(s.nodes) for s in world.cluster.sets)
+    return now + STEP_NS * reads
+
+
+def _log_of(
+    world: World,
+    of_set: BrokerSet,
+    node: int,
+    number: int,
+    now: int,
+    planted: Sequence[Task],
+    moved: int,
+    first: int,
+) -> Batch:
+    """One epoch of a replica's store."""
+    queues, name = world.queues, of_set.nodes[node]
+    epoch, start, end = epoch_bounds(queues, of_set, number)
+    start, end = start + moved * (number == 1), end + moved * (number == 0)
+    last = number + 1 == len(of_set.epochs)
+    digests = digests_of(of_set.name, epoch, start, end)
+    if any(t.kind == "log-diverged" for t in planted):
+        digests[-1] = digests[-1][::-1]
+    _note(world, of_set, planted, first)
+    listed = ",".join(f'"{d}"' for d in digests)
+    value = (
+        f'{{"node":"{name}","set":"{of_set.name}","id":{node + 1},"epoch":{epoch},'
+        f'"start":{start},"end":{end},"last":{"true" if last else "false"},"digests":[{listed}],'
+        f'"records":[{",".join(_records(world, of_set, node, number))}]}}'
+    )
+    ops = Ops(
+        np.array([now]),
+        np.array([now + STEP_NS - 1]),
+        np.array([OK]),
+        np.array([world.first_observer]),
+        [REPLICA_LOG],
+        [f'{{"node":"{name}","at":{number}}}'],
+        [value],
+        [""],
+        [f'"more":{"false" if last else "true"}'],
+        [""],
+    )
+    return lay_out(ops, []).batch
+
+
+def epoch_bounds(queues: Queues, of_set: BrokerSet, number: int) -> tuple[int, int, int]:
+    """The number of an epoch, where it begins, and where it ends."""
+    epoch, start = of_set.epochs[number]
+    later = of_set.epochs[number + 1 :]
+    return epoch, start, later[0][1] if later else queues.bytes[of_set.number]
+
+
+def digests_of(name: str, epoch: int, start: int, end: int) -> list[str]:
+    """Of each block of an epoch; equal on all replicas."""
+    blocks = -(-(end - start) // DIGEST_BYTES)
+    return [sha256(f"{name}/{epoch}/{start}/{b}".encode()).hexdigest() for b in range(blocks)]
+
+
+def _records(world: World, of_set: BrokerSet, node: int, number: int) -> Iterator[str]:
+    queues = world.queues
+    counts = [*queues.epoch_counts[of_set.number], queues.counts[of_set.number]]
+    lacking = world.planter.ends.lacking.get(node, set())
+    if world.spool is None:
+        return
+    for rows in world.spool.rows(of_set.number, counts[number], counts[number + 1]):
+        if queues.texts or lacking:
+            for k, o, v in rows.tolist():
+                if (k, o) not in lacking:
+                    yield f"[{k},{queues.message(o, v)[1:]}"
+        else:
+            yield from (f"[{k},{o},{v}]" for k, o, v in rows.tolist())
