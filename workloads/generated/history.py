@@ -21,7 +21,14 @@ from maxq.histories.grounds import (
     REPLICA_LOG_READ,
 )
 from maxq.histories.grounds import LOCK as LOCK_GROUND
-from maxq.workloads.generated.asked.kinds import LOCK, MESSAGES, OFFSETS
+from maxq.workloads.generated.asked.kinds import (
+    EPOCHS,
+    LOCK,
+    MESSAGES,
+    OFFSETS,
+    REGISTRATION,
+    REPLICA_LOGS,
+)
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At, Request
 from maxq.workloads.generated.clients.locks import TOO_SOON
@@ -31,6 +38,8 @@ from maxq.workloads.generated.clients.offsets import Draft as OffsetDraft
 from maxq.workloads.generated.clients.queue import Draft
 from maxq.workloads.generated.clients.queue_plants import AFTER, BEFORE, settled, show_instead
 from maxq.workloads.generated.clients.queue_texts import texts_of
+from maxq.workloads.generated.clients.registration import PLANTS
+from maxq.workloads.generated.clients.registration import Draft as RegistrationDraft
 from maxq.workloads.generated.columns.rows import (
     INFO,
     OPEN,
@@ -46,12 +55,16 @@ from maxq.workloads.generated.columns.spool import Spool
 from maxq.workloads.generated.ends import healing
 from maxq.workloads.generated.nodes.cluster import EPOCH_BYTES, Cluster, Ends, declared, inspection
 from maxq.workloads.generated.nodes.cluster import NAMESRV as NAME_SERVER
-from maxq.workloads.generated.nodes.frame import FAIL_OVERS, Frame, Wanted
+from maxq.workloads.generated.nodes.frame import FAIL_OVERS, LOOK, Frame, Wanted
 from maxq.workloads.generated.nodes.state_plants import LATER, STATES, Told, written_by_nobody
 from maxq.workloads.generated.world import Piece, Task, World
 from maxq.workloads.queue import QUEUES
 
 ROUND_OPS = 1 << 14
+SMALL_ROUND_OPS = 1 << 11  # where replicas' logs shall have many epochs
+EPOCHS_ROUND_OPS = 512  # questions in a round
+SWEEPS = 32  # of such a round, beside its own
+EPOCHS_CLIENT_OPS = 40  # of such a round
 FAIL_OVER_EVERY = 4  # rounds
 START_NS = 1_679_014_734
 BEGIN, END = -2, -1  # as rounds
@@ -108,10 +121,12 @@ class Maker:
         dice = np.random.default_rng([request.seed, number, 1])
         share = request.ops // self._rounds
         count = share + (request.ops % self._rounds if number == self._rounds - 1 else 0)
-        struck = struck_in(number, self._rounds, request.sets)
+        struck = struck_in(number, request)
         start = now + 2 * self._frame.width
-        if request.workload in (LOCK, OFFSETS):
+        if request.workload in (LOCK, OFFSETS, REGISTRATION):
             return (yield from self._other_round(number, count, now, struck, rng))
+        if request.workload == EPOCHS:
+            count = EPOCHS_CLIENT_OPS
         d = self.world.queues.draft(rng, count, number, start, struck)
         return (yield from self._queue_round(d, now, self._plan.get(number, ()), dice))
 
@@ -121,6 +136,9 @@ class Maker:
         world, queues = self.world, self.world.queues
         marks = self._planted(d, tasks, dice)
         wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), d.cut, dice)
+        if world.request.workload == EPOCHS:
+            times = np.sort(d.inv)[:: max(1, len(d.inv) // SWEEPS)].tolist()
+            wanted += [Wanted(LOOK, at, -1) for at in times[:SWEEPS]]
         framed = self._frame.round(now, d.cut, d.struck, partial(queues.log_end, d), wanted)
         marks |= framed.marks
         if world.spool is not None:
@@ -142,13 +160,20 @@ class Maker:
     ) -> Generator[Piece, None, int]:
         """A round of clients that send nothing."""
         world, tasks = self.world, self._plan.get(number, ())
-        d: LockDraft | OffsetDraft
+        tasks_left: Sequence[Task] = tasks
+        d: LockDraft | OffsetDraft | RegistrationDraft
         ops: Callable[[], Ops]
         if world.request.workload == LOCK:
             start = now + 2 * self._frame.width
             mine = [t for t in tasks if t.kind in TOO_SOON]
             d, marks = world.locks.draft(rng, count, start, mine)
             ops = partial(world.locks.texts_of, d)
+        elif world.request.workload == REGISTRATION:
+            start = now + 2 * self._frame.width
+            mine = [t for t in tasks if t.kind in PLANTS]
+            tasks_left = [t for t in tasks if t.kind not in PLANTS]
+            d, marks = world.registrations.draft(rng, count, start, mine)
+            ops = partial(world.registrations.texts_of, d)
         else:
             now += COPIED_NS
             start = now + 2 * self._frame.width
@@ -157,7 +182,7 @@ class Maker:
             ops = partial(world.offsets.texts_of, d)
         cut = d.cut if struck >= 0 else -1
         dice = np.random.default_rng([world.request.seed, number, 1])
-        wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), cut, dice)
+        wanted = _wanted(tasks_left, d.inv, (d.type == INFO) | (d.type == OPEN), cut, dice)
         ends = partial(_idle_ends, tuple(world.queues.bytes), struck)
         framed = self._frame.round(now, cut, struck, ends, wanted)
         marks |= framed.marks
@@ -246,14 +271,18 @@ def _idle_ends(before: tuple[int, ...], struck: int, elected: int) -> Ends:
 
 def rounds_of(request: Request) -> int:
     """How many rounds a history has."""
-    return max(2, -(-request.ops // ROUND_OPS))
+    size = SMALL_ROUND_OPS if request.workload == REPLICA_LOGS else ROUND_OPS
+    size = EPOCHS_ROUND_OPS if request.workload == EPOCHS else size
+    return max(4 if request.workload == REPLICA_LOGS else 2, -(-request.ops // size))
 
 
-def struck_in(number: int, rounds: int, sets: int) -> int:
+def struck_in(number: int, request: Request) -> int:
     """The broker set that fails over in a round, or -1: there is one in the middle, and in a long
-    history one every few rounds."""
-    if number == rounds // 2 or number % FAIL_OVER_EVERY == FAIL_OVER_EVERY // 2:
-        return (number // FAIL_OVER_EVERY) % sets
+    history one every few rounds; where replicas and epochs are looked at, in every other round."""
+    rounds = rounds_of(request)
+    every = FAIL_OVER_EVERY if request.workload not in (EPOCHS, REPLICA_LOGS) else 2
+    if number == rounds // 2 or number % every == every // 2:
+        return (number // every) % request.sets
     return -1
 
 

@@ -22,7 +22,7 @@ def preferred(request: Request, task: Task, rng: np.random.Generator) -> list[in
     if where in ("begin", "end"):
         return [BEGIN if where == "begin" else END]
     rounds = list(range(rounds_of(request)))
-    struck = [r for r in rounds if struck_in(r, len(rounds), request.sets) >= 0]
+    struck = [r for r in rounds if struck_in(r, request) >= 0]
     if where == "fail-over":
         rounds = struck
     match request.at:

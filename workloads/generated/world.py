@@ -12,6 +12,7 @@ from maxq.workloads.generated.clients.locks import Locks
 from maxq.workloads.generated.clients.offsets import Offsets
 from maxq.workloads.generated.clients.queue import Queues
 from maxq.workloads.generated.clients.queue_plants import Planter
+from maxq.workloads.generated.clients.registration import Registrations
 from maxq.workloads.generated.columns.rows import Act, Batch, Laid, count_rows, lay_out
 from maxq.workloads.generated.columns.spool import Spool
 from maxq.workloads.generated.nodes.cluster import OBSERVERS, Cluster
@@ -65,6 +66,7 @@ class World:
         self.planter = Planter(self.queues)
         self.locks = Locks(request, self.cluster, self.step)
         self.offsets = Offsets(request, self.cluster, self.step)
+        self.registrations = Registrations(request, self.step)
 
     def acts(self, acts: Sequence[Act]) -> Piece:
         """A piece of acts alone."""

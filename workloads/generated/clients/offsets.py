@@ -15,6 +15,7 @@ from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET, FINAL
 from maxq.histories.op import Op
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At, Request
+from maxq.workloads.generated.clients.places import ordered
 from maxq.workloads.generated.clients.rounds import drawn
 from maxq.workloads.generated.columns.rows import FAIL, INFO, OK, OPEN, Act, Flags, Ints, Ops
 from maxq.workloads.generated.nodes.cluster import OUTAGE_NS, Cluster
@@ -130,12 +131,12 @@ class Offsets:
         """Let fetches get less than was copied everywhere before the round."""
         copied = np.array([before.get(k, 0) for k in d.key.tolist()])
         able = np.flatnonzero(d.fetches & (d.type == OK) & (copied > 0))
+        unsure = d.inv[(d.type == INFO) | (d.type == OPEN)]
         marks: dict[int, Mark] = {}
         for number, _, at in tasks:
             if not len(able):
                 break
-            order = _order(d, able, at, rng)
-            i = int(able[order[0]])
+            i = ordered(d.inv, able, unsure, at, d.cut, rng)[0]
             able = able[able != i]
             d.offset[i] = copied[i] - 1
             marks[number] = Mark(int(d.key[i]), (i,), int(d.offset[i]), set=self._set_of(i, d))
@@ -191,17 +192,3 @@ class Offsets:
     def _broker(self, group: int) -> dict[str, str]:
         of_set = self.cluster.sets[group % len(self.cluster.sets)]
         return {"broker": of_set.addresses[of_set.master]}
-
-
-def _order(d: Draft, able: Ints, at: At, rng: np.random.Generator) -> Ints:
-    times = d.inv[able]
-    if at == "first":
-        return np.argsort(times)
-    if at == "last":
-        return np.argsort(-times)
-    if at == "fail-over" and d.cut >= 0:
-        return np.argsort(np.abs(times - d.cut))
-    unsure = d.inv[(d.type == INFO) | (d.type == OPEN)]
-    if at == "info" and len(unsure):
-        return np.argsort(np.abs(times[:, None] - unsure[None, :]).min(axis=1))
-    return rng.permutation(len(able))

@@ -11,6 +11,7 @@ import numpy as np
 
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.asked.request import At
+from maxq.workloads.generated.clients.places import ordered
 from maxq.workloads.generated.clients.queue import POLL, SEND, TXN, Draft, Ghost, Queues, Shot
 from maxq.workloads.generated.columns.rows import FAIL, INFO, OK, OPEN, Ints
 
@@ -58,19 +59,8 @@ class Planter:
 
     def places(self, d: Draft, found: Ints, at: At, rng: np.random.Generator) -> Iterator[int]:
         """Candidates in order of preference."""
-        times = d.inv[found]
-        if at == "first":
-            order = np.argsort(times)
-        elif at == "last":
-            order = np.argsort(-times)
-        elif at == "info":
-            unsure = np.sort(d.inv[(d.type == INFO) | (d.type == OPEN)])
-            order = np.argsort(_distance(times, unsure)) if len(unsure) else np.argsort(times)
-        elif at == "fail-over" and d.cut >= 0:
-            order = np.argsort(np.abs(times - d.cut))
-        else:
-            order = rng.permutation(len(found))
-        for i in found[order].tolist():
+        unsure = d.inv[(d.type == INFO) | (d.type == OPEN)]
+        for i in ordered(d.inv, found, unsure, at, d.cut, rng):
             if (d.number, i) not in self._used:
                 yield i
 
@@ -110,13 +100,6 @@ class Planter:
         same &= (d.thread == d.thread[poll]) & (d.generation == d.generation[poll])
         found = np.flatnonzero(same & (d.inv < d.inv[poll]))
         return int(found[-1]) if len(found) else None
-
-
-def _distance(times: Ints, to: Ints) -> Ints:
-    after = np.clip(np.searchsorted(to, times), 0, len(to) - 1)
-    prior = np.clip(after - 1, 0, len(to) - 1)
-    near: Ints = np.minimum(np.abs(to[after] - times), np.abs(to[prior] - times))
-    return near
 
 
 Plant = Callable[[Planter, Draft, At, np.random.Generator], Mark | None]

@@ -18,6 +18,7 @@ from maxq.workloads.generated.nodes.state_plants import STATES, Told
 
 KILL_NS, START_NS, DOWN_NS = 1_000_000, 50_000_000, 5_000_000
 NOTICED_NS = 10_000_000_000  # by then name servers have noticed that a broker is gone
+LOOK = ""  # as a kind: a sweep in which nothing is planted
 FAIL_OVERS = frozenset(("master-outside-set", "dead-broker-listed", "node-does-not-start"))
 ELECTED_AT, ASKED_AT, AGAIN_AT = 0.5, 0.6, 0.8  # of an outage
 
@@ -83,7 +84,9 @@ class Frame:
         marks: dict[int, Mark] = {}
         elected = cut + int(OUTAGE_NS * ELECTED_AT) if cut >= 0 else -1
         self._sweep(acts, marks, start, ends(-1), None)
-        left = sorted((w for w in wanted if w.kind in STATES), key=lambda w: w.at_ns)
+        left = sorted(
+            (w for w in wanted if w.kind in STATES or w.kind == LOOK), key=lambda w: w.at_ns
+        )
         struck_by = {w.kind: w.number for w in wanted if w.kind in FAIL_OVERS}
         if cut >= 0:
             width = self.width
@@ -111,7 +114,7 @@ class Frame:
         at = max(at, self._quiet)
         sweep = self.cluster.sweep(at, ends)
         self._quiet = sweep.over + 1
-        if want is not None:
+        if want is not None and want.kind != LOOK:
             told = Told(self.cluster, sweep)
             mark = STATES[want.kind](told)
             if mark is not None:
