@@ -23,6 +23,7 @@ class Wrong:
     def __init__(self) -> None:
         self.blocks: dict[tuple[int, int, int], Task] = {}  # set, node, epoch
         self.begins: dict[tuple[int, int], Task] = {}  # set, node
+        self.rows: dict[tuple[int, int], int] = {}  # where the first epoch of such a one is read
 
 
 def wrong_of(world: World, tasks: Sequence[Task]) -> Wrong:
@@ -55,22 +56,21 @@ def pieces(world: World, tasks: Sequence[Task], now: int) -> Iterator[Piece]:
     for of_set in world.cluster.sets:
         for node in range(len(of_set.nodes)):
             for number in range(len(of_set.epochs)):
-                found = [wrong.blocks.get((of_set.number, node, number))]
-                found += [wrong.begins.get((of_set.number, node))] if number == 1 else []
-                planted = [t for t in found if t is not None]
-                moved = MESSAGE_BYTES * ((of_set.number, node) in wrong.begins)
+                spot, row = (of_set.number, node), world.outcome.rows + 1
+                if number == 0:
+                    wrong.rows[spot] = row
+                block = wrong.blocks.get((*spot, number))
+                if block is not None:
+                    world.note_at(block, Mark(-1, set=of_set.name), (row,))
+                begin = wrong.begins.get(spot)
+                if begin is not None and number + 1 == len(of_set.epochs):
+                    world.note_at(begin, Mark(-1, set=of_set.name), (wrong.rows[spot], row))
+                moved = MESSAGE_BYTES * (begin is not None)
                 batch = partial(
-                    _log_of, world, of_set, node, number, now, planted, moved, world.outcome.rows
+                    _log_of, world, of_set, node, number, now, moved, changed=block is not None
                 )
-                if world.spool is None:
-                    _note(world, of_set, planted, world.outcome.rows)
                 yield world.counted(2, batch)
                 now += STEP_NS
-
-
-def _note(world: World, of_set: BrokerSet, planted: Sequence[Task], first: int) -> None:
-    for task in planted:
-        world.note_at(task, Mark(-1, set=of_set.name), (first + 1,))
 
 
 def span_of(world: World, now: int) -> int:
@@ -85,19 +85,19 @@ def _log_of(
     node: int,
     number: int,
     now: int,
-    planted: Sequence[Task],
     moved: int,
-    first: int,
+    *,
+    changed: bool,
 ) -> Batch:
-    """One epoch of a replica's store."""
+    """One epoch of a replica's store; `changed`: its last block is another one; `moved`: by so many
+    bytes the second epoch begins later."""
     queues, name = world.queues, of_set.nodes[node]
     epoch, start, end = epoch_bounds(queues, of_set, number)
     start, end = start + moved * (number == 1), end + moved * (number == 0)
     last = number + 1 == len(of_set.epochs)
     digests = digests_of(of_set.name, epoch, start, end)
-    if any(t.kind == "log-diverged" for t in planted):
+    if changed:
         digests[-1] = digests[-1][::-1]
-    _note(world, of_set, planted, first)
     listed = ",".join(f'"{d}"' for d in digests)
     value = (
         f'{{"node":"{name}","set":"{of_set.name}","id":{node + 1},"epoch":{epoch},'
