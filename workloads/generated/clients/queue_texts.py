@@ -78,8 +78,9 @@ def _acknowledged(
     heads = [[f'"broker":"{a}",' for a in both] for both in masters]
     tails = [f'"node":"{s.name}"' for s in q.cluster.sets]
     where = _where(d)
-    rows = zip(d.records.tolist(), _positions(q, d, elected), where, strict=True)
-    for (_, k, o, v, i), byte, late in rows:
+    columns = (d.records[:, n].tolist() for n in range(1, 5))
+    rows = zip(*columns, _positions(q, d, elected), where, strict=True)
+    for k, o, v, i, byte, late in rows:
         if i < 0 or types[i] != OK:
             continue
         s = k // QUEUES

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from maxq.histories.digests import digests_of, encode_block
 from maxq.histories.parquet import open_table
@@ -93,6 +94,21 @@ def _rest(ext: str, error: str) -> str:
     return f',{ext},"error":{error}' if ext else f',"error":{error}'
 
 
+Texts = Any  # an array of texts: the stubs of what computes with them are stricter than it is
+
+
+def _or_null(texts: Texts) -> Texts:
+    """Texts, null where they are empty."""
+    return pc.if_else(pc.equal(texts, pa.scalar("")), None, texts)
+
+
+def _braced(texts: Texts) -> Texts:
+    """Texts, each in braces; null where they are empty."""
+    none, opened, closed = (pa.scalar(mark) for mark in ("", "{", "}"))
+    join: Any = pc.binary_join_element_wise
+    return pc.if_else(pc.equal(texts, none), None, join(opened, texts, closed, none))
+
+
 class Table:
     """``history.parquet``.
 
@@ -137,21 +153,22 @@ class Table:
     def _record(self, b: Batch) -> pa.RecordBatch:
         n = len(b)
         client = b.process >= 0
-        names = [None if p >= 0 else NAMES[-1 - p] for p in b.process.tolist()]
+        named = [None if p >= 0 else NAMES[-1 - p] for p in b.process.tolist()]
+        names = pa.nulls(n, pa.string()) if client.all() else pa.array(named, pa.string())
         pair = np.where(b.pair >= 0, b.pair + self.count, -1)
         ends = np.flatnonzero(b.process == -1)  # the run's own two rows: the first and the last
         pair[ends] = [self._total - 1 if self.count + i == 0 else 0 for i in ends.tolist()]
-        columns: list[pa.Array[Any]] = [
+        columns: list[Any] = [
             pa.repeat(self._run_id, n),
             pa.array(np.arange(self.count, self.count + n)),
             pa.array(b.time),
             pa.DictionaryArray.from_arrays(b.type, list(TYPES)).cast(pa.string()),
             pa.array(b.process, mask=~client),
-            pa.array(names, pa.string()),
+            names,
             pa.array(b.f, pa.string()),
-            pa.array([v or None for v in b.value], pa.string()),
-            pa.array([e or None for e in b.error], pa.string()),
-            pa.array([f"{{{x}}}" if x else None for x in b.ext], pa.string()),
+            _or_null(pa.array(b.value, pa.string())),
+            _or_null(pa.array(b.error, pa.string())),
+            _braced(pa.array(b.ext, pa.string())),
             pa.array(pair),
         ]
         return pa.RecordBatch.from_arrays(columns, schema=EVENTS)

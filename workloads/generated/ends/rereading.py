@@ -89,13 +89,18 @@ def _polls(
     queues = world.queues
     hidden = queues.hidden[key] | world.planter.ends.hidden[key]
     of_set = world.cluster.sets[key // QUEUES]
-    listed = [] if held is None else held.tolist()
-    base = listed[0][0] if listed else 0
-    message = queues.message
-    texts = ["" if o in hidden else message(o, v) for o, v in listed]
+    if held is None:
+        held = np.empty((0, 2), np.int64)
+    offsets, shown_values = held[:, 0].tolist(), held[:, 1].tolist()
+    base = offsets[0] if offsets else 0
+    listed = zip(offsets, shown_values, strict=True)
+    if hidden or queues.texts:
+        texts = ["" if o in hidden else queues.message(o, v) for o, v in listed]
+    else:
+        texts = [f"[{o},{v}]" for o, v in listed]
     values = []
     for n, low in enumerate(firsts):
-        high = firsts[n + 1] if n + 1 < len(firsts) else base + len(listed)
+        high = firsts[n + 1] if n + 1 < len(firsts) else base + len(texts)
         shown = ",".join(t for t in texts[low - base : high - base] if t)
         values.append(f'[["poll",{{"$map":[[{key},[{shown}]]]}}]]')
     n = len(firsts)

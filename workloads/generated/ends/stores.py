@@ -10,6 +10,7 @@ from maxq.histories.observed import DIGEST_BYTES, REPLICA_LOG
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.clients.queue import Queues
 from maxq.workloads.generated.columns.rows import OK, Batch, Ops, lay_out
+from maxq.workloads.generated.columns.spool import COLUMNS
 from maxq.workloads.generated.nodes.cluster import MESSAGE_BYTES, BrokerSet
 from maxq.workloads.generated.world import Piece, Task, World
 
@@ -53,9 +54,10 @@ def wrong_of(world: World, tasks: Sequence[Task]) -> Wrong:
 def pieces(world: World, tasks: Sequence[Task], now: int) -> Iterator[Piece]:
     """The rows, from a time on."""
     wrong = wrong_of(world, tasks)
+    texts = Texts(world)
     for of_set in world.cluster.sets:
-        for node in range(len(of_set.nodes)):
-            for number in range(len(of_set.epochs)):
+        for number in range(len(of_set.epochs)):
+            for node in range(len(of_set.nodes)):
                 spot, row = (of_set.number, node), world.outcome.rows + 1
                 if number == 0:
                     wrong.rows[spot] = row
@@ -67,7 +69,7 @@ def pieces(world: World, tasks: Sequence[Task], now: int) -> Iterator[Piece]:
                     world.note_at(begin, Mark(-1, set=of_set.name), (wrong.rows[spot], row))
                 moved = MESSAGE_BYTES * (begin is not None)
                 batch = partial(
-                    _log_of, world, of_set, node, number, now, moved, changed=block is not None
+                    _log_of, texts, of_set, node, number, now, moved, changed=block is not None
                 )
                 yield world.counted(2, batch)
                 now += STEP_NS
@@ -80,7 +82,7 @@ def span_of(world: World, now: int) -> int:
 
 
 def _log_of(
-    world: World,
+    texts: "Texts",
     of_set: BrokerSet,
     node: int,
     number: int,
@@ -91,7 +93,8 @@ def _log_of(
 ) -> Batch:
     """One epoch of a replica's store; `changed`: its last block is another one; `moved`: by so many
     bytes the second epoch begins later."""
-    queues, name = world.queues, of_set.nodes[node]
+    world, name = texts.world, of_set.nodes[node]
+    queues = world.queues
     epoch, start, end = epoch_bounds(queues, of_set, number)
     start, end = start + moved * (number == 1), end + moved * (number == 0)
     last = number + 1 == len(of_set.epochs)
@@ -102,7 +105,7 @@ def _log_of(
     value = (
         f'{{"node":"{name}","set":"{of_set.name}","id":{node + 1},"epoch":{epoch},'
         f'"start":{start},"end":{end},"last":{"true" if last else "false"},"digests":[{listed}],'
-        f'"records":[{",".join(_records(world, of_set, node, number))}]}}'
+        f'"records":[{texts.records(of_set, node, number)}]}}'
     )
     ops = Ops(
         np.array([now]),
@@ -132,16 +135,40 @@ def digests_of(name: str, epoch: int, start: int, end: int) -> list[str]:
     return [sha256(f"{name}/{epoch}/{start}/{b}".encode()).hexdigest() for b in range(blocks)]
 
 
-def _records(world: World, of_set: BrokerSet, node: int, number: int) -> Iterator[str]:
-    queues = world.queues
-    counts = [*queues.epoch_counts[of_set.number], queues.counts[of_set.number]]
-    lacking = world.planter.ends.lacking.get(node, set())
-    if world.spool is None:
-        return
-    for rows in world.spool.rows(of_set.number, counts[number], counts[number + 1]):
-        if queues.texts or lacking:
-            for k, o, v in rows.tolist():
-                if (k, o) not in lacking:
-                    yield f"[{k},{queues.message(o, v)[1:]}"
-        else:
-            yield from (f"[{k},{o},{v}]" for k, o, v in rows.tolist())
+class Texts:
+    """The messages of an epoch, which most replicas have alike.
+
+    Args:
+        world: whose epochs they are.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._of = (-1, -1)
+        self._text = ""
+
+    def records(self, of_set: BrokerSet, node: int, number: int) -> str:
+        """What a replica has in an epoch."""
+        lacking = self.world.planter.ends.lacking.get(node, set())
+        if lacking:
+            return ",".join(self._listed(of_set, number, lacking))
+        if self._of != (of_set.number, number):
+            self._text = ",".join(self._listed(of_set, number, set()))
+            self._of = (of_set.number, number)
+        return self._text
+
+    def _listed(
+        self, of_set: BrokerSet, number: int, lacking: set[tuple[int, int]]
+    ) -> Iterator[str]:
+        queues, spool = self.world.queues, self.world.spool
+        counts = [*queues.epoch_counts[of_set.number], queues.counts[of_set.number]]
+        if spool is None:
+            return
+        for rows in spool.rows(of_set.number, counts[number], counts[number + 1]):
+            listed = zip(*(rows[:, n].tolist() for n in range(COLUMNS)), strict=True)
+            if queues.texts or lacking:
+                for k, o, v in listed:
+                    if (k, o) not in lacking:
+                        yield f"[{k},{queues.message(o, v)[1:]}"
+            else:
+                yield from [f"[{k},{o},{v}]" for k, o, v in listed]
