@@ -42,6 +42,7 @@ from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.schedule.generated import command_of
 from maxq.harness.schedule.options import Ops, Options
 from maxq.harness.targets.reference import PROFILES
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced
@@ -112,7 +113,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeat(self) -> str:
         """The command line that repeats the run."""
-        return self.options.repeat(self.stored.path)
+        return command_of(self.stored.config) or self.options.repeat(self.stored.path)
 
     @property
     def exit_code(self) -> int:
