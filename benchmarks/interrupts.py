@@ -30,6 +30,7 @@ from typing import NamedTuple
 import msgspec
 
 from benchmarks.kill_remains import MARK, Noted, below, left, note
+from maxq.harness.experiments.worker_pool import end_with_parent
 
 OVER_S = 5.0
 SPAN_S, FIRST_S = 40.0, 1.0  # moments are in it; none before Python has begun
@@ -142,6 +143,7 @@ def interrupted(
         process = subprocess.Popen(
             words, cwd=folder, env={**os.environ, **mine}, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=file, start_new_session=True,
+            preexec_fn=end_with_parent,
         )  # fmt: skip
     while process.poll() is None and time.monotonic() < begun + at:
         time.sleep(LOOK_S)
