@@ -169,8 +169,9 @@ def power_table(evidence: Evidence) -> Html:
             share = join(_bar(p.share, 1.0), f" {p.called} of {p.tried}{why}")
         rows.append((p.claim, p.wrong, f"{p.places:,}", share, ", ".join(p.by)))
     said = (
-        "Each wrong answer was written into this run at one place after the other, and judged "
-        "again. A kept claim says much where most were called, and little where few were."
+        "Each wrong answer was written into this run at one place after the other, of many at a "
+        "sample, and judged again. That a claim was kept says much where most were called, and "
+        "little where few were."
     )
     heads = ("claim", "wrong answer", "places", "called", "by")
     return join(el("p", said, class_="note"), table("power", heads, rows))

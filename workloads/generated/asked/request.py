@@ -13,6 +13,7 @@ PLACES: tuple[str, ...] = get_args(At)
 FORMATS: tuple[str, ...] = get_args(Format)
 OPS_MIN, CONCURRENCY_MIN, CONCURRENCY_MAX, SETS_MAX = 20, 3, 500, 50
 INFO_MAX = 0.5
+SHORT = {"lost": "lost-write"}  # what people say for a name
 
 
 class Refusal(ValueError):
@@ -110,6 +111,7 @@ def parsed(text: str) -> dict[str, int]:
         name, _, count = part.partition("=")
         if not count.isdecimal():
             raise Refusal(f"{part!r} is no NAME=COUNT")
+        name = SHORT.get(name, name)
         found[name] = found.get(name, 0) + int(count)
     return found
 
