@@ -107,7 +107,7 @@ def elements_of(done: Op, begun: Op | None = None) -> Iterator[Element]:
         raise HistoryError(f"value of {done.index} is no vector: {value!r:.100}")
     for micro in value:
         match micro:
-            case ["send", int(key), [int() | None as offset, sent]]:
+            case ["send", int(key), [int() | None as offset, int() | str() as sent]]:
                 yield Element("sent", key, offset, sent)
             case ["send", int(key), sent] if type(sent) is int or type(sent) is str:
                 yield Element("sent", key, None, sent)
@@ -128,7 +128,7 @@ def _polled(done: Op, polled: dict[Any, Any]) -> Iterator[Element]:
             raise HistoryError(f"value of {done.index} holds {key!r}: {messages!r:.100}")
         for message in messages:
             match message:
-                case [int() | None as offset, value]:
+                case [int() | None as offset, int() | str() as value]:
                     yield Element("polled", key, offset, value)
                 case _:
                     raise HistoryError(f"value of {done.index} holds {message!r:.100}")

@@ -56,6 +56,8 @@ def test_completion_without_value_falls_back_to_the_invocation() -> None:
         ("ok", [["send", 0]]),
         ("ok", [["send", "0", 1]]),
         ("ok", [["send", 0, [1, 2, 3]]]),
+        ("ok", [["send", 0, [1, None]]]),
+        ("ok", [["poll", {0: [[1, 2.5]]}]]),
         ("ok", [["poll"]]),
         ("ok", [["poll", {"0": []}]]),
         ("ok", [["poll", {0: [[1]]}]]),
