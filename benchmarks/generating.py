@@ -17,11 +17,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from benchmarks.calibration import calibration_s
 from maxq.workloads.generated.asked.kinds import LOCK, QUEUE
 from maxq.workloads.generated.asked.request import Format, Request
 from maxq.workloads.generated.writing import generate
 
-WRITES = 2_000_000
 EVENTS = (100_000, 1_000_000, 10_000_000)
 EVENTS_A_SECOND = 200_000
 FAST = (QUEUE, LOCK)
@@ -35,15 +35,6 @@ class Row(msgspec.Struct):
     own_s: float
     calibration_s: float
     peak_mib: int
-
-
-def calibration_s() -> float:
-    """The time of 2,000,000 writes into a dict."""
-    began = time.process_time()
-    held = {}
-    for n in range(WRITES):
-        held[n & 0xFFFF] = n
-    return time.process_time() - began
 
 
 def measured(workload: str, to: Format, events: int) -> Row:

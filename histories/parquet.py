@@ -53,6 +53,21 @@ def read_parquet(path: Path) -> tuple[Op, ...]:
         return ops_from_events(pa.Table.from_batches(batches, file.schema_arrow))
 
 
+def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
+    """The rows of one run, some ten thousand at a time, every page compared with its checksum.
+
+    Raises:
+        HistoryError: as `read_parquet`.
+    """
+    with _read_of(path), _opened(path) as file:
+        _check_version(file.schema_arrow)
+        missing = set(EVENTS.names) - set(file.schema_arrow.names)
+        if missing:
+            raise HistoryError(f"not an events table: no column {sorted(missing)}")
+        for batch in _batches(file):
+            yield batch.select(EVENTS.names).cast(EVENTS)
+
+
 def check_pages(path: Path) -> None:
     """Compare every page with its checksum, for those who read the file by other means.
 

@@ -1,7 +1,8 @@
 """The command line: ``maxq test`` and others, each imported when it is asked for.
 
 Results go to standard output, progress to standard error. Exit codes are Jepsen's: 0 valid, 1
-invalid, 2 unknown, 254 bad arguments, 255 our own failure; 141 where the reader has gone.
+invalid, 2 unknown, 254 bad arguments, 255 our own failure; 141 where the reader has gone, and 128
+and the signal's number where a signal cut it off.
 """
 
 import io
@@ -79,7 +80,8 @@ Examples:
   maxq COMMAND --help                            what a command takes
 
 \b
-Exit codes: 0 valid, 1 invalid, 2 not all judged, 254 bad arguments, 255 a failure of Max-Q.
+Exit codes: 0 valid, 1 invalid, 2 not all judged, 254 bad arguments, 255 a failure of Max-Q,
+130 or 143 cut off by Control-C or SIGTERM.
 """
 
 
@@ -122,7 +124,7 @@ def run_cli(argv: list[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         from maxq.harness.cli.given.failures import reported
 
-        return reported(error)
+        return reported(error, argv)
     return code if isinstance(code, int) else 0
 
 

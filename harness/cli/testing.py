@@ -21,6 +21,7 @@ from maxq.harness.run.run_context import RunContext
 from maxq.harness.schedule.format import seconds
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.outlook import in_order, whom
+from maxq.harness.targets.settings_files import why_left_out
 
 EPILOG = """
 \b
@@ -96,8 +97,8 @@ def show_plan(options: Options, *, as_json: bool) -> None:
 def said_of_files(options: Options) -> Iterator[str]:
     """What of files of settings does not count, or not here."""
     if options.left_out:
-        keys = ", ".join(key.partition(":")[2] for key in options.left_out)
-        yield f"left out of the files, as Max-Q lays out the cluster itself: {keys}"
+        why = "; ".join(why_left_out(options.left_out))
+        yield f"left out of the files, as Max-Q lays out the cluster itself: {why}"
     if options.ignored:
         keys = ", ".join(key.partition(":")[2] for key in options.ignored)
         yield f"not used by {options.running}, and so without effect: {keys}"

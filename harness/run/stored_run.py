@@ -26,6 +26,7 @@ from maxq.checkers.core.promises import DEFAULTS, STRICT, SYNCED
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import Power, power_of, power_rows
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
@@ -69,7 +70,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     went wrong besides, of our own. `report` is where the report is;
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
-    is 1 (`maxq.checkers.judgement.summary.FAIL_ON`).
+    is 1 (`maxq.checkers.judgement.summary.FAIL_ON`). `power`: how much the verdict could have
+    called, where that was asked for.
     """
 
     stored: StoredRun
@@ -81,6 +83,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     unreported: Exception | None = None
     measured: tuple[Recovery, ...] | None = None
     fail_on: str = ""
+    power: tuple[Power, ...] = ()
 
     @property
     def recoveries(self) -> Sequence[Recovery]:
@@ -135,10 +138,22 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         results["faults"] = faults_in_short(self.stored.history)
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
+        if self.power:
+            results["power"] = power_rows(self.power)
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:
             run.save_verdict(results)
+
+    def with_power(self) -> "Judged":
+        """The same, with wrong answers planted in its history, and called or not."""
+        checkers = judging.checkers_of(self.options)
+        return msgspec.structs.replace(
+            self,
+            power=tuple(
+                power_of(self.stored.history, checkers, self.context, clock=time.process_time)
+            ),
+        )
 
     def with_report(self) -> "Judged":
         """The same, its report written beside its results if that is possible."""
@@ -166,6 +181,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             commit=self.commit,
             doubts=tuple(doubts),
             explained=tuple(line for one in self.explained for line in one.lines()),
+            power=self.power,
         )
 
 
