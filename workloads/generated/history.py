@@ -63,7 +63,6 @@ from maxq.workloads.queue import QUEUES
 ROUND_OPS = 1 << 14
 SMALL_ROUND_OPS = 1 << 11  # where replicas' logs shall have many epochs
 EPOCHS_ROUND_OPS = 512  # questions in a round
-SWEEPS = 32  # of such a round, beside its own
 EPOCHS_CLIENT_OPS = 40  # of such a round
 FAIL_OVER_EVERY = 4  # rounds
 START_NS = 1_679_014_734
@@ -137,8 +136,10 @@ class Maker:
         marks = self._planted(d, tasks, dice)
         wanted = _wanted(tasks, d.inv, (d.type == INFO) | (d.type == OPEN), d.cut, dice)
         if world.request.workload == EPOCHS:
-            times = np.sort(d.inv)[:: max(1, len(d.inv) // SWEEPS)].tolist()
-            wanted += [Wanted(LOOK, at, -1) for at in times[:SWEEPS]]
+            each = len(world.cluster.brokers) + 2 * len(world.cluster.controllers) + 1
+            sweeps = max(1, round(world.request.ops / self._rounds / each) - 2)
+            times = np.sort(d.inv)[:: max(1, len(d.inv) // sweeps)].tolist()
+            wanted += [Wanted(LOOK, at, -1) for at in times[:sweeps]]
         framed = self._frame.round(now, d.cut, d.struck, partial(queues.log_end, d), wanted)
         marks |= framed.marks
         if world.spool is not None:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from maxq.workloads.generated.asked.marks import Mark
 from maxq.workloads.generated.columns.rows import Act
 from maxq.workloads.generated.nodes.cluster import (
+    ANSWER_NS,
     OUTAGE_NS,
     REPLICAS,
     Cluster,
@@ -157,16 +158,21 @@ class Frame:
             marks[outside] = Mark(-1, acts=(len(acts) - 1,), set=of_set.name)
         of_set.grow()
         self._ask(acts, cut + int(OUTAGE_NS * AGAIN_AT))
+        acts.append(self.cluster.ask_route(self._quiet))  # in which the killed node is missing
+        self._quiet += ANSWER_NS + 1
         back = cut + OUTAGE_NS + DOWN_NS
         if (number := planted.get("dead-broker-listed")) is not None:
             sweep = self.cluster.sweep(max(cut + NOTICED_NS, self._quiet), ends(strike.elected))
             routes = sweep.value(sweep.route)["sets"][of_set.name]
             routes[str(killed + 1)] = of_set.addresses[killed]
             marks[number] = Mark(-1, acts=(len(acts) + sweep.route,), set=of_set.name)
-            acts += sweep.acts
-            self._quiet = sweep.over + 1
+            # Else nobody could tell later whether it has registered again.
+            acts += [*sweep.acts, self.cluster.ask_route(sweep.over + 1)]
+            self._quiet = sweep.over + ANSWER_NS + 2
             back = self._quiet + 1
-        if (number := planted.get("node-does-not-start")) is not None:
+        number, once = planted.get("node-does-not-start"), ("no start", of_set.nodes[killed])
+        if number is not None and once not in self.cluster.used:
+            self.cluster.used.add(once)
             marks[number] = Mark(-1, acts=(len(acts),), set=of_set.name)
             acts.append(failing(of_set.nodes[killed], name, back, back + START_NS))
             back += START_NS + 1
