@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import NEVER, begin
 from maxq.checkers.evidence.story import when
@@ -20,7 +21,6 @@ from maxq.checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too
 from maxq.histories.history import History
 from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import node_of
 
 REQUEST_NS = 2_000_000_000  # a broker's wait for its quorum: grants may be closer by that
 ASKING = frozenset((ACQUIRE, RENEW))

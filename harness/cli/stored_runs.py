@@ -19,7 +19,6 @@ from maxq.harness.cli.given.param_types import (
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.explain import with_causes
 from maxq.harness.run import rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
 from maxq.harness.run.run_plan import workloads
@@ -94,6 +93,8 @@ def explained(judged: Judged) -> Judged:
     if not judged.results.findings:
         return judged
     try:
+        from maxq.harness.experiments.explain import with_causes
+
         return with_causes(judged, lambda text: echo(f"explain: {text}", err=True))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
