@@ -156,9 +156,10 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def whole_table(path: Path) -> Path | None:
-    """The table of a run that ended properly and was judged: all of its history; else None."""
-    found = path / PARQUET
-    return found if found.exists() and (path / RESULTS_EDN).exists() else None
+    """The table that has all of a run's history: of one that ended properly and was judged, or has
+    no journal; else None."""
+    found, judged = path / PARQUET, (path / RESULTS_EDN).exists()
+    return found if found.exists() and (judged or not (path / JOURNAL).exists()) else None
 
 
 def open_part(path: Path, history: History, count: int) -> StoredRun:

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from maxq.checkers.core.keyed import Dealt, Event
+from maxq.checkers.core.keyed import Event
+from maxq.checkers.judgement.dealt import Task
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import op_of_row
 from maxq.spark_checkers.rules import Rules
@@ -29,14 +30,6 @@ FAILED = "!"  # the key of what could not become rows
 
 TaskId = tuple[str, str]  # run, and name in it
 Batches = Iterable[pa.RecordBatch]
-
-
-class Task(NamedTuple):
-    """One check of one run. `more` restricts it to those keys, with what they need to know."""
-
-    check: Dealt[Any, Any, Any]
-    known: Any
-    more: Mapping[Any, Any] | None = None
 
 
 class Failure(NamedTuple):

@@ -4,43 +4,20 @@ any size.
 Three jobs for any number of runs: one collects the small part of each, one deals every check's rows
 out and judges each key, one fetches the operations that anomalies name. A fourth is needed where
 a key must know what another has found, which few histories show. What is put together in the end is
-small, and put together here, by the very functions of the local engine.
+small, and put together here, by `maxq.checkers.judgement.dealt`.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
-from maxq.checkers.availability.availability import Availability
-from maxq.checkers.availability.recovery import Recoveries, Recovery, recovered
-from maxq.checkers.availability.write_availability import Attempts, served_in
-from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
-from maxq.checkers.core.keyed import Keyed
-from maxq.checkers.judgement.grounds import Ticks, standing
-from maxq.checkers.judgement.runner import Results, judged_by
-from maxq.histories.history import Breach, PartHistory
-from maxq.histories.op import HistoryError
-from maxq.spark_checkers.deal import Task, TaskId, deal
-from maxq.spark_checkers.events import Small, collect_ops, collect_small, joined
+from maxq.checkers.judgement.dealt import Found, Judged, Judging, Request, Small, Task, merged
+from maxq.histories.history import Breach
+from maxq.spark_checkers.deal import TaskId, deal
+from maxq.spark_checkers.events import collect_ops, collect_small, joined
 from maxq.spark_checkers.rules import Rules, breaches_of
 
-RULES, RECOVERIES, ATTEMPTS, TICKS = "rules", "recoveries", "attempts", "grounds"
-Found = Mapping[TaskId, dict[Any, Any] | Exception]
-
-
-class Request(NamedTuple):
-    """The checkers of a run, and what they know of it."""
-
-    checkers: Sequence[Checker]
-    context: Context
-
-
-class Judged(NamedTuple):
-    """The verdicts on a run, its small part, and how it recovered from each strike."""
-
-    results: Results
-    history: PartHistory
-    recoveries: list[Recovery]
+RULES = "rules"  # the name of their task
 
 
 def judge_runs(
@@ -58,119 +35,49 @@ def judge_runs(
     """
     parts = collect_small(events)
     runs = {
-        run: _Run(run, request, parts.get(run, Small([], Counter())))
+        run: Judging(request, parts.get(run, Small([], Counter())))
         for run, request in requests.items()
     }
-    tasks = {(run, name): task for run, r in runs.items() for name, task in r.tasks.items()}
     whole = joined(events)
-    found = deal(whole, tasks, partitions)
-    found |= _again(whole, tasks, found, partitions)
-    wanted = {run: r.evidence(found) for run, r in runs.items()}
+    rules = Task(Rules(), None)
+    found = _dealt(whole, {run: {**r.tasks, RULES: rules} for run, r in runs.items()}, partitions)
+    found, breaches = _ruled(whole, found, partitions)
+    more = {run: r.again(found[run]) for run, r in runs.items()}
+    if any(more.values()):
+        again = _dealt(whole, more, partitions)
+        found = {run: merged(found[run], again[run]) for run in runs}
+    wanted = {run: r.evidence(found[run]) for run, r in runs.items()}
     evidence = collect_ops(events, wanted)
-    return {run: r.judged(found, evidence[run]) for run, r in runs.items()}
+    return {run: r.judged(found[run], evidence[run], breaches[run]) for run, r in runs.items()}
 
 
-def _again(
-    whole: Any, tasks: Mapping[TaskId, Task], found: Found, partitions: int
-) -> dict[TaskId, dict[Any, Any] | Exception]:
-    """Judge keys again that must know what others have found."""
-    more = {}
-    for task_id, task in tasks.items():
-        results = found[task_id]
-        news = {} if isinstance(results, Exception) else task.check.again(results)
-        if news:
-            more[task_id] = task._replace(more=news)
-    merged: dict[TaskId, dict[Any, Any] | Exception] = {}
-    for task_id, results in (deal(whole, more, partitions) if more else {}).items():
-        before = found[task_id]
-        if isinstance(before, dict) and isinstance(results, dict):
-            merged[task_id] = {key: results.get(key, old) for key, old in before.items()}
-        else:
-            merged[task_id] = results
-    return merged
+def _ruled(
+    whole: Any, found: Mapping[str, Found], partitions: int
+) -> tuple[dict[str, Found], dict[str, list[Breach]]]:
+    """The same without what was found of the rules of well-formedness; and all breaches of them.
+    Chunks that must know the highest time before them are looked at again."""
+    rules = Rules()
+    results: dict[str, dict[Any, Any]] = {}
+    for run, of_run in found.items():
+        of_rules = of_run[RULES]
+        if isinstance(of_rules, Exception):
+            raise of_rules
+        results[run] = of_rules
+    more = {run: {RULES: Task(rules, None, news)} for run, r in results.items()
+            if (news := rules.again(r))}  # fmt: skip
+    if more:
+        for run, again in _dealt(whole, more, partitions).items():
+            known = merged({RULES: results[run]}, again)[RULES]
+            results[run] |= known if isinstance(known, dict) else {}
+    rest: dict[str, Found] = {
+        run: {n: r for n, r in of.items() if n != RULES} for run, of in found.items()
+    }
+    return rest, {run: breaches_of(r) for run, r in results.items()}
 
 
-class _Run:
-    """One run on its way to its verdicts."""
-
-    def __init__(self, run: str, request: Request, small: Small) -> None:
-        self._run = run
-        self._request = request
-        self._small = small
-        self._refused: dict[str, Exception] = {}  # by task: why nothing was dealt out
-        self.tasks: dict[str, Task] = {}
-        history = small.history()
-        rules = Rules()
-        self.tasks[RULES] = Task(rules, None)
-        for checker in request.checkers:
-            if isinstance(checker, Keyed):
-                self._prepare(checker.name, checker, history)
-        self._prepare(TICKS, Ticks(), history)
-        if Recoveries().prepare(history, request.context):  # shown of every run that was struck
-            self._prepare(RECOVERIES, Recoveries(), history)
-        if any(isinstance(c, Availability) for c in request.checkers):
-            self._prepare(ATTEMPTS, Attempts(), history)
-
-    def _prepare(self, name: str, check: Any, history: PartHistory) -> None:
-        try:
-            known = check.prepare(history, self._request.context)
-        except Exception as error:
-            self._refused[name] = error
-        else:
-            self.tasks[name] = Task(check, known)
-
-    def _results(self, name: str, found: Found) -> dict[Any, Any]:
-        """Each key's result; raises what went wrong, as the local engine would."""
-        if name in self._refused:
-            raise self._refused[name]
-        results = found[self._run, name]
-        if isinstance(results, Exception):
-            raise results
-        return results
-
-    def evidence(self, found: Found) -> frozenset[int]:
-        """The operations to be fetched."""
-        wanted: set[int] = set()
-        for name, task in self.tasks.items():
-            results = found[self._run, name]
-            if isinstance(results, dict):
-                wanted.update(task.check.evidence(results))
-        return frozenset(wanted)
-
-    def judged(self, found: Found, evidence: Sequence[Any]) -> Judged:
-        """Put everything together."""
-        history = self._small.history(evidence)
-        breaches: list[Breach] = breaches_of(self._results(RULES, found))
-        recoveries = recovered(self._small.history(), self._around(found))
-
-        def judge(checker: Checker) -> Verdict:
-            if isinstance(checker, Availability):
-                return self._available(checker, history, found)
-            if isinstance(checker, Keyed):
-                return self._conclude(checker, history, found)
-            return checker.check(history, self._request.context)
-
-        context = self._request.context
-        known = self.tasks[TICKS].known
-        whole = standing(history, context, known, self._results(TICKS, found))
-        results = judged_by(self._request.checkers, context, breaches, whole, judge)
-        return Judged(results, history, recoveries)
-
-    def _available(self, checker: Availability, history: PartHistory, found: Found) -> Verdict:
-        try:
-            of_queues = self._results(ATTEMPTS, found)
-            sends = served_in(self.tasks[ATTEMPTS].known, of_queues)
-        except HistoryError as error:
-            return unreadable(checker, error)
-        return checker.check_measured(history, self._request.context, sends)
-
-    def _conclude(self, check: Keyed[Any, Any, Any], history: PartHistory, found: Found) -> Verdict:
-        try:
-            results = self._results(check.name, found)
-            known = self.tasks[check.name].known
-            return check.conclude(history, self._request.context, known, results)
-        except HistoryError as error:
-            return unreadable(check, error)
-
-    def _around(self, found: Found) -> dict[Any, Any]:
-        return self._results(RECOVERIES, found) if RECOVERIES in self.tasks else {}
+def _dealt(
+    whole: Any, tasks: Mapping[str, Mapping[str, Task]], partitions: int
+) -> dict[str, Found]:
+    each: dict[TaskId, Task] = {(r, name): t for r, of in tasks.items() for name, t in of.items()}
+    found = deal(whole, each, partitions)
+    return {run: {name: found[run, name] for name in of} for run, of in tasks.items()}

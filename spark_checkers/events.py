@@ -9,34 +9,18 @@ import pickle
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 import pyarrow as pa
 
-from maxq.checkers.core.keyed import BULK
-from maxq.checkers.replication.replicas import keys_of
+from maxq.checkers.judgement.dealt import LARGE, Small, slim
 from maxq.histories.aliases import OPERATIONS
-from maxq.histories.history import PartHistory
-from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.parquet import run_id_of
 from maxq.histories.tables import op_of_row
 from maxq.spark_checkers.deal import Batches, op_of
 
 OPS = "run string, op binary"
-
-
-class Small(NamedTuple):
-    """The small part of one run."""
-
-    ops: list[Op]
-    totals: Counter[tuple[str, str]]
-
-    def history(self, more: Sequence[Op] = ()) -> PartHistory:
-        """It as a history, with some operations more."""
-        known = {op.index: op for op in [*more, *self.ops]}
-        return PartHistory((known[index] for index in sorted(known)), self.totals)
 
 
 def read_events(session: Any, paths: Sequence[Path]) -> tuple[Any, tuple[str, ...]]:
@@ -80,7 +64,7 @@ def collect_small(events: Any) -> dict[str, Small]:
     """
     from pyspark.sql import functions as F  # noqa: N812
 
-    big = F.col("process").isNotNull() & F.col("f").isin(*sorted(BULK - {REPLICA_LOG}))
+    big = F.col("process").isNotNull() & F.col("f").isin(*sorted(LARGE))
     found: dict[str, Small] = defaultdict(lambda: Small([], Counter()))
     clients = events.where(F.col("process").isNotNull())
     for row in clients.groupBy("run_id", "f", "type").count().collect():
@@ -108,7 +92,7 @@ def collect_ops(events: Any, wanted: Mapping[str, Collection[int]]) -> dict[str,
 
 def _slimmed(batches: Batches) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        yield _ops([(row["run_id"], _slim(op_of_row(row))) for row in batch.to_pylist()])
+        yield _ops([(row["run_id"], slim(op_of_row(row))) for row in batch.to_pylist()])
 
 
 def _whole(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -120,14 +104,3 @@ def _ops(found: Sequence[tuple[str, Op]]) -> pa.RecordBatch:
     runs = pa.array([run for run, _ in found], pa.string())
     blobs = pa.array([pickle.dumps(op) for _, op in found], pa.binary())
     return pa.RecordBatch.from_arrays([runs, blobs], names=["run", "op"])
-
-
-def _slim(op: Op) -> Op:
-    if op.f != REPLICA_LOG or not op.is_client or op.type != "ok":
-        return op
-    try:
-        _, keys = keys_of(op)
-    except HistoryError:
-        return op  # the check that reads it says so
-    records = [[key, 0, None] for key in sorted(keys)]
-    return msgspec.structs.replace(op, value={**op.value, "digests": [], "records": records})

@@ -14,7 +14,7 @@ Claim: S13 (docs/spec/controller-ha.md 6.3).
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,10 @@ from maxq.histories.fault_facts import AWAIT_RECOVERY, LAST_LOOK
 from maxq.histories.history import History
 from maxq.histories.observed import PROBE_READ, PROBE_STREAK, PROBED
 from maxq.histories.op import Op
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 GRACE_NS = 1_000_000_000  # between two looks of who waits for the recovery
 NAMED_MAX = 6  # tries that prove a broken promise
@@ -116,6 +120,9 @@ class Service(KeyedChecker):
 
     def prepare(self, history: History, context: Context) -> None:
         """Nothing."""
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: None) -> "Ints":
+        return chosen[rows.is_of(chosen, PROBE_READ) | rows.ext_has(chosen, PROBED)]
 
     def rows(self, event: Event, known: None) -> Iterator[tuple[int, Try]]:
         op, begun = event.op, event.begun

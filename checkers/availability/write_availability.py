@@ -23,7 +23,7 @@ by the same sends: see `lost_masters`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.availability.lost_masters import Lost, keeps_another, lost_master
 from maxq.checkers.core.api import Context
@@ -37,6 +37,10 @@ from maxq.checkers.evidence.quiescence import Interval, Lull, lulls
 from maxq.checkers.evidence.stores.lost_stores import unsettled
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_ROUTE, RouteView
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 MARGIN_NS = 2_000_000_000  # that attempts go on beyond the bound
 ATTEMPTS_MIN = 5
@@ -144,6 +148,9 @@ class Attempts(Alone):
 
     def prepare(self, history: History, context: Context) -> tuple[Window, ...]:
         return tuple(windows(history, context))
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: tuple[Window, ...]) -> "Ints":
+        return chosen if known else chosen[:0]
 
     def rows(self, event: Event, known: tuple[Window, ...]) -> Iterator[tuple[int, Attempt]]:
         op, begun = event.op, event.begun

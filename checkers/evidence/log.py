@@ -203,7 +203,7 @@ def log_ops(event: Event, healed: int) -> Iterable[tuple[int, LogOp]]:
     op = LogOp(at, begun_at, int(done.process), op_type, sent, polled, event.open, None, rebalanced,
                node=ext.get("node"), broker=ext.get("broker"))  # fmt: skip
     confirmed = done.type == "ok" and "end" in ext and begun_at > healed
-    return _by_key(op, dict(_ends(at, ext["end"])) if confirmed else _NO_ENDS)
+    return _by_key(op, dict(ends_said(at, ext["end"])) if confirmed else _NO_ENDS)
 
 
 _NO_ENDS: Mapping[int, int] = {}
@@ -244,7 +244,12 @@ def _rebalanced(ext: dict[str, Any]) -> frozenset[int]:
     return frozenset(key for entry in log for key in entry["keys"])
 
 
-def _ends(at: int, ends: Any) -> Iterator[tuple[int, int]]:
+def ends_said(at: int, ends: Any) -> Iterator[tuple[int, int]]:
+    """The confirmed end of each key's log, as an operation has them.
+
+    Raises:
+        MalformedError: they are no map of numbers (W9).
+    """
     if not isinstance(ends, dict):
         raise MalformedError(f"W9: end of {at} is no map: {ends!r:.100}")
     for key, end in ends.items():

@@ -17,7 +17,7 @@ the rest is small.
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from maxq.checkers.availability.service import awaited_op, looks_of
 from maxq.checkers.core.api import Context
@@ -50,6 +50,10 @@ from maxq.histories.observed import (
     REPLICA_LOG,
 )
 from maxq.histories.op import HistoryError, Op
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 ASKED = {OBSERVE_CONTROLLER: CONTROLLER, OBSERVE_ROUTE: NAMESRV, OBSERVE_REPLICA: BROKER}
 NOT_LEADER = "CONTROLLER_NOT_LEADER"
@@ -144,6 +148,9 @@ class Ticks(Alone):
 
     def prepare(self, history: History, context: Context) -> Looked:
         return _looked_for(history, context)
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: Looked) -> "Ints":
+        return chosen[rows.begun[chosen] >= known.recovered] if known.grounds else chosen[:0]
 
     def rows(self, event: Event, known: Looked) -> Iterator[tuple[str, Tick]]:
         op, begun = event.op, event.begun

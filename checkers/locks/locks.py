@@ -9,7 +9,7 @@ loses its table in a restart must not vote until every lease that it may have gi
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import node_of
@@ -21,6 +21,11 @@ from maxq.checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too
 from maxq.histories.history import History
 from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
 from maxq.histories.op import HistoryError, Op
+
+if TYPE_CHECKING:
+    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 REQUEST_NS = 2_000_000_000  # a broker's wait for its quorum: grants may be closer by that
 ASKING = frozenset((ACQUIRE, RENEW))
@@ -77,6 +82,21 @@ class Locks(KeyedChecker):
         found += (_overlap(completions, key, f) for f in both)
         clients = frozenset(g.process for g in grants)
         return LockJudgement(found, clients, len(grants), untimed, gap)
+
+    def columns(self, rows: "Rows", chosen: "Ints", known: Leases) -> "Dealing":
+        from maxq.checkers.locks import lease_columns  # numpy, for those who have columns
+
+        return lease_columns.elements(rows, chosen, _key)
+
+    def judge_columns(
+        self, key: int, arrays: "Arrays", known: Leases, more: object = None
+    ) -> "LockJudgement | Unsure":
+        from maxq.checkers.locks import lease_columns
+
+        found = lease_columns.clean(arrays, known.apart_ns, known.client_ns)
+        if not isinstance(found, lease_columns.Clean):
+            return found
+        return LockJudgement(found=[], **found._asdict())
 
     def conclude(
         self,

@@ -15,7 +15,7 @@ Not here yet: cycles of dependencies between transactions (G0, G1c), and `order`
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -39,6 +39,11 @@ from maxq.checkers.messages.aged import Aged
 from maxq.checkers.messages.excuses import WHATEVER, Excuses
 from maxq.checkers.messages.log_order import OrderFold, Placed
 from maxq.histories.history import History
+
+if TYPE_CHECKING:
+    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 
@@ -131,6 +136,22 @@ class Durability(KeyedChecker):
             proven=mine,
             unproven=frozenset(shared) - proven,
         )
+
+    def columns(self, rows: "Rows", chosen: "Ints", known: LogFacts) -> "Dealing":
+        from maxq.checkers.messages import log_columns  # numpy, for those who have columns
+
+        return log_columns.elements(rows, chosen, known)
+
+    def judge_columns(
+        self, key: int, arrays: "Arrays", known: LogFacts, more: frozenset[int] | None = None
+    ) -> "KeyVerdict | Unsure":
+        from maxq.checkers.messages import log_columns
+
+        more = more or frozenset()
+        found = log_columns.clean(key, arrays, known, more, orders=self.orders)
+        if not isinstance(found, log_columns.Clean):
+            return found
+        return KeyVerdict(findings=[], order=[], lost={}, **found._asdict())
 
     def again(self, results: Mapping[int, KeyVerdict]) -> Mapping[int, frozenset[int]]:
         proven = _proven(results)

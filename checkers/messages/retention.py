@@ -10,7 +10,7 @@ What is missing behind the first message that such a reader was given is a loss 
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import node_of
@@ -32,6 +32,10 @@ from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 NO_FACTS = LogFacts(0, True, ())  # of a history in which no log got old
 
@@ -63,6 +67,9 @@ class Retention(KeyedChecker):
 
     def prepare(self, history: History, context: Context) -> LogFacts:
         return log_facts(history) if trims_of(history) else NO_FACTS
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: LogFacts) -> "Ints":
+        return chosen if known.expired else chosen[:0]
 
     def rows(self, event: Event, known: LogFacts) -> Iterable[tuple[int, LogOp]]:
         if not known.expired:

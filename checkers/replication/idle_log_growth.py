@@ -8,7 +8,7 @@ after it. Ends are bytes of the commit log. Claim: S11b.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
@@ -16,6 +16,10 @@ from maxq.checkers.evidence.observations import NEVER, Sighting, replica_sightin
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.history import History
 from maxq.histories.observed import ReplicaView
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 WRITES = frozenset(("send", "txn"))
 PIECE = 1 << 16  # indices whose sends are looked at together
@@ -38,6 +42,11 @@ class Idle(KeyedChecker):
 
     def prepare(self, history: History, context: Context) -> None:
         """Nothing."""
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: None) -> "Ints":
+        from maxq.checkers.replication.idle_columns import outermost
+
+        return outermost(rows, chosen, PIECE)
 
     def rows(self, event: Event, known: None) -> Iterator[tuple[int, Written]]:
         op, begun = event.op, event.begun

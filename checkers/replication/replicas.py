@@ -13,7 +13,7 @@ Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.elements import elements_of, epoch_of, node_of
@@ -43,6 +43,10 @@ from maxq.checkers.replication.replica_logs import (
 from maxq.histories.history import History
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from maxq.histories.op import Op
+
+if TYPE_CHECKING:
+    from maxq.histories.columns.rows import Rows
+    from maxq.histories.columns.scan import Ints
 
 NODES_MIN = 2  # replicas of a set that must have been read
 
@@ -115,6 +119,9 @@ class Replicas(KeyedChecker):
         homes = {key: frozenset(names) for key, names in of_key.items()}
         gone = MayLack(history, of_node)
         return Homes(frozenset(sets), homes, _members(history), copies(history), gone)
+
+    def sift(self, rows: "Rows", chosen: "Ints", known: Homes) -> "Ints":
+        return chosen if known.sets else chosen[rows.is_of(chosen, REPLICA_LOG)]
 
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
         op = event.op

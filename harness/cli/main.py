@@ -30,6 +30,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                         "Make the schedule of a failing run as small as can be."),
         "export": Place(f"{HERE}.stored_runs", "export",
                         "Write a history as EDN (for Jepsen), JSON lines or Parquet."),
+        "generate-history": Place(f"{HERE}.generating", "generate_history",
+                                  "Write a made-up history, with the anomalies you ask for."),
     },
     "Many runs": {
         "runs": Place(f"{HERE}.runs", "runs",

@@ -1,6 +1,7 @@
 """Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,14 @@ from maxq.harness.cli.given.param_types import (
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.run import rejudge, stored_run
+from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
 from maxq.histories.store import StoredRun, open_run, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
-ENGINES = ("local", "spark")
+ENGINES = ("local", "columns", "spark")
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
 TRUNCATED = click.option(
     "--allow-truncated", is_flag=True, help="take the readable part of a damaged history"
@@ -41,7 +42,8 @@ TRUNCATED = click.option(
     type=Name(ENGINES),
     default="local",
     show_default=True,
-    help="spark: the same verdicts on histories that are too big for this process",
+    help="columns: the same verdicts, quicker and in less memory, for a million operations and "
+    "more; spark: for histories that are too big for this process",
 )
 @click.option(
     "--master",
@@ -59,6 +61,11 @@ TRUNCATED = click.option(
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
 @VERBOSE_OPTION
+@click.option(
+    "--power",
+    is_flag=True,
+    help="plant wrong answers in the run, and say how many would have been called: takes a minute",
+)
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
     """Judge a stored run (its folder) again, also one whose harness was killed.
@@ -66,19 +73,21 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     The new verdict replaces the stored one, unless the run still goes on or its history is damaged.
     RUN may also be a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet).
     """
-    master = given["master"] if given["engine"] == "spark" else ""
-    if master and (why := spark_missing()):
-        raise EnvironmentUnavailable(f"--engine spark: {why}")
+    judge = _judge_of(given["engine"], given["master"])
     named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
+        if given["power"] and judge is not None:
+            raise click.UsageError("--power is for --engine local, which holds the history")
         if named:
             raise click.UsageError("--workload is for files: a run's folder says what it was")
-        judged = _check_run(run, master, allow_truncated=allow_truncated)
+        judged = _check_run(run, judge, allow_truncated=allow_truncated, power=given["power"])
     else:
+        if given["power"]:
+            raise click.UsageError("--power is for a run's folder, which has its settings")
         if not named:
             raise click.UsageError(f"--workload is needed for a file: {', '.join(workloads())}")
-        judged = _check_file(run, named, master, allow_truncated=allow_truncated)
+        judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     if given["explain"]:
         if not isinstance(judged, Judged):
@@ -105,14 +114,26 @@ def spark_missing() -> str:
     return missing()
 
 
-def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
-    with stored_run.held(run.resolve()) as ended:
-        if master:
-            from maxq.harness.run.spark_judging import judge_run
+def _judge_of(engine: str, master: str) -> piecewise.JudgeTable | None:
+    """Who judges a table in pieces; None: a history is held whole."""
+    if engine == "columns":
+        return piecewise.by_columns
+    if engine == "spark":
+        if why := spark_missing():
+            raise EnvironmentUnavailable(f"--engine spark: {why}")
+        return partial(piecewise.on_spark, master=master)
+    return None
 
-            judged = judge_run(run, master, allow_truncated=allow_truncated)
+
+def _check_run(
+    run: Path, judge: piecewise.JudgeTable | None, *, allow_truncated: bool, power: bool
+) -> Judged:
+    with stored_run.held(run.resolve()) as ended:
+        if judge is not None:
+            judged = piecewise.judge_run(run, judge, allow_truncated=allow_truncated)
         else:
             judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
+        judged = judged.with_power() if power else judged
         found = judged.stored.report
         _say_state(judged.stored)
         if not ended:
@@ -124,7 +145,7 @@ def _check_run(run: Path, master: str, *, allow_truncated: bool) -> Judged:
                 judged.save(whole=False)
             except OSError as error:
                 echo(f"the verdict is not stored: {described(error)}", err=True)
-            if not master:  # of a history that is not all here no page can be drawn
+            if judge is None:  # of a history that is not all here no page can be drawn
                 judged = judged.with_report()
     return judged
 
@@ -147,26 +168,36 @@ def _say_state(stored: StoredRun) -> None:
 
 
 def _check_file(
-    path: Path, named: Sequence[str], master: str, *, allow_truncated: bool
+    path: Path,
+    named: Sequence[str],
+    judge: piecewise.JudgeTable | None,
+    *,
+    allow_truncated: bool,
 ) -> JudgedFile:
-    stored = rejudge.open_file(path, allow_truncated=allow_truncated)
+    pieces = judge is not None and path.suffix == ".parquet"
+    stored = (
+        rejudge.unread_table(path)
+        if pieces
+        else rejudge.open_file(path, allow_truncated=allow_truncated)
+    )
     _say_state(stored)
     context = rejudge.CONTEXT
+    clients = "" if pieces else f", {rejudge.concurrency_of(stored.history)} clients at a time"
     echo(
         f"no config: assumed are settings that promise everything, {context.timing} timing, a "
-        "target of which nothing is known, "
-        f"{rejudge.concurrency_of(stored.history)} clients at a time",
+        f"target of which nothing is known{clients}",
         err=True,
     )
     checkers = rejudge.checkers_for(named)
-    if master:
-        from maxq.harness.run.spark_judging import as_table, judge_table
-
-        with as_table(stored.history.ops) as table:
-            results = judge_table(table, checkers, context, master).results
+    if judge is None:
+        return rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
+    if pieces:
+        judged = judge(path, checkers, context)
+        stored = msgspec.structs.replace(stored, history=judged.history)
     else:
-        results = check_all(stored.history, checkers, context)
-    return rejudge.judged_file(stored, results, named)
+        with piecewise.as_table(stored.history.ops) as table:
+            judged = judge(table, checkers, context)
+    return rejudge.judged_file(stored, judged.results, named, judged.recoveries)
 
 
 @click.command()

@@ -24,7 +24,7 @@ ELSEWHERE = (
     "harness/environments/local", "harness/run/doctor", "harness/environments/leaks",
     "harness/environments/engine/", "harness/experiments/campaign", "harness/experiments/hunt/",
     "harness/experiments/mutants", "harness/experiments/scenario", "harness/experiments/scorecard",
-    "harness/experiments/shrink", "harness/run/spark_judging",
+    "harness/experiments/shrink", "harness/run/piecewise",
     "harness/targets/rocketmq/libraries", "harness/targets/rocketmq/target",
 )  # fmt: skip
 

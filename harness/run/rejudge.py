@@ -15,6 +15,7 @@ from maxq.checkers.core.stats import Stats
 from maxq.checkers.judgement import summary
 from maxq.checkers.judgement.digest import Row, digest
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import Power
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import judges_of
 from maxq.histories.history import History
@@ -52,6 +53,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     context: Context = CONTEXT
     fail_on: str = ""
     explained: tuple[Explained, ...] = ()  # a file cannot be repeated
+    power: tuple[Power, ...] = ()  # a file has no settings that say what is promised
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
 
@@ -93,6 +95,18 @@ def open_file(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     return StoredRun(path=path, config={}, history=History(ops), report=report, results=None)
 
 
+def unread_table(path: Path) -> StoredRun:
+    """A table of events whose rows are read by who judges it.
+
+    Raises:
+        HistoryError: the file is damaged.
+    """
+    from maxq.histories.parquet import rows_of
+
+    report = ReadReport(count=rows_of(path), complete=True)
+    return StoredRun(path=path, config={}, history=History(()), report=report, results=None)
+
+
 def checkers_for(workloads: Sequence[str]) -> list[Checker]:
     """Who judges a file. Faults are not asked for proof: other recorders note none."""
     chosen = [c for name in workloads for c in judges_of(name)]
@@ -110,13 +124,18 @@ def concurrency_of(history: History) -> int:
     return highest + 1
 
 
-def judged_file(stored: StoredRun, results: Results, workloads: Sequence[str]) -> JudgedFile:
-    """Put a verdict on a file together."""
+def judged_file(
+    stored: StoredRun,
+    results: Results,
+    workloads: Sequence[str],
+    measured: Sequence[Recovery] | None = None,
+) -> JudgedFile:
+    """Put a verdict on a file together; `measured` are its recoveries, where they are known."""
     words = " ".join(f"--workload {name}" for name in workloads)
     return JudgedFile(
         stored=stored,
         results=results,
-        recoveries=recoveries(stored.history),
+        recoveries=recoveries(stored.history) if measured is None else measured,
         repeat=f"maxq check {stored.path} {words}",
     )
 

@@ -3,30 +3,17 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from engine_cases import Case
 
-from maxq.checkers.core.api import Context
-from maxq.checkers.judgement.runner import Results, check_all
+from maxq.checkers.judgement.dealt import Request
+from maxq.checkers.judgement.runner import Results
 from maxq.harness.run.judging import every_checker
-from maxq.histories.history import History
 from maxq.histories.tables import events_table
-from maxq.spark_checkers.engine import Request, judge_runs
-
-
-class Case(NamedTuple):
-    """A history and how its run was set up."""
-
-    history: History
-    context: Context = Context()
-
-
-def judged_locally(cases: Mapping[str, Case]) -> dict[str, Results]:
-    return {
-        name: check_all(case.history, every_checker(), case.context) for name, case in cases.items()
-    }
+from maxq.spark_checkers.engine import judge_runs
 
 
 def judged_on_spark(

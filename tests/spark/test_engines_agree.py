@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cases import cases_of_tests, random_cases
-from engines import LAYOUTS, Case, judged_locally, judged_on_spark
+from engine_cases import Case, cases_of_tests, judged_locally, random_cases
+from engines import LAYOUTS, judged_on_spark
 from spark_fixture import spark
 
 from maxq.checkers.judgement.runner import Results

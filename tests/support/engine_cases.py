@@ -1,20 +1,20 @@
-"""Histories for both engines: all that the checkers' own tests judge, and many at random."""
+"""Histories for all engines: all that the checkers' own tests judge, and many at random."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 from unittest import mock
 
 import pyarrow as pa
-from engines import Case
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from maxq.checkers.core.api import Context
+from maxq.checkers.judgement.runner import Results, check_all
 from maxq.harness.run.judging import every_checker
 from maxq.histories.history import History
 from maxq.histories.op import NEMESIS, HistoryError, Op
@@ -27,6 +27,20 @@ MODULES = (
     "test_epochs", "test_locks", "test_recovery", "test_replicas", "test_routes", "test_runner",
 )  # fmt: skip
 RANDOM_COUNT = 500
+
+
+class Case(NamedTuple):
+    """A history and how its run was set up."""
+
+    history: History
+    context: Context = Context()
+
+
+def judged_locally(cases: Mapping[str, Case]) -> dict[str, Results]:
+    """By the engine that holds every operation."""
+    return {
+        name: check_all(case.history, every_checker(), case.context) for name, case in cases.items()
+    }
 
 
 def cases_of_tests() -> dict[str, Case]:

@@ -1,0 +1,200 @@
+"""Judges a history that is read batch by batch: no operation of a large kind is ever held.
+
+Three readings: one for the outline and the small part, one that deals rows out, as arrays where a
+check has them (`maxq.checkers.core.columnar`), one for the operations that anomalies name. A fourth
+deals out the rows of keys of which arrays could not say that nothing is wrong.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from maxq.checkers.core.columnar import (
+    Columnar,
+    KeyArrays,
+    Sifted,
+    Unsure,
+    touching,
+)
+from maxq.checkers.core.keyed import Event
+from maxq.checkers.judgement.dealt import (
+    LARGE,
+    Found,
+    Judged,
+    Judging,
+    Request,
+    Small,
+    Task,
+    merged,
+    slim,
+)
+from maxq.histories.columns.orderly import breaches_of
+from maxq.histories.columns.rows import Outline, OutlineMaker, Rows, rows_of, taken
+from maxq.histories.columns.scan import Ints
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.tables import op_of_row
+
+Reading = Callable[[], Iterator[pa.RecordBatch]]  # each call reads the history once
+Dealt = dict[str, dict[Any, list[Any]]]  # rows, by task and key
+
+
+def judge_batches(reading: Reading, request: Request) -> Judged:
+    """Judge one history.
+
+    Args:
+        reading: gives the batches of its events table, in order, as often as it is called.
+        request: by whom it is judged.
+
+    Raises:
+        HistoryError: a row is no operation.
+    """
+    outline, small, others = _outlined(reading())
+    judging = Judging(request, small)
+    found = _found(reading, outline, judging.tasks)
+    if more := judging.again(found):
+        found = merged(found, _by_rows(reading, outline, more))
+    evidence = _ops(reading, outline, judging.evidence(found))
+    return judging.judged(found, evidence, breaches_of(outline, others))
+
+
+def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[int, Op]]:
+    maker, base = OutlineMaker(), 0
+    ops: list[Op] = []
+    others: dict[int, Op] = {}
+    for batch in batches:
+        client, f = maker.take(batch)
+        large = [n for n, name in enumerate(maker.names()) if name in LARGE]
+        at = np.flatnonzero(~(client & np.isin(f, large)))
+        for row, op in zip(at.tolist(), _decoded(batch, at), strict=True):
+            ops.append(slim(op))
+            if not client[row]:
+                others[base + row] = op
+        base += len(batch)
+    outline = maker.done()
+    return outline, Small(ops, outline.totals), others
+
+
+def _decoded(batch: pa.RecordBatch, at: Ints) -> Iterator[Op]:
+    return (op_of_row(row) for row in taken(batch, at).to_pylist())
+
+
+def _ops(reading: Reading, outline: Outline, wanted: frozenset[int]) -> list[Op]:
+    """The operations with these indices."""
+    if not wanted:
+        return []
+    found: list[Op] = []
+    for rows in rows_of(reading(), outline):
+        at = np.flatnonzero(np.isin(rows.index, list(wanted)))
+        found += [op for _, op, _ in rows.events(at)]
+    return found
+
+
+def _found(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Found:
+    quick = {name: (t.check, KeyArrays()) for name, t in tasks.items()
+             if isinstance(t.check, Columnar)}  # fmt: skip
+    rest = {name: task for name, task in tasks.items() if name not in quick}
+    dealer = _Dealer(outline, rest)
+    failed: dict[str, Exception] = {}
+    for rows in rows_of(reading(), outline):
+        dealer.take(rows)
+        for name, (check, arrays) in quick.items():
+            task = tasks[name]
+            try:
+                if name not in failed:
+                    arrays.take(check.columns(rows, dealer.chosen(rows, task), task.known))
+            except HistoryError as error:
+                failed[name] = error
+    found: dict[str, dict[Any, Any] | Exception] = dict(dealer.judged())
+    unsure: dict[str, Task] = {}
+    for name, (check, arrays) in quick.items():
+        results, left = _judged(check, tasks[name].known, arrays)
+        found[name] = failed.get(name, results)
+        if left and name not in failed:
+            unsure[name] = tasks[name]._replace(more=dict.fromkeys(left))
+    for name, more in (_by_rows(reading, outline, unsure) if unsure else {}).items():
+        sure = found[name]
+        if isinstance(more, dict) and isinstance(sure, dict):
+            found[name] = dict(sorted({**sure, **more}.items()))
+        else:
+            found[name] = more
+    return found
+
+
+def _judged(
+    check: Columnar[Any, Any, Any], known: Any, arrays: KeyArrays
+) -> tuple[dict[Any, Any], set[int]]:
+    """The results of keys of which nothing is wrong, and the other keys."""
+    results: dict[Any, Any] = {}
+    left = set(arrays.unsure)
+    for key, own in arrays.by_key():
+        if key not in left:
+            result = check.judge_columns(key, own, known)
+            if isinstance(result, Unsure):
+                left.add(key)
+            else:
+                results[key] = result
+    return results, left
+
+
+def _by_rows(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Found:
+    dealer = _Dealer(outline, tasks)
+    for rows in rows_of(reading(), outline):
+        dealer.take(rows)
+    return dealer.judged()
+
+
+class _Dealer:
+    """Deals the rows of a history out, one by one, and judges each key."""
+
+    def __init__(self, outline: Outline, tasks: Mapping[str, Task]) -> None:
+        self._outline = outline
+        self._tasks = tasks
+        self._dealt: Dealt = {name: defaultdict(list) for name in tasks}
+        self._failed: dict[str, Exception] = {}
+
+    def chosen(self, rows: Rows, task: Task) -> Ints:
+        """The rows that a check reads."""
+        codes = self._outline.codes(task.check.reads)
+        return np.flatnonzero(rows.client & np.isin(rows.f, codes))
+
+    def take(self, rows: Rows) -> None:
+        """Deal the rows of the next batch out."""
+        wanted = {name: self._wanted(rows, task) for name, task in self._tasks.items()}
+        every = np.unique(np.concatenate([np.zeros(0, np.int64), *wanted.values()]))
+        events = {at: Event(op, begun, bool(rows.open[at])) for at, op, begun in rows.events(every)}
+        for name, at in wanted.items():
+            task, dealt = self._tasks[name], self._dealt[name]
+            if name in self._failed:
+                continue
+            try:
+                for row in at.tolist():
+                    for key, said in task.check.rows(events[row], task.known):
+                        if task.more is None or key in task.more:
+                            dealt[key].append(said)
+            except Exception as error:
+                self._failed[name] = error
+
+    def _wanted(self, rows: Rows, task: Task) -> Ints:
+        chosen, check = self.chosen(rows, task), task.check
+        if task.more is not None and isinstance(check, Columnar):
+            return touching(check.columns(rows, chosen, task.known), frozenset(task.more))
+        return check.sift(rows, chosen, task.known) if isinstance(check, Sifted) else chosen
+
+    def judged(self) -> Found:
+        """Each key's result, by task; or what went wrong first."""
+        return {name: self._judged(name, task) for name, task in self._tasks.items()}
+
+    def _judged(self, name: str, task: Task) -> dict[Any, Any] | Exception:
+        if name in self._failed:
+            return self._failed[name]
+        more = task.more or {}
+        try:
+            return {
+                key: task.check.judge(key, rows, task.known, more.get(key))
+                for key, rows in sorted(self._dealt[name].items())
+            }
+        except Exception as error:
+            return error

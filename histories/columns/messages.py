@@ -1,0 +1,93 @@
+"""The messages of many operations at once: what `maxq.histories.tables.elements_of` gives of each.
+
+Source: docs/spec/history-format.md 12.1.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from maxq.histories.columns.rows import INVOKE, OK, Rows
+from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
+
+NO_OFFSET = -1  # it is not known; offsets are not negative
+_SENT_KEY, _SENT_AT, _SENT, _SENT_ONLY, _KEY, _AT, _POLLED = range(1, 8)
+_NOTHING = '[["poll"]]'
+_SEND, _POLL = '["send",', '["poll",{"$map":[['
+_GRAMMAR = Grammar({
+    f"[{_SEND}": {BEGIN: _SENT_KEY},
+    ",[": {_SENT_KEY: _SENT_AT},
+    ",": {_SENT_KEY: _SENT_ONLY, _SENT_AT: _SENT, _AT: _POLLED},
+    f"]],{_SEND}": {_SENT: _SENT_KEY},
+    f"],{_SEND}": {_SENT_ONLY: _SENT_KEY},
+    "]]]": {_SENT: END},
+    "]]": {_SENT_ONLY: END},
+    f"[{_POLL}": {BEGIN: _KEY},
+    ",[[": {_KEY: _AT},
+    "],[": {_POLLED: _AT},
+    "]]],[": {_POLLED: _KEY},
+    ",[]],[": {_KEY: _KEY},
+    "]]]]}]]": {_POLLED: END},
+    ",[]]]}]]": {_KEY: END},
+    f"]],{_POLL}": {_SENT: _KEY},
+    f"],{_POLL}": {_SENT_ONLY: _KEY},
+    f"]]]]}}],{_SEND}": {_POLLED: _SENT_KEY},
+    f"]]]]}}],{_POLL}": {_POLLED: _KEY},
+    _NOTHING: {BEGIN: END},
+    '[["poll",{}]]': {BEGIN: END},
+})  # fmt: skip
+
+
+class Messages(NamedTuple):
+    """Messages in order of their operations; `row` is the row of a batch that each is in.
+
+    `foreign` are the rows that only the decoder can read, which give no messages here.
+    """
+
+    row: Ints
+    key: Ints
+    offset: Ints  # NO_OFFSET: not known
+    value: Ints
+    polled: Mask  # else sent
+    foreign: Ints
+
+
+def messages_of(rows: Rows, chosen: Ints) -> Messages:
+    """The messages that some rows name: completions, and invocations that never completed."""
+    texts = rows.values(chosen)
+    found = scan(texts, _GRAMMAR)
+    polled = found.role == _POLLED
+    kind = rows.type[chosen]
+    # What was polled is in completions alone, and an ok poll says what that was.
+    nothing = np.asarray(
+        pc.equal(texts, pa.scalar(_NOTHING)).fill_null(False).to_numpy(False), np.bool_
+    )
+    odd = ~found.plain | (nothing & (kind == OK))
+    maps = found.role == _KEY
+    odd[found.row[maps][kind[found.row[maps]] == INVOKE]] = True
+    odd[_twice(found.row[maps], found.value[maps])] = True
+
+    at = np.flatnonzero(polled | (found.role == _SENT) | (found.role == _SENT_ONLY))
+    at = at[~odd[found.row[at]]]
+    number = np.arange(len(found.role))
+    heads = np.where((found.role == _KEY) | (found.role == _SENT_KEY), number, 0)
+    key = found.value[np.maximum.accumulate(heads)[at]] if len(heads) else found.value
+    bare = found.role[at] == _SENT_ONLY
+    return Messages(
+        row=chosen[found.row[at]],
+        key=key,
+        offset=np.where(bare, NO_OFFSET, found.value[at - 1]) if len(at) else found.value,
+        value=found.value[at],
+        polled=polled[at],
+        foreign=chosen[odd],
+    )
+
+
+def _twice(row: Ints, key: Ints) -> Ints:
+    """The rows in which a key comes twice: of a map the last one counts."""
+    order = np.lexsort((key, row))
+    row, key = row[order], key[order]
+    again: Ints = row[1:][(row[1:] == row[:-1]) & (key[1:] == key[:-1])]
+    return again

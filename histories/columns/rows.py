@@ -1,0 +1,253 @@
+"""Rows of an events table as arrays: whole columns of a history, and its operations batch by batch.
+
+`Outline` is what is held of every row: enough to pair invocations with completions and to look for
+breaches of the rules of well-formedness, 31 bytes a row. `Rows` is one batch, with its texts. A row
+becomes an `Op` only where one is asked for.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from maxq.histories.aliases import current_f
+from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.op import HistoryError, Op
+from maxq.histories.tables import EVENTS, op_of_row
+from maxq.histories.text import TYPES
+
+INVOKE, OK, FAIL, INFO = range(4)  # as in `maxq.histories.text.TYPES`
+Codes = npt.NDArray[np.int16]
+Batches = Iterable[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Columns of a whole history, by position.
+
+    `process` is 0 where `client` is false. `f` counts in `names`. `pair` is the position of the
+    other half of an operation of a client, -1 where there is none.
+    """
+
+    index: Ints
+    time: Ints
+    type: npt.NDArray[np.int8]
+    client: Mask
+    process: Ints
+    f: Codes
+    names: tuple[str, ...]
+    pair: Ints
+
+    def codes(self, kinds: Iterable[str]) -> Codes:
+        """The numbers of some kinds of operations."""
+        wanted = set(kinds)
+        return np.array([n for n, name in enumerate(self.names) if name in wanted], np.int16)
+
+    @property
+    def totals(self) -> Counter[tuple[str, str]]:
+        """How many operations of clients there are, by `f` and type."""
+        both = self.f[self.client].astype(np.int64) * len(TYPES) + self.type[self.client]
+        counts = np.bincount(both, minlength=len(self.names) * len(TYPES))
+        return Counter({
+            (self.names[at // len(TYPES)], TYPES[at % len(TYPES)]): int(counts[at])
+            for at in np.flatnonzero(counts)
+        })  # fmt: skip
+
+
+class OutlineMaker:
+    """Takes the batches of a history in order."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, ...]] = []
+        self._names: dict[str, int] = {}
+
+    def take(self, batch: pa.RecordBatch) -> tuple[Mask, Codes]:
+        """Take the next batch; returns which of its rows are of clients, and what they are.
+
+        Raises:
+            HistoryError: a row is no operation.
+        """
+        index, time = _numbers(batch, "index"), _numbers(batch, "time")
+        kind = pc.index_in(batch["type"], pa.array(TYPES)).fill_null(-1).to_numpy()
+        client = _mask(batch["process"].is_valid())
+        named = _mask(batch["process_name"].is_valid())
+        odd = (time < -1) | (kind < 0) | (index == np.iinfo(np.int64).min) | ~(client | named)
+        for at in np.flatnonzero(odd):
+            op_of_row(batch.slice(int(at), 1).to_pylist()[0])  # says what is wrong
+        process = batch["process"].fill_null(0).to_numpy()
+        f = self._codes(batch["f"], client)
+        self._parts.append((index, time, kind.astype(np.int8), client, process, f))
+        return client, f
+
+    def names(self) -> tuple[str, ...]:
+        """What codes stand for, so far."""
+        return tuple(self._names)
+
+    def done(self) -> Outline:
+        """The whole."""
+        empty = (*(np.zeros(0, t) for t in (np.int64, np.int64, np.int8, np.bool_, np.int64,
+                                            np.int16)),)  # fmt: skip
+        columns = [np.concatenate(column) for column in zip(*(self._parts or [empty]), strict=True)]
+        self._parts.clear()
+        index, time, kind, client, process, f = columns
+        pair = paired(kind, client, process)
+        return Outline(index, time, kind, client, process, f, tuple(self._names), pair)
+
+    def _codes(self, column: Any, client: Mask) -> Codes:
+        """Numbers of names; those of old versions are today's."""
+        if column.null_count:
+            raise HistoryError("f is not a name: None")
+        encoded = column.dictionary_encode()
+        words = encoded.dictionary.to_pylist()
+        local = encoded.indices.to_numpy()
+        ours = np.array([self._number(current_f(w, 0)) for w in words] or [0], np.int16)
+        theirs = np.array([self._number(current_f(w, "")) for w in words] or [0], np.int16)
+        return np.asarray(np.where(client, ours[local], theirs[local]), np.int16)
+
+    def _number(self, name: str) -> int:
+        return self._names.setdefault(name, len(self._names))
+
+
+def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> Ints:
+    """The position of each operation's other half, -1 where there is none; as
+    `maxq.histories.history.pair_up` has it for clients."""
+    pair = np.full(len(kind), -1, np.int64)
+    at = np.flatnonzero(client)
+    at = at[np.argsort(process[at], kind="stable")]
+    first, second = at[:-1], at[1:]
+    both = (process[first] == process[second]) & (kind[first] == INVOKE) & (kind[second] != INVOKE)
+    pair[first[both]] = second[both]
+    pair[second[both]] = first[both]
+    return pair
+
+
+class Rows:
+    """One batch of a history: the operations of clients and all others, by row.
+
+    `begun` is the index of a completion's invocation, -1 where it has none, `begun_ns` its time.
+    `open`: an invocation that never completed.
+    """
+
+    def __init__(
+        self, batch: pa.RecordBatch, outline: Outline, base: int, before: Mapping[int, str | None]
+    ) -> None:
+        span = slice(base, base + len(batch))
+        self._batch = batch
+        self._outline = outline
+        self._base = base
+        self._before = before  # values of invocations of earlier batches, by position
+        self.index = outline.index[span]
+        self.time = outline.time[span]
+        self.type = outline.type[span]
+        self.client = outline.client[span]
+        self.process = outline.process[span]
+        self.f = outline.f[span]
+        pair = outline.pair[span]
+        self._pair = pair
+        done = (pair >= 0) & (self.type != INVOKE)
+        at = np.where(done, pair, 0)
+        self.begun = np.where(done, outline.index[at], -1) if len(outline.index) else pair
+        self.begun_ns = np.where(done, outline.time[at], -1) if len(outline.time) else pair
+        self.open = self.client & (self.type == INVOKE) & (pair < 0)
+
+    def __len__(self) -> int:
+        return len(self._batch)
+
+    def values(self, chosen: Ints) -> pa.StringArray:
+        """The texts of some rows' values."""
+        found: pa.StringArray = taken(self._batch["value"], chosen)
+        return found
+
+    def exts(self, chosen: Ints) -> pa.StringArray:
+        """The texts of what else was recorded of some rows."""
+        found: pa.StringArray = taken(self._batch["ext"], chosen)
+        return found
+
+    def is_of(self, chosen: Ints, *names: str) -> Mask:
+        """Which of some rows are of these kinds."""
+        return np.isin(self.f[chosen], self._outline.codes(names))
+
+    def ext_has(self, chosen: Ints, name: str) -> Mask:
+        """Which of some rows may hold a key of that name beside their values."""
+        found = pc.match_substring(self.exts(chosen), f'"{name}"')
+        return _mask(found.fill_null(False))
+
+    def events(self, rows: Sequence[int] | Ints) -> Iterator[tuple[int, Op, Op | None]]:
+        """Some rows as operations, each with the invocation of a completion, of which index, time
+        and value are known.
+
+        Raises:
+            HistoryError: a row is no operation.
+        """
+        chosen = np.asarray(rows, np.int64)
+        found = taken(self._batch, chosen).to_pylist()
+        for at, row in zip(chosen.tolist(), found, strict=True):
+            op = op_of_row(row)
+            begun = None
+            if self.begun[at] >= 0 or (self._pair[at] >= 0 and op.type != "invoke"):
+                same = {**row, "type": "invoke", "index": int(self.begun[at]), "error": None}
+                text = self._begun_value(int(self._pair[at]))
+                begun = op_of_row(
+                    {**same, "time": int(self.begun_ns[at]), "value": text, "ext": None}
+                )
+            yield at, op, begun
+
+    def _begun_value(self, position: int) -> str | None:
+        if position < self._base:
+            return self._before[position]
+        found: str | None = self._batch["value"][position - self._base].as_py()
+        return found
+
+    def unfinished(self) -> dict[int, str | None]:
+        """The values of invocations that complete in a later batch."""
+        end = self._base + len(self)
+        later = np.flatnonzero((self.type == INVOKE) & (self._pair >= end)) + self._base
+        return {int(at): self._begun_value(int(at)) for at in later}
+
+
+def rows_of(batches: Batches, outline: Outline) -> Iterator[Rows]:
+    """The batches of a history, once its outline is known."""
+    base, before = 0, dict[int, str | None]()
+    for batch in batches:
+        rows = Rows(batch, outline, base, before)
+        yield rows
+        base += len(batch)
+        before = {at: v for at, v in before.items() if outline.pair[at] >= base}
+        before |= rows.unfinished()
+
+
+def batches_of(table: pa.Table, rows: int = 65_536) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """The batches of a table that is in memory, as often as they are wanted."""
+    return lambda: iter(table.to_batches(max_chunksize=rows))
+
+
+def check_columns(schema: pa.Schema) -> None:
+    """Raises:
+    HistoryError: a column of the events table is missing.
+    """
+    missing = set(EVENTS.names) - set(schema.names)
+    if missing:
+        raise HistoryError(f"not an events table: no column {sorted(missing)}")
+
+
+def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
+    column = batch[name]
+    if column.null_count:
+        raise HistoryError("index and time must be integers: None")
+    return np.asarray(column.to_numpy(), np.int64)
+
+
+def taken(column: Any, rows: Ints) -> Any:
+    """Some rows of an array, or of a batch."""
+    if len(rows) == len(column):  # in order, so all of them
+        return column
+    return column.take(pa.array(rows, pa.int64()))
+
+
+def _mask(column: Any) -> Mask:
+    return np.asarray(column.to_numpy(zero_copy_only=False), np.bool_)

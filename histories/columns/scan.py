@@ -1,0 +1,241 @@
+"""Numbers out of texts: many rows of JSON at once, by looks at bytes instead of a parser.
+
+A text that our writer gave is numbers with a few fixed strings between them, as in
+`[["send",3,[17,9]]]`. So it is cut at its runs of digits. What stands before, between and behind
+them must be one of the strings of a `Grammar`, each where the grammar allows it; then the text is
+*plain*, and its numbers are what a decoder would have given. Any other text is *foreign*, and is
+left to the decoder: another spacing, an escape, a float, a sign, a leading zero, more than 18
+digits.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+Ints = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+Mask = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
+
+BEGIN, END = 0, -1  # roles: of what precedes the first number, and of what follows the last
+_NO_ROLE = -2
+_WORDS_MAX = 4  # of eight bytes: the longest string between two numbers
+_DIGITS_MAX = 18  # always fit 64 bits
+_FRONT = 24  # bytes that may be read before a text
+_ZERO, _ZEROS = np.uint8(ord("0")), np.uint64(0x3030303030303030)
+_LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
+
+
+class Grammar:
+    """Which strings may stand where.
+
+    Args:
+        rules: by string, which role it gives to the number behind it, by the role of the number
+            before it; `BEGIN` and `END` where there is none. Roles are numbers from 1 on.
+
+    What role a number has must follow from the string before it, or from that and the role of the
+    number before, which then must follow from its own string.
+    """
+
+    def __init__(self, rules: Mapping[str, Mapping[int, int]]) -> None:
+        self.texts = [text.encode() for text in rules]
+        if max(map(len, self.texts)) > 8 * _WORDS_MAX:
+            raise ValueError(f"a string is longer than {8 * _WORDS_MAX} bytes")
+        roles = 1 + max(max(max(rule), max(rule.values())) for rule in rules.values())
+        self.next = np.full((roles, len(rules)), _NO_ROLE, np.int8)
+        for number, rule in enumerate(rules.values()):
+            for before, after in rule.items():
+                self.next[before, number] = after
+        given = [set(rule.values()) for rule in rules.values()]
+        self.sure = np.array([g.pop() if len(g) == 1 else _NO_ROLE for g in given], np.int8)
+        self._words = _words_of_texts(self.texts)
+        self._lengths = np.array([len(text) for text in self.texts], np.int64)
+        order = np.argsort(_mixed(self._words, self._lengths))
+        self._order = order
+        self._hashes = _mixed(self._words, self._lengths)[order]
+
+    def number_of(self, words: Sequence[Words], lengths: Ints) -> npt.NDArray[np.int16]:
+        """Which of the strings each is; -1: none."""
+        mixed = _mixed(words, lengths)
+        at = np.minimum(np.searchsorted(self._hashes, mixed), len(self._hashes) - 1)
+        found = self._order[at]
+        same = self._lengths[found] == lengths
+        for mine, theirs in zip(words, self._words, strict=True):
+            same &= mine == theirs[found]
+        return np.where(same, found, -1).astype(np.int16)
+
+
+class Numbers(NamedTuple):
+    """The numbers of plain texts, in order.
+
+    `row` is the text that each is in, `value` the number, `role` what the grammar calls it; `first`
+    is where each text's numbers begin, one more than there are texts. `plain` says of each text
+    whether it is; foreign ones have no numbers here.
+    """
+
+    row: Ints
+    value: Ints
+    role: npt.NDArray[np.int8]
+    first: Ints
+    plain: Mask
+
+
+def scan(texts: pa.StringArray, grammar: Grammar) -> Numbers:
+    """Cut every text into numbers; a null is foreign."""
+    count = len(texts)
+    data, bounds = _bytes_of(texts)
+    digit = (data - _ZERO) < 10
+    starts, ends = _runs(digit, bounds)
+    first = np.searchsorted(starts, bounds)
+    row = np.repeat(np.arange(count), np.diff(first))
+    padded = np.concatenate([np.zeros(_FRONT, np.uint8), data, np.zeros(8 * _WORDS_MAX, np.uint8)])
+
+    gaps = _gaps(padded, grammar, starts, ends, first, bounds)
+    role, good = _roles(grammar, gaps, first)
+    value = _values(padded, starts, ends)
+    lengths = ends - starts
+    good &= (lengths <= _DIGITS_MAX) & ~((lengths > 1) & (data[starts] == _ZERO))
+
+    plain = _tails(grammar, gaps, role, first) & _mask_of(texts.is_valid())
+    plain[row[~good]] = False
+    kept = plain[row]
+    per_row = np.where(plain, np.diff(first), 0)
+    return Numbers(
+        row=row[kept],
+        value=value[kept],
+        role=role[kept],
+        first=np.concatenate([np.zeros(1, np.int64), np.cumsum(per_row)]),
+        plain=plain,
+    )
+
+
+class _Gaps(NamedTuple):
+    """Which string stands before each number, and at the end of each text."""
+
+    before: npt.NDArray[np.int16]
+    tail: npt.NDArray[np.int16]
+
+
+def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
+    """All bytes, and where each text begins; one more than there are texts."""
+    if not len(texts):
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    buffers: Any = texts.buffers()
+    bounds = np.frombuffer(buffers[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    none = buffers[2] is None
+    everything = np.zeros(0, np.uint8) if none else np.frombuffer(buffers[2], np.uint8)
+    begin = int(bounds[0])
+    return everything[begin : int(bounds[-1])], bounds.astype(np.int64) - begin
+
+
+def _mask_of(array: Any) -> Mask:
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.bool_)
+
+
+def _runs(digit: Mask, bounds: Ints) -> tuple[Ints, Ints]:
+    """Where runs of digits begin and end; none goes on from one text to the next."""
+    if not len(digit):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    before = np.concatenate([np.zeros(1, np.bool_), digit[:-1]])
+    after = np.concatenate([digit[1:], np.zeros(1, np.bool_)])
+    inner = bounds[(bounds > 0) & (bounds < len(digit))]
+    before[inner] = False
+    after[inner - 1] = False
+    return np.flatnonzero(digit & ~before), np.flatnonzero(digit & ~after) + 1
+
+
+def _gaps(
+    padded: Bytes, grammar: Grammar, starts: Ints, ends: Ints, first: Ints, bounds: Ints
+) -> _Gaps:
+    begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
+    has = np.diff(first) > 0
+    begins[first[:-1][has]] = bounds[:-1][has]
+    tails = bounds[:-1].copy()
+    tails[has] = ends[first[1:][has] - 1]
+    before = _numbers_of(padded, grammar, begins, starts - begins)
+    return _Gaps(before, _numbers_of(padded, grammar, tails, bounds[1:] - tails))
+
+
+def _numbers_of(
+    padded: Bytes, grammar: Grammar, begins: Ints, lengths: Ints
+) -> npt.NDArray[np.int16]:
+    words = []
+    for w in range(_WORDS_MAX):
+        here = np.zeros(len(begins), np.uint64)
+        long = np.flatnonzero(lengths > 8 * w)
+        if len(long):
+            kept = np.minimum(lengths[long] - 8 * w, 8)
+            here[long] = _word_at(padded, begins[long] + _FRONT + 8 * w) & _LOW_BYTES[kept]
+        words.append(here)
+    return grammar.number_of(words, lengths)
+
+
+def _word_at(padded: Bytes, at: Ints) -> Words:
+    """The eight bytes from each position on, the first the lowest."""
+    every: Any = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
+    return np.asarray(every[at], np.uint64)
+
+
+def _roles(grammar: Grammar, gaps: _Gaps, first: Ints) -> tuple[npt.NDArray[np.int8], Mask]:
+    """Each number's role, and whether it may stand there."""
+    known = np.maximum(gaps.before, 0)
+    role = grammar.sure[known]
+    leads = np.zeros(len(role), np.bool_)
+    leads[first[:-1][np.diff(first) > 0]] = True
+    for _ in range(2):  # first those that depend on their neighbour's, then all are checked
+        previous = np.concatenate([np.zeros(1, np.int8), role[:-1]]) if len(role) else role
+        previous = np.where(leads | (previous < 0), BEGIN, previous)
+        allowed = grammar.next[previous, known]
+        role = np.where(role == _NO_ROLE, allowed, role)
+    return role, (gaps.before >= 0) & (role > 0) & (allowed == role)
+
+
+def _tails(grammar: Grammar, gaps: _Gaps, role: npt.NDArray[np.int8], first: Ints) -> Mask:
+    last = np.zeros(len(first) - 1, np.int8)
+    has = np.diff(first) > 0
+    last[has] = np.maximum(role[first[1:][has] - 1], 0)
+    after = grammar.next[last, np.maximum(gaps.tail, 0)]
+    return np.asarray((gaps.tail >= 0) & (after == END), np.bool_)
+
+
+def _values(padded: Bytes, starts: Ints, ends: Ints) -> Ints:
+    """The numbers, eight digits at a time, the last ones first."""
+    lengths = np.minimum(ends - starts, _DIGITS_MAX)
+    value = np.zeros(len(ends), np.uint64)
+    for w, scale in enumerate((1, 10**8, 10**16)):
+        long = np.flatnonzero(lengths > 8 * w)
+        if not len(long):
+            break
+        kept = np.minimum(lengths[long] - 8 * w, 8)
+        word = _word_at(padded, ends[long] + (_FRONT - 8 * (w + 1)))
+        value[long] += _eight_digits(word, kept) * np.uint64(scale)
+    return value.astype(np.int64)
+
+
+def _eight_digits(word: Words, kept: Ints) -> Words:
+    """The number that the last `kept` of eight characters are."""
+    low = _LOW_BYTES[8 - kept]
+    word = ((word & ~low) | (_ZEROS & low)) - _ZEROS
+    pairs, fours = np.uint64(0x000000FF000000FF), np.uint64(16)
+    word = word * np.uint64(10) + (word >> np.uint64(8))
+    upper = (word & pairs) * np.uint64(100 + (1_000_000 << 32))
+    lower = ((word >> fours) & pairs) * np.uint64(1 + (10_000 << 32))
+    return np.asarray((upper + lower) >> np.uint64(32), np.uint64)
+
+
+def _words_of_texts(texts: Sequence[bytes]) -> list[Words]:
+    whole = [text.ljust(8 * _WORDS_MAX, b"\0") for text in texts]
+    table = np.frombuffer(b"".join(whole), "<u8").reshape(len(texts), _WORDS_MAX)
+    return [np.ascontiguousarray(table[:, w], np.uint64) for w in range(_WORDS_MAX)]
+
+
+def _mixed(words: Sequence[Words], lengths: Ints) -> Words:
+    """One number of each string, for a look into a sorted list; equality is checked after it."""
+    mixed = lengths.astype(np.uint64)
+    for word in words:
+        mixed = (mixed ^ word) * np.uint64(0x9E3779B97F4A7C15)
+        mixed ^= mixed >> np.uint64(29)
+    return mixed

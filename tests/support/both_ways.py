@@ -1,0 +1,64 @@
+"""Judges histories by arrays and row by row, and compares all that is said."""
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+from unittest import mock
+
+from maxq.checkers.core.api import Context
+from maxq.checkers.core.columnar import Unsure
+from maxq.checkers.core.keyed import results_of
+from maxq.checkers.core.stats import Stats
+from maxq.checkers.judgement.by_columns import judge_batches
+from maxq.checkers.judgement.dealt import Request
+from maxq.checkers.judgement.runner import check_all
+from maxq.histories.columns.rows import batches_of
+from maxq.histories.history import History
+from maxq.histories.op import HistoryError
+from maxq.histories.tables import events_table
+
+BATCH_ROWS = (1_000, 50, 7)  # in turn
+
+
+class Compared(Counter[str]):
+    """How many keys were `sure`, how many of those left to their rows were `blamed`, how many were
+    `spared`; and how many verdicts were which, as `valid? True`."""
+
+
+def compared(check: Any, histories: Iterable[tuple[History, Context]]) -> Compared:
+    """Judge histories both ways by one check; what a key's arrays prove must equal its rows' too.
+
+    Raises:
+        AssertionError: something differs.
+    """
+    found = Compared()
+    quick, answers = type(check).judge_columns, dict[int, Any]()
+
+    def noted(self: Any, key: int, *arguments: Any) -> Any:
+        answers[key] = quick(self, key, *arguments)
+        return answers[key]
+
+    checkers = [check, Stats()]
+    with mock.patch.object(type(check), "judge_columns", noted):
+        for number, (history, context) in enumerate(histories):
+            answers.clear()
+            table = events_table(history.ops, run_id="r")
+            batches = batches_of(table, BATCH_ROWS[number % len(BATCH_ROWS)])
+            judged = judge_batches(batches, Request(checkers, context)).results
+            expected = check_all(history, checkers, context)
+            assert judged == expected, number
+            found[f"valid? {expected.valid}"] += 1
+            try:
+                by_rows = results_of(check, history, check.prepare(history, context))
+            except HistoryError:
+                continue
+            for key, answer in answers.items():
+                found[_compared(answer, by_rows[key])] += 1
+    return found
+
+
+def _compared(answer: Any, expected: Any) -> str:
+    if isinstance(answer, Unsure):
+        return "blamed" if expected.found else "spared"
+    assert answer == expected
+    return "sure"
