@@ -20,7 +20,6 @@ from maxq.harness.cli.given.param_types import (
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.explain import with_causes
 from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
 from maxq.harness.run.run_plan import workloads
@@ -103,6 +102,8 @@ def explained(judged: Judged) -> Judged:
     if not judged.results.findings:
         return judged
     try:
+        from maxq.harness.experiments.explain import with_causes
+
         return with_causes(judged, lambda text: echo(f"explain: {text}", err=True))
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -6,7 +6,6 @@ from typing import Any
 import click
 import msgspec
 
-from maxq.harness.cli.given.failures import report
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
 from maxq.harness.cli.given.sections import Sectioned, section
@@ -69,6 +68,8 @@ def test(**given: Any) -> int:
     show(judged, as_json=as_json, verbose=verbose)
     index_anew(store)
     if judged.trouble is not None:
+        from maxq.harness.cli.given.failures import report
+
         report(judged.trouble)
     return judged.exit_code
 

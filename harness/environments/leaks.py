@@ -33,12 +33,12 @@ class Left(msgspec.Struct, frozen=True):
 
     def still_there(self) -> list[str]:
         """What is still there, in words."""
-        living = [
-            f"process {pid}"
-            for pid, start in self.processes
-            if docker_remains.started(pid) == start
-        ]
+        living = [f"process {pid}" for pid in self.living()]
         return living + _in_engine(self.harness) + leaks.of(self.harness)
+
+    def living(self) -> list[int]:
+        """The processes that are still there."""
+        return [pid for pid, start in self.processes if docker_remains.started(pid) == start]
 
 
 def gone(left: Iterable[Left], within_s: float) -> list[str]:
@@ -46,7 +46,8 @@ def gone(left: Iterable[Left], within_s: float) -> list[str]:
     end = time.monotonic() + within_s
     waiting = [*left]
     while waiting and time.monotonic() < end:
-        waiting = [one for one in waiting if one.still_there()]
+        # The engine is asked last: that takes longer than all else.
+        waiting = [one for one in waiting if one.living() or one.still_there()]
         if waiting:
             time.sleep(LOOK_S)
     return [what for one in waiting for what in one.still_there()]

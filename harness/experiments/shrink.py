@@ -25,7 +25,7 @@ from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.simulate import simulated
 from maxq.harness.experiments.worker_pool import workers
 from maxq.harness.run import provenance
-from maxq.harness.run.replay import Rate, options_for, other_seed, with_seed
+from maxq.harness.run.replay import NotRepeated, Rate, options_for, other_seed, with_seed
 from maxq.harness.schedule import reductions
 from maxq.harness.schedule.format import Schedule, decode, encode
 from maxq.harness.schedule.from_history import main_part
@@ -71,10 +71,6 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     rate: Rate
     story: str
     others: tuple[str, ...]
-
-
-class NotRepeated(Exception):
-    """The run's schedule does not show the anomaly again."""
 
 
 def examine(script: Schedule, signature: str) -> Seen:

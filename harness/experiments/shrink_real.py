@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 
 from maxq.harness.experiments.journal import append, resumed
-from maxq.harness.experiments.shrink import NotRepeated, digest_of
-from maxq.harness.run.replay import Rate
+from maxq.harness.experiments.shrink import digest_of
+from maxq.harness.run.replay import NotRepeated, Rate
 from maxq.harness.schedule import reductions
 from maxq.harness.schedule.format import Schedule
 

@@ -32,7 +32,6 @@ from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
 from maxq.harness.environments.choose import AUTO, LOCAL
 from maxq.harness.report.evidence import Evidence
-from maxq.harness.report.writing import write_report
 from maxq.harness.run import doctor, execute, judging, plugins, provenance
 from maxq.harness.run.execute import capabilities_of, planned, run_in_world
 from maxq.harness.run.explained import Explained
@@ -157,6 +156,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_report(self) -> "Judged":
         """The same, its report written beside its results if that is possible."""
+        from maxq.harness.report.writing import write_report  # many say a verdict, few draw it
+
         try:
             report = write_report(self._evidence(), self.stored.path)
         except Exception as error:  # a page is no evidence: nothing else may fail with it

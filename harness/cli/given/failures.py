@@ -14,8 +14,8 @@ from maxq.harness.contracts.environment import (
     MissingCapability,
 )
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.shrink import NotRepeated
 from maxq.harness.run.process.signals import ORDERS
+from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import ScheduleError
 from maxq.histories.op import HistoryError
 

@@ -7,6 +7,7 @@ off ends with 128 and the signal's number, as shells say it. What `nohup` has ig
 """
 
 import asyncio
+import atexit
 import os
 import select
 import signal
@@ -124,6 +125,14 @@ def as_interrupts() -> None:
     for number in heeded():
         signal.signal(number, hear)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    atexit.register(_past)
+
+
+def _past() -> None:
+    """Ignore what comes when all is done: Python no longer calls handlers while it takes itself
+    apart, and the process would end as one that was cut off."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 async def interrupted() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from maxq.harness.experiments.shrink import NotRepeated
 from maxq.harness.experiments.shrink_real import Journaled, Shrinking, report_of
+from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import Act, Schedule, When
 from maxq.harness.schedule.reductions import family
 

@@ -64,6 +64,17 @@ def test_what_ends_a_command_and_comes_again_at_once_is_one_order() -> None:
     assert (done.stdout, done.returncode) == ("freed\n", 0), done.stderr
 
 
+def test_a_signal_that_comes_when_all_is_done_changes_nothing() -> None:
+    """While Python takes itself apart, when it calls no handlers any more."""
+    program = (
+        "import os, signal; from maxq.harness.run.process.signals import as_interrupts\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, me=os.getpid()): kill(me, 15)\n"
+        "as_interrupts(); late = Late(); raise SystemExit(2)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 2
+
+
 def test_who_reads_no_more_is_printed_nothing() -> None:
     """The reader of standard error has gone; that of standard output has not."""
     program = (
