@@ -15,9 +15,9 @@ from statistics import median
 import click
 
 from maxq.harness.experiments.mutants import catches
-from maxq.harness.experiments.shrink import NotRepeated, Shrunk, shrunk
+from maxq.harness.experiments.shrink import Shrunk, shrunk
 from maxq.harness.experiments.simulate import drawn, run_seed
-from maxq.harness.run.replay import options_for
+from maxq.harness.run.replay import NotRepeated, options_for
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.reductions import with_options
 from maxq.reference import mutants

@@ -7,6 +7,7 @@ page has a checksum, without which a flipped bit may well be read as another num
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,20 +17,28 @@ from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from
 
 ROW_GROUP_ROWS = 1_000_000
 ZSTD_LEVEL = 3
+REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
 
 
 def encode_parquet(ops: Sequence[Op], *, run_id: str) -> bytes:
     """The bytes of the file. In memory, so that the store can save it whole (zstd: 10 B/row)."""
     out = pa.BufferOutputStream()
-    pq.write_table(
-        events_table(ops, run_id=run_id),
+    with open_table(out) as writer:
+        writer.write_table(events_table(ops, run_id=run_id), row_group_size=ROW_GROUP_ROWS)
+    return out.getvalue().to_pybytes()
+
+
+def open_table(out: Path | pa.NativeFile) -> pq.ParquetWriter:
+    """A file to which events tables are written, each as row groups of its own. Columns whose texts
+    are seldom equal have no dictionary, which would be filled and then thrown away."""
+    return pq.ParquetWriter(
         out,
+        EVENTS,
         compression="zstd",
         compression_level=ZSTD_LEVEL,
-        row_group_size=ROW_GROUP_ROWS,
+        use_dictionary=REPEATED,
         write_page_checksum=True,
     )
-    return out.getvalue().to_pybytes()
 
 
 def read_parquet(path: Path) -> tuple[Op, ...]:

@@ -36,7 +36,6 @@ from maxq.histories.edn import Keyword, to_edn
 from maxq.histories.history import History
 from maxq.histories.jsonl import JournalWriter, ReadReport, read_jsonl
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.parquet import encode_parquet, read_parquet
 from maxq.histories.text import NOT_JSON
 
 CONFIG = "config.json"
@@ -83,6 +82,8 @@ class Run:
             ops: the history; the journal of this run, read back, is the best source.
             results: what JSON holds; its key `valid` (true, false, "unknown") becomes `:valid?`.
         """
+        from maxq.histories.parquet import encode_parquet  # Arrow takes its time to be imported
+
         write_whole(self.path / PARQUET, encode_parquet(ops, run_id=self.run_id))
         self.save_verdict(results)
 
@@ -155,9 +156,10 @@ class StoredRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def whole_table(path: Path) -> Path | None:
-    """The table of a run that ended properly and was judged: all of its history; else None."""
-    found = path / PARQUET
-    return found if found.exists() and (path / RESULTS_EDN).exists() else None
+    """The table that has all of a run's history: of one that ended properly and was judged, or has
+    no journal; else None."""
+    found, judged = path / PARQUET, (path / RESULTS_EDN).exists()
+    return found if found.exists() and (judged or not (path / JOURNAL).exists()) else None
 
 
 def open_part(path: Path, history: History, count: int) -> StoredRun:
@@ -181,6 +183,8 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     if (path / JOURNAL).exists():
         ops, report = read_jsonl(path / JOURNAL, allow_truncated=allow_truncated)
     elif (path / PARQUET).exists():
+        from maxq.histories.parquet import read_parquet  # Arrow takes its time to be imported
+
         ops = read_parquet(path / PARQUET)
         report = ReadReport(count=len(ops), complete=True)
     elif (path / CONFIG).exists():  # it died before its first operation

@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import MalformedError
+from maxq.checkers.core.elements import Element, elements_of
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.quiescence import after_faults
 from maxq.checkers.evidence.reigns import NO_UNREST, Unrest, unrest_of
@@ -26,7 +27,6 @@ from maxq.checkers.evidence.stores.trims import Expiry, expiries, trims_of
 from maxq.histories.fault_facts import ELECT_MASTER
 from maxq.histories.history import History
 from maxq.histories.op import Op
-from maxq.histories.tables import Element, elements_of
 
 Value = int | str  # ours is an integer; anything else is a payload that no client sent
 

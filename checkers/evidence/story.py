@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from maxq.checkers.core.elements import epoch_of, node_of
 from maxq.checkers.evidence.acts import Act, acts_of
 from maxq.checkers.evidence.faults import Fault
 from maxq.checkers.evidence.log_key import Finding
@@ -15,7 +16,6 @@ from maxq.checkers.evidence.observations import NEVER
 from maxq.histories.history import History
 from maxq.histories.observed import OBSERVE_CONTROLLER, ControllerView, decoded
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import epoch_of, node_of
 
 TEXT_MAX = 160  # characters of a value quoted from the history
 _ALREADY = {

@@ -143,8 +143,8 @@ class Judging:
             return checker.check(history, self._request.context)
 
         context = self._request.context
-        known = self.tasks[TICKS].known
-        whole = standing(history, context, known, self._results(TICKS, found))
+        ticked = self._results(TICKS, found)
+        whole = standing(history, context, self.tasks[TICKS].known, ticked)
         results = judged_by(self._request.checkers, context, breaches, whole, judge)
         return Judged(results, history, recoveries)
 

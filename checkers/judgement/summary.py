@@ -174,8 +174,8 @@ def fails_on(results: Results, which: str) -> dict[str, int]:
 
 
 def notes(results: Results, context: Context) -> Sequence[str]:
-    """What else a reader must know: that a run ended early, keys that change nothing here, and keys
-    with unknown promises."""
+    """What else a reader must know: that a run ended early, keys that change nothing here or were
+    left out, and keys with unknown promises."""
     said = []
     if context.part:
         said.append(f"ended early, as was asked: only {context.part} are judged")
@@ -183,6 +183,11 @@ def notes(results: Results, context: Context) -> Sequence[str]:
         said.append(
             f"set by hand, and used by RocketMQ only: {listed(context.ignored)}; {context.target} "
             "ignores them"
+        )
+    if context.left_out:
+        said.append(
+            f"left out of the files of settings, as Max-Q lays out the cluster itself: "
+            f"{'; '.join(context.left_out)}"
         )
     strange = unknown_keys(_by_role([k for k in context.by_hand if k not in context.ignored]))
     if strange:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import NEVER, begin
 from maxq.checkers.evidence.story import when
@@ -20,7 +21,6 @@ from maxq.checkers.locks.lease_key import Grant, Overlap, TooSoon, overlaps, too
 from maxq.histories.history import History
 from maxq.histories.observed import ACQUIRE, RELEASE, RENEW
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import node_of
 
 if TYPE_CHECKING:
     from maxq.checkers.core.columnar import Arrays, Dealing, Unsure

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.elements import node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.log import (
     MESSAGES,
@@ -31,7 +32,6 @@ from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.histories.fault_facts import TRIM
 from maxq.histories.history import History
-from maxq.histories.tables import node_of
 
 if TYPE_CHECKING:
     from maxq.histories.columns.rows import Rows

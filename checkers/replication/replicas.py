@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
+from maxq.checkers.core.elements import elements_of, epoch_of, node_of
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.observations import (
     SetSighting,
@@ -42,7 +43,6 @@ from maxq.checkers.replication.replica_logs import (
 from maxq.histories.history import History
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
 from maxq.histories.op import Op
-from maxq.histories.tables import elements_of, epoch_of, node_of
 from maxq.histories.text import TYPES
 
 if TYPE_CHECKING:

@@ -1,14 +1,16 @@
 """The command ``maxq campaign``."""
 
+import os
 from pathlib import Path
 
 import click
 
-from maxq.harness.cli import schedules
 from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Duration
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments import campaign
 from maxq.harness.experiments.engine import JOURNAL
+from maxq.harness.experiments.mutants import WANTED, MutantCampaign, table
 
 MUTANTS = Path("mutants")
 
@@ -32,7 +34,7 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
     The same command again goes on where the last one was cut off.
     """
     if file == MUTANTS:
-        return schedules.run_mutants(store, fresh=fresh, budget_ns=budget)
+        return run_mutants(store, fresh=fresh, budget_ns=budget)
     try:
         found = campaign.read_campaign(file)
         planned = Duration().convert(found.budget, None, None) if found.budget else None
@@ -42,8 +44,48 @@ def campaign_command(file: Path, store: Path, fresh: bool, budget: int | None) -
     folder = store.resolve() / "campaigns" / found.name
     if fresh and folder.exists():
         (folder / JOURNAL).unlink(missing_ok=True)
-    done = campaign.run_campaign(found, folder, budget_ns=limit, say=echo)
-    echo(campaign.table(done))
-    echo(f"JUnit:   {folder / campaign.JUNIT}")
-    whole = len(done) == len(campaign.jobs_of(found))
-    return 1 if any(not d.passed for d in done) else 0 if whole else 2
+    runs = campaign.Runs(found, folder)
+    steps = Steps("runs", len(runs.done()))
+
+    def line() -> str:
+        done, now = runs.done(), runs.next()
+        failed = [d.name for d in done if not d.passed]
+        said = f"{len(failed)} FAILED, last {failed[-1]}" if failed else "none failed"
+        at_work = f"now: {now.name}" if now else ""
+        return steps.line(len(done), len(runs.jobs), said if done else "", at_work)
+
+    def show() -> None:
+        echo(campaign.table(runs.done()))
+        echo(f"JUnit:   {folder / campaign.JUNIT}")
+
+    with Ticker(line, show) as ticker:
+        runs.run(budget_ns=limit, say=lambda text: ticker.say(text, err=False))
+    show()
+    if any(not d.passed for d in runs.done()):
+        return 1
+    return 0 if runs.next() is None else 2
+
+
+def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
+    """Run the campaign of mutants; the exit code: 0 if enough are caught, 2 if it is not over."""
+    folder = store.resolve() / "campaigns" / "mutants"
+    if fresh:
+        (folder / JOURNAL).unlink(missing_ok=True)
+    found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
+
+    def line() -> str:
+        rows = list(found.rows())
+        caught = sum(r.caught for r in rows)
+        return f"{sum(r.whole for r in rows)} of {len(rows)} mutants done; {caught} caught"
+
+    def show() -> None:
+        for text in table(list(found.rows())):
+            echo(text)
+
+    with Ticker(line, show) as ticker:
+        found.run(budget_ns=budget_ns, say=ticker.say)
+    show()
+    rows = list(found.rows())
+    if sum(r.caught for r in rows) >= WANTED * len(rows):
+        return 0
+    return 1 if all(r.whole for r in rows) else 2

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from maxq.harness.cli.given.param_types import Duration
-from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.terminal import echo
@@ -98,8 +98,7 @@ def hunt(
     if again:
         found.look_again(jobs)
     if not idle:
-        progress = progress_of(found)
-        with Ticker(progress) as ticker, resumable(lambda: show(found, folder)):
+        with Ticker(progress_of(found), lambda: show(found, folder)) as ticker:
             found.run(jobs=jobs, budget_ns=budget, say=ticker.say)
     show(found, folder)
     return 2 if found.missing() else 0
@@ -107,14 +106,13 @@ def hunt(
 
 def progress_of(found: Hunt) -> Callable[[], str]:
     """What says how far a hunt has come."""
-    before, estimate = len(found.entries()), Estimate()
+    steps = Steps("runs", found.of - len(found.missing()))
 
     def progress() -> str:
-        left, done = len(found.missing()), len(found.entries())
-        broken = sum(bool(e.broken) for e in found.entries())
-        text = f"{found.of - left} of {found.of} runs done, {broken} of them broke a promise"
-        rest = estimate.left(done - before, done - before + left)
-        return f"{text}; {rest}" if rest else text
+        entries = found.entries()
+        broken = sum(bool(e.broken) for e in entries)
+        said = f"{broken} broke a promise" if broken else "none broke a promise"
+        return steps.line(found.of - len(found.missing()), found.of, said if entries else "")
 
     return progress
 

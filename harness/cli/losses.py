@@ -9,7 +9,7 @@ from maxq.checkers.core.promises import DEFAULTS, SYNCED
 from maxq.checkers.judgement import runner
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.sections import Sectioned, section
-from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.testing import resolved, said_of_files
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.losses import Losses, table
@@ -49,13 +49,14 @@ def losses(**given: Any) -> int:
     found = Losses(place.store.resolve() / FOLDER, options, base_image=place.base_image)
     for line in said_of_files(options):
         echo(line, err=True)
-    before, estimate = len(found.rows()), Estimate()
+    steps = Steps("faults", len(found.rows()))
 
     def progress() -> str:
-        done, left = len(found.rows()), found.missing()
-        text = f"{done} of {len(found.faults)} faults; now: {left[0] if left else 'the table'}"
-        rest = estimate.left(done - before, len(found.faults) - before)
-        return f"{text}; {rest}" if rest else text
+        rows, left = found.rows(), found.missing()
+        worst = max(rows, key=lambda row: row.lost, default=None)
+        most = f"most lost by {worst.fault}: {worst.lost:,}" if worst and worst.lost else ""
+        now = f"now: {left[0]}" if left else ""
+        return steps.line(len(rows), len(found.faults), most, now)
 
     def show() -> None:
         keys = ", ".join(f"{key}={value}" for key, value in sorted(options.keys.items()))
@@ -67,7 +68,7 @@ def losses(**given: Any) -> int:
         write_whole(place.store.resolve() / FOLDER / MARKDOWN, f"{text}\n".encode())
         echo(text)
 
-    with Ticker(progress) as ticker, resumable(show):
+    with Ticker(progress, show) as ticker:
         found.run(ticker.say)
     show()
     rows = found.rows()

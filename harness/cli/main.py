@@ -1,7 +1,8 @@
 """The command line: ``maxq test`` and others, each imported when it is asked for.
 
 Results go to standard output, progress to standard error. Exit codes are Jepsen's: 0 valid, 1
-invalid, 2 unknown, 254 bad arguments, 255 our own failure; 141 where the reader has gone.
+invalid, 2 unknown, 254 bad arguments, 255 our own failure; 141 where the reader has gone, and 128
+and the signal's number where a signal cut it off.
 """
 
 import io
@@ -29,6 +30,8 @@ SECTIONS: Mapping[str, Mapping[str, Place]] = {
                         "Make the schedule of a failing run as small as can be."),
         "export": Place(f"{HERE}.stored_runs", "export",
                         "Write a history as EDN (for Jepsen), JSON lines or Parquet."),
+        "generate-history": Place(f"{HERE}.generating", "generate_history",
+                                  "Write a made-up history, with the anomalies you ask for."),
     },
     "Many runs": {
         "runs": Place(f"{HERE}.runs", "runs",
@@ -77,7 +80,8 @@ Examples:
   maxq COMMAND --help                            what a command takes
 
 \b
-Exit codes: 0 valid, 1 invalid, 2 not all judged, 254 bad arguments, 255 a failure of Max-Q.
+Exit codes: 0 valid, 1 invalid, 2 not all judged, 254 bad arguments, 255 a failure of Max-Q,
+130 or 143 cut off by Control-C or SIGTERM.
 """
 
 
@@ -120,7 +124,7 @@ def run_cli(argv: list[str]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         from maxq.harness.cli.given.failures import reported
 
-        return reported(error)
+        return reported(error, argv)
     return code if isinstance(code, int) else 0
 
 

@@ -17,8 +17,6 @@ from maxq.harness.experiments.overview.entries import (
     entries,
     entry_of,
 )
-from maxq.harness.experiments.overview.page import write_index
-from maxq.harness.experiments.overview.serving import LOOPBACK, server
 from maxq.histories.store import RunStore
 
 SHOWN, WIDTH, CELL_MAX, PORT = 20, 120, 90, 8087
@@ -65,6 +63,8 @@ def runs(
     if left > 0:
         echo(f"... and {left} older ones; --all shows them")
     try:
+        from maxq.harness.experiments.overview.page import write_index
+
         echo(f"page:    {write_index(store)}")
     except OSError as error:
         echo(f"the page is not written: {error}", err=True)
@@ -79,6 +79,8 @@ def present(store: Path) -> None:
 
 def index_anew(store: Path) -> None:
     """Write the page of a store after a run; of so many runs that it would take long, not."""
+    from maxq.harness.experiments.overview.page import write_index
+
     with suppress(OSError):  # the run stands without it
         if len(RunStore(store).runs()) <= INDEXED_MAX:
             write_index(store, inner=False)
@@ -132,6 +134,8 @@ def serve(store: Path, port: int) -> int:
     """Serve the runs of a store over HTTP until interrupted: read-only, on this machine's loopback,
     with the run that goes on."""
     present(store)
+    from maxq.harness.experiments.overview.serving import LOOPBACK, server
+
     with server(store.resolve(), port) as http:
         echo(f"http://{LOOPBACK}:{http.server_port}/ shows {store}; Control-C ends it")
         try:

@@ -6,16 +6,19 @@ from typing import Any
 import click
 
 from maxq.harness.cli.given.param_types import Duration, Name, Target
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.terminal import echo
+from maxq.harness.experiments.bisect import Bisection, between
 from maxq.harness.experiments.scenario import (
     HEAD,
     TRIALS_MAX,
+    Shown,
     Trials,
-    between,
-    bisect,
+    ahead,
     scenario_of,
     show_scenario,
+    so_far,
 )
 
 PREFIX = "rocketmq:"
@@ -69,12 +72,24 @@ def scenario_command(
     `maxq list scenarios` names those that come with Max-Q; a schedule's file will do whose header
     says what it is known to show. The same command again goes on where the last one was cut off.
     """
-    rows = []
-    for name in scenarios:
-        trials = trials_of(name, store, environment, base_image)
-        rows.append(show_scenario(trials, times=times))
-    for line in (*HEAD, *(row.said for row in rows)):
-        echo(line)
+    rows: list[Shown] = []
+    of_all = [trials_of(name, store, environment, base_image) for name in scenarios]
+
+    def far() -> tuple[int, int]:
+        counts = [ahead(trials, times=times) for trials in of_all]
+        return sum(done for done, _ in counts), sum(most for _, most in counts)
+
+    steps = Steps("trials", far()[0], at_most=True)
+
+    def line() -> str:
+        return steps.line(*far(), so_far(of_all[min(len(rows), len(of_all) - 1)]))
+
+    with Ticker(line) as ticker:
+        for trials in of_all:
+            trials.say = ticker.say
+            rows.append(show_scenario(trials, times=times))
+    for text in (*HEAD, *(row.said for row in rows)):
+        echo(text)
     return 0 if all(row.holds for row in rows) else 2
 
 
@@ -97,7 +112,14 @@ def bisect_command(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     trials = trials_of(scenario, store, environment, base_image)
-    found = bisect(trials, targets, lambda text: echo(text, err=True))
+    bisection, steps = Bisection(trials, targets), Steps("releases", at_most=True)
+
+    def line() -> str:
+        return steps.line(bisection.judged, bisection.most, bisection.so_far())
+
+    with Ticker(line) as ticker:
+        trials.say = ticker.say
+        found = bisection.find(ticker.say)
     if found.open:
         echo(f"not found: {found.open}")
         return 2
@@ -112,6 +134,5 @@ def trials_of(name: str, store: Path, environment: str, base_image: str) -> Tria
         scenario,
         store.resolve() / "scenarios" / scenario.name,
         environment=environment,
-        say=lambda text: echo(text, err=True),
         base_image=base_image,
     )

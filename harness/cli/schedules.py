@@ -1,10 +1,8 @@
 """Commands on schedules: ``maxq replay``, ``maxq simulate``, ``maxq explore``, ``maxq shrink``."""
 
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +21,12 @@ from maxq.harness.cli.given.param_types import (
     Percent,
     Target,
 )
-from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.show import show, word
 from maxq.harness.cli.stored_runs import explained
 from maxq.harness.contracts.terminal import echo
 from maxq.harness.experiments.engine import JOURNAL
-from maxq.harness.experiments.mutants import WANTED, MutantCampaign, table
+from maxq.harness.experiments.explore import Exploration
 from maxq.harness.experiments.shrink import (
     BEST,
     BUDGET,
@@ -40,19 +38,16 @@ from maxq.harness.experiments.shrink import (
     story_of,
 )
 from maxq.harness.experiments.shrink_real import BUDGET as REAL_BUDGET
-from maxq.harness.experiments.shrink_real import Shrinking, report_of
+from maxq.harness.experiments.shrink_real import PERFORMED, Journaled, Shrinking, report_of
 from maxq.harness.experiments.simulate import Campaign, SeedResult, Summary, seeds_of
-from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import LATE_S, Rate, late, options_for, repeat, script_of, signatures
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged, judge_stored
-from maxq.harness.sampling.draw import draw
-from maxq.harness.sampling.factors import array_row, coverage, possible
+from maxq.harness.sampling.factors import coverage
 from maxq.harness.schedule.format import Schedule, encode
 from maxq.harness.schedule.options import PROFILES
-from maxq.harness.schedule.reductions import family
 from maxq.histories.aliases import current
 from maxq.histories.store import write_whole
 from maxq.nemeses.catalogue import fault_names
@@ -196,17 +191,17 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
     )
     if given["fresh"]:
         (campaign.folder / JOURNAL).unlink(missing_ok=True)
-    summary, estimate = Summary(), Estimate()
+    summary, steps = Summary(), Steps("seeds")
 
     def line() -> str:
-        left = estimate.left(summary.done - campaign.resumed, len(wanted) - campaign.resumed)
-        return "; ".join(filter(None, (summary.progress(len(wanted), campaign.resumed), left)))
+        steps.before = campaign.resumed
+        return steps.line(summary.done, len(wanted), *summary.progress(campaign.resumed))
 
     def summed() -> None:
         for text in summary.lines():
             echo(text)
 
-    with Ticker(line) as ticker, resumable(summed):
+    with Ticker(line, summed) as ticker:
         for result in campaign.run(wanted):
             summary.add(result)
             if result.found or result.error or result.oracle:
@@ -229,6 +224,7 @@ def simulate(seeds: str, store: Path, **given: Any) -> int:
 @click.option("--target", type=Target(), default=None, help="of what, such as rocketmq:5.5.0")
 @RELEASE_OPTION
 @click.option("--base-image", default="", help="of the docker engine, to build on")
+@click.option("--fresh", is_flag=True, help="forget what was done before, and begin anew")
 @PLUGIN_OPTION
 @STORE
 def explore(
@@ -238,39 +234,48 @@ def explore(
     target: str | None,
     releases: tuple[tuple[str, str], ...],
     base_image: str,
+    fresh: bool,
     store: Path,
 ) -> int:
     """Run drawn schedules, as `maxq simulate` does, one after the other on real machines.
 
-    Each seed takes a row of the covering array in turn. Every run is stored with its report; at
-    the end comes the list of the pairs of values that were met.
+    Each seed takes a row of the covering array in turn. Every run is stored with its report; at the
+    end it says how many pairs of values were met. The same command again goes on where the last one
+    was cut off.
     """
-    wanted = wanted_seeds(seeds)
-    context, rows, verdicts = RunContext(base_image=base_image), [], []
-    more: dict[str, Any] = {"releases": dict(releases)} if releases else {}
-    more |= {"target": target} if target is not None else {}
-    for seed in wanted:
-        row = possible(array_row(seed), capabilities_of(environment))
-        script = draw(seed, row, length_ms=(length or 0) // 1_000_000)
-        options = options_for(script, environment, **more)
-        (judged,) = repeat(script, options, store, times=1, quiet=True, context=context)
-        rows.append(row)
-        verdicts.append(judged.results.valid)
-        sent = judged.stored.history.totals["send", "ok"]
-        faults = len({family(act) for act in script.acts})
-        seen = ", ".join([*signatures(judged), *reasons(judged)])
-        echo(f"seed {seed}: {word(judged.results.valid)}  {sent} acknowledged, "
-                   f"{faults} faults  {judged.stored.path}  {seen}".rstrip())  # fmt: skip
-        if context.stop.asked:  # this run is shorter than it should be, and the next would be none
-            raise KeyboardInterrupt
-    met = coverage(rows)
-    echo(f"pairs of values met: {met.met} of {met.of}")
-    return runner.exit_code(verdicts, crashed=False)
+    exploration = Exploration(
+        store.resolve(),
+        wanted_seeds(seeds),
+        environment=environment,
+        length_ms=(length or 0) // 1_000_000,
+        target=target or "",
+        releases=dict(releases),
+        base_image=base_image,
+    )
+    if fresh:
+        exploration.forget()
+    done = exploration.done()
+    for one in done:
+        echo(f"seed {one.seed}: {word(one.valid)}  {one.line()}  (done before)")
+    steps = Steps("seeds", len(done))
 
+    def line() -> str:
+        done = exploration.done()
+        counts = Counter(word(one.valid) for one in done)
+        found = ", ".join(sorted({name for one in done for name in one.found}))
+        said = ", ".join(f"{n} {verdict}" for verdict, n in sorted(counts.items()))
+        return steps.line(len(done), len(exploration.seeds), said, found and f"found: {found}")
 
-def reasons(judged: Judged) -> list[str]:
-    """Why a run is unknown."""
-    return list(judged.results.whys)
+    def summed() -> None:
+        met = coverage(one.row for one in exploration.done())
+        echo(f"pairs of values met: {met.met} of {met.of}")
+
+    with Ticker(line, summed) as ticker:
+        exploration.run(
+            lambda one: ticker.say(f"seed {one.seed}: {word(one.valid)}  {one.line()}", err=False)
+        )
+    summed()
+    return runner.exit_code([one.valid for one in exploration.done()], crashed=False)
 
 
 def wanted_seeds(text: str) -> range:
@@ -308,9 +313,9 @@ def shrink(
 ) -> int:
     """Make the schedule of a failing run as small as can be.
 
-    Of a simulated run faults and operations go, by simulations, and the same command again goes on
-    where the last one was cut off. Of a run of real machines faults go, by repeated real runs, and
-    the output says how often what is left fails. The script is in the run's folder, for `maxq
+    Of a simulated run faults and operations go, by simulations. Of a run of real machines faults
+    go, by repeated real runs, and the output says how often what is left fails. The same command
+    again goes on where the last one was cut off. The script is in the run's folder, for `maxq
     replay`.
     """
     script, before = script_of(run)
@@ -320,17 +325,22 @@ def shrink(
         wanted = current(signature) or stored_signature(run)
         return shrink_on_machines(script, where, wanted, folder, store, budget or REAL_BUDGET)
     at_work: list[Shrinker] = []
+    steps = Steps("simulations", at_most=True)
 
     def kept() -> None:
-        for shrinker in at_work:
-            echo(shrinker.line())
-            if (folder / BEST).exists():
-                echo(f"best:    maxq replay {folder / BEST}")
+        if at_work:
+            echo(far())
+        if at_work and (folder / BEST).exists():
+            echo(f"best:    maxq replay {folder / BEST}")
 
     def far() -> str:
-        return at_work[0].line() if at_work else "simulated once, to see what the schedule shows"
+        if not at_work:
+            return "simulated once, to see what the schedule shows"
+        [shrinker] = at_work
+        return steps.line(min(shrinker.simulations, shrinker.budget), shrinker.budget,
+                          shrinker.line())  # fmt: skip
 
-    with Ticker(far), resumable(kept):
+    with Ticker(far, kept):
         wanted = current(signature) or signature_of(script)
         found = shrunk(script, folder, wanted, jobs=jobs, budget=budget or BUDGET,
                        watch=at_work.append)  # fmt: skip
@@ -366,12 +376,17 @@ def shrink_on_machines(
     def kept() -> None:
         if shrinking.best is not None:
             write_whole(folder / BEST, encode(shrinking.best))
-            echo(shrinking.line())
+            echo(far())
             echo(f"best:    maxq replay {folder / BEST} --env {where}")
-            echo(f"smaller: maxq shrink {folder / BEST} --env {where} --signature {signature}")
 
-    shrinking = Shrinking(signature, perform, budget=budget, say=lambda text: ticker.say(text))
-    with Ticker(shrinking.line) as ticker, resumable(kept):
+    performed = Journaled(folder / PERFORMED, where, perform)
+    shrinking = Shrinking(signature, performed, budget=budget, say=lambda text: ticker.say(text))
+    steps = Steps("runs", at_most=True)
+
+    def far() -> str:
+        return steps.line(shrinking.runs, budget, shrinking.line())
+
+    with Ticker(far, kept) as ticker:
         found = shrinking.shrink(script)
     write_whole(folder / SCRIPT, encode(found.script))
     lines = [*report_of(found, signature), f"maxq replay {folder / SCRIPT} --env {where}"]
@@ -379,18 +394,3 @@ def shrink_on_machines(
     for line in lines:
         echo(line)
     return 0
-
-
-def run_mutants(store: Path, *, fresh: bool, budget_ns: int | None) -> int:
-    """Run the campaign of mutants; the exit code: 0 if enough are caught, 2 if it is not over."""
-    folder = store.resolve() / "campaigns" / "mutants"
-    if fresh:
-        (folder / JOURNAL).unlink(missing_ok=True)
-    found = MutantCampaign(folder, jobs=os.cpu_count() or 1)
-    found.run(budget_ns=budget_ns, say=partial(echo, err=True))
-    rows = list(found.rows())
-    for line in table(rows):
-        echo(line)
-    if sum(r.caught for r in rows) >= WANTED * len(rows):
-        return 0
-    return 1 if all(r.whole for r in rows) else 2

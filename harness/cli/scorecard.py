@@ -6,7 +6,7 @@ import click
 from msgspec import convert
 
 from maxq.harness.cli.given.param_types import Alias
-from maxq.harness.cli.given.ticker import Estimate, Ticker, resumable
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BASE_IMAGE, BUDGET, ENVIRONMENT, RESUME, Release
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.target import Profile
@@ -68,16 +68,14 @@ def scorecard(
         rounds=rounds,
         base_image=base_image,
     )
-    before, estimate = len(card.entries()), Estimate()
+    steps = Steps("runs", len(card.entries()))
 
     def line() -> str:
-        left, done = len(card.missing()), len(card.entries())
-        broken = sum(bool(e.found) for e in card.entries())
-        rest = estimate.left(done - before, done - before + left)
-        text = f"{done} of {done + left} runs done, something found in {broken} of them"
-        return f"{text}; {rest}" if rest else text
+        left, done = len(card.missing()), card.entries()
+        broken = sum(bool(e.found) for e in done)
+        return steps.line(len(done), len(done) + left, f"something found in {broken}")
 
-    with Ticker(line) as ticker, resumable(lambda: write(card)):
+    with Ticker(line, lambda: write(card)) as ticker:
         whole = card.run(jobs=jobs, budget_ns=budget, say=ticker.say)
     write(card)
     return 0 if whole else 2

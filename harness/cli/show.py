@@ -15,6 +15,7 @@ from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement import summary
 from maxq.checkers.judgement.digest import NOT_PROMISED, Row
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import ADVICE, Power, power_rows, weakly
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.run.explained import Explained
 from maxq.histories.store import StoredRun
@@ -22,6 +23,7 @@ from maxq.histories.store import StoredRun
 SHOWN_MAX = 12  # findings that are told with their stories
 LINES_MAX, NOTES_MAX, WIDTH = 20, 3, 100
 CELL_MAX = 160  # characters of a cell
+POWER_COLUMNS = (("planted", 58), ("called", 9), ("of", 27))
 COLUMNS = (("found", 30), ("when", 16), ("where", 24), ("fault", 26))
 STATUSES = ("broken", "not judged", "kept", "not promised", "no occasion")
 
@@ -43,6 +45,9 @@ class Shown(Protocol):
 
     @property
     def explained(self) -> Sequence[Explained]: ...
+
+    @property
+    def power(self) -> Sequence[Power]: ...
 
     @property
     def failed_on(self) -> dict[str, int]: ...
@@ -84,8 +89,24 @@ def show(judged: Shown, *, as_json: bool, verbose: bool = False) -> None:
         show_rows(judged.rows, room)
     for one in judged.explained:
         echo("\n" + "\n".join(wrapped(line, indent=4) for line in one.lines()))
+    if judged.power:
+        show_power(judged.power)
     for line in foot:
         echo(line)
+
+
+def show_power(powers: Sequence[Power]) -> None:
+    """How much a verdict could have called, a line for each wrong answer."""
+    cells = []
+    for p in powers:
+        called = f"{p.called} of {p.tried}" if p.tried else "-"
+        where = f"{p.places:,} place{'' if p.places == 1 else 's'}"
+        cells.append([(f"{p.claim}: {p.wrong}", ""), (called, "red" if p.weak else ""),
+                      (p.why or where, "")])  # fmt: skip
+    echo_drawn(table(POWER_COLUMNS, cells, width=WIDTH, colour=coloured()))
+    if weak := weakly(powers):
+        echo(wrapped(f"power:   of {', '.join(weak)} less than a tenth was called: that they were "
+                     f"kept says little; {ADVICE}"))  # fmt: skip
 
 
 def _height(text: str) -> int:
@@ -213,6 +234,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "verdicts": plain["verdicts"],
         "findings": plain_harms(results.findings),
         "explained": msgspec.to_builtins(list(judged.explained)),
+        "power": power_rows(judged.power),
         "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
         "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),

@@ -20,7 +20,6 @@ from maxq.harness.cli.given.param_types import (
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.explain import with_causes
 from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
 from maxq.harness.run.run_plan import workloads
@@ -62,6 +61,11 @@ TRUNCATED = click.option(
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
 @VERBOSE_OPTION
+@click.option(
+    "--power",
+    is_flag=True,
+    help="plant wrong answers in the run, and say how many would have been called: takes a minute",
+)
 @click.option("--json", "as_json", is_flag=True, help="print the verdict as JSON")
 def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **given: Any) -> int:
     """Judge a stored run (its folder) again, also one whose harness was killed.
@@ -73,10 +77,14 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
+        if given["power"] and judge is not None:
+            raise click.UsageError("--power is for --engine local, which holds the history")
         if named:
             raise click.UsageError("--workload is for files: a run's folder says what it was")
-        judged = _check_run(run, judge, allow_truncated=allow_truncated)
+        judged = _check_run(run, judge, allow_truncated=allow_truncated, power=given["power"])
     else:
+        if given["power"]:
+            raise click.UsageError("--power is for a run's folder, which has its settings")
         if not named:
             raise click.UsageError(f"--workload is needed for a file: {', '.join(workloads())}")
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
@@ -94,6 +102,8 @@ def explained(judged: Judged) -> Judged:
     if not judged.results.findings:
         return judged
     try:
+        from maxq.harness.experiments.explain import with_causes
+
         return with_causes(judged, lambda text: echo(f"explain: {text}", err=True))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -115,12 +125,15 @@ def _judge_of(engine: str, master: str) -> piecewise.JudgeTable | None:
     return None
 
 
-def _check_run(run: Path, judge: piecewise.JudgeTable | None, *, allow_truncated: bool) -> Judged:
+def _check_run(
+    run: Path, judge: piecewise.JudgeTable | None, *, allow_truncated: bool, power: bool
+) -> Judged:
     with stored_run.held(run.resolve()) as ended:
         if judge is not None:
             judged = piecewise.judge_run(run, judge, allow_truncated=allow_truncated)
         else:
             judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
+        judged = judged.with_power() if power else judged
         found = judged.stored.report
         _say_state(judged.stored)
         if not ended:

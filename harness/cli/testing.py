@@ -6,7 +6,6 @@ from typing import Any
 import click
 import msgspec
 
-from maxq.harness.cli.given.failures import report
 from maxq.harness.cli.given.options import ENVIRONMENT, cluster, load
 from maxq.harness.cli.given.param_types import EXPLAIN_OPTION, FAIL_ON_OPTION, VERBOSE_OPTION, usage
 from maxq.harness.cli.given.sections import Sectioned, section
@@ -21,6 +20,7 @@ from maxq.harness.run.run_context import RunContext
 from maxq.harness.schedule.format import seconds
 from maxq.harness.schedule.options import Options
 from maxq.harness.schedule.outlook import in_order, whom
+from maxq.harness.targets.settings_files import why_left_out
 
 EPILOG = """
 \b
@@ -68,6 +68,8 @@ def test(**given: Any) -> int:
     show(judged, as_json=as_json, verbose=verbose)
     index_anew(store)
     if judged.trouble is not None:
+        from maxq.harness.cli.given.failures import report
+
         report(judged.trouble)
     return judged.exit_code
 
@@ -96,8 +98,8 @@ def show_plan(options: Options, *, as_json: bool) -> None:
 def said_of_files(options: Options) -> Iterator[str]:
     """What of files of settings does not count, or not here."""
     if options.left_out:
-        keys = ", ".join(key.partition(":")[2] for key in options.left_out)
-        yield f"left out of the files, as Max-Q lays out the cluster itself: {keys}"
+        why = "; ".join(why_left_out(options.left_out))
+        yield f"left out of the files, as Max-Q lays out the cluster itself: {why}"
     if options.ignored:
         keys = ", ".join(key.partition(":")[2] for key in options.ignored)
         yield f"not used by {options.running}, and so without effect: {keys}"

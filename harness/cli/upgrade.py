@@ -6,6 +6,7 @@ import click
 from msgspec import convert
 
 from maxq.harness.cli.given.param_types import Alias, Name
+from maxq.harness.cli.given.ticker import Steps, Ticker
 from maxq.harness.cli.scenarios import BUDGET, ENVIRONMENT, RESUME
 from maxq.harness.cli.schedules import STORE
 from maxq.harness.contracts.target import Profile
@@ -64,16 +65,23 @@ def upgrade_command(
     asked = convert([profile.convert(p, None, None) for p in profiles.split(",")], list[Profile])
     chosen = names() if ALL in wanted else list(dict.fromkeys(wanted))
     trials = Trials(folder, names=chosen, profiles=asked, environment=environment, rounds=rounds)
-    try:
-        whole = trials.run(budget_ns=budget, say=lambda text: echo(text, err=True))
-    finally:
+    steps = Steps("runs", trials.of - len([*trials.missing()]))
+
+    def line() -> str:
+        left, wrong = [*trials.missing()], trials.undocumented()
+        said = f"{len(wrong)} not as documented, last {wrong[-1].job.name}" if wrong else ""
+        now = f"now: {left[0].name} {left[0].profile}" if left else ""
+        return steps.line(trials.of - len(left), trials.of, said, now)
+
+    def show() -> None:
         if write is not None:
             write_whole(write.resolve(), page(trials).encode())
-    wrong = False
-    for upgrade in upgrades():
-        for of in asked if upgrade.name in chosen else ():
-            entries = trials.entries(upgrade.name, of)
-            echo(f"{upgrade.name} {of}: {cell(upgrade, entries)}")
-            said = [e for e in entries if e.came != "failed"]
-            wrong |= any(upgrade.expected and not e.shows(upgrade.expected) for e in said)
-    return 1 if wrong else 0 if whole else 2
+        for upgrade in upgrades():
+            for of in asked if upgrade.name in chosen else ():
+                entries = trials.entries(upgrade.name, of)
+                echo(f"{upgrade.name} {of}: {cell(upgrade, entries)}")
+
+    with Ticker(line, show) as ticker:
+        whole = trials.run(budget_ns=budget, say=ticker.say)
+    show()
+    return 1 if trials.undocumented() else 0 if whole else 2

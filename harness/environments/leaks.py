@@ -5,6 +5,8 @@ engine, and disks of its machines. Network namespaces and packet rules live exac
 processes in them.
 """
 
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -14,6 +16,8 @@ from maxq.harness.environments.disks import leaks
 from maxq.harness.environments.engine import leaks as docker_remains
 from maxq.harness.environments.engine.client import EngineFailed, connect
 from maxq.harness.environments.engine.leaks import Cleaned
+
+LOOK_S = 0.1  # between looks at what goes
 
 
 def clean() -> Cleaned:
@@ -29,12 +33,24 @@ class Left(msgspec.Struct, frozen=True):
 
     def still_there(self) -> list[str]:
         """What is still there, in words."""
-        living = [
-            f"process {pid}"
-            for pid, start in self.processes
-            if docker_remains.started(pid) == start
-        ]
+        living = [f"process {pid}" for pid in self.living()]
         return living + _in_engine(self.harness) + leaks.of(self.harness)
+
+    def living(self) -> list[int]:
+        """The processes that are still there."""
+        return [pid for pid, start in self.processes if docker_remains.started(pid) == start]
+
+
+def gone(left: Iterable[Left], within_s: float) -> list[str]:
+    """What of harnesses that have ended is still there after so long."""
+    end = time.monotonic() + within_s
+    waiting = [*left]
+    while waiting and time.monotonic() < end:
+        # The engine is asked last: that takes longer than all else.
+        waiting = [one for one in waiting if one.living() or one.still_there()]
+        if waiting:
+            time.sleep(LOOK_S)
+    return [what for one in waiting for what in one.still_there()]
 
 
 def left_of(harness: int) -> Left:

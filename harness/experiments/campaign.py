@@ -24,7 +24,6 @@ Each run is a process of its own, ``maxq test``; what it ends with is a line of 
 journal, synced before the next run begins. Source: Jepsen's test-all; JUnit XML as Surefire's.
 """
 
-import ctypes
 import itertools
 import json
 import math
@@ -33,7 +32,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -44,10 +44,11 @@ import msgspec
 from msgspec import Meta
 
 from maxq.harness.contracts.terminal import printable
-from maxq.harness.environments.leaks import Left, left_of
+from maxq.harness.environments.leaks import gone, left_of
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.page import write_index
+from maxq.harness.experiments.worker_pool import end_all, end_with_parent
 from maxq.harness.run import plugins
 from maxq.harness.schedule.format import Seed
 from maxq.histories.store import JOURNAL as HISTORY
@@ -59,7 +60,6 @@ RUN_TIMEOUT_S = 1800.0  # beyond the time limit of the run itself
 UNKNOWN = 2  # the exit code
 LEAVE_S = 15.0  # after a kill of the harness everything must be gone within this
 KILL_S = (0.3, 40.0)  # when it strikes, from the start of the harness
-PR_SET_PDEATHSIG = 1
 BUILT_IN = Path(__file__).parent / "campaigns"
 RUNS_MAX = 100_000  # of a campaign
 FOUND_MAX = 10  # kinds of findings of a run that its line in the journal keeps
@@ -213,40 +213,56 @@ def jobs_of(campaign: Campaign) -> list[Job]:
     return made
 
 
-def run_campaign(
-    campaign: Campaign, folder: Path, *, budget_ns: int | None, say: Callable[[str], None]
-) -> list[Done]:
-    """Run what is not done yet, and write the JUnit file after each run.
+class Runs:
+    """The runs of a campaign, done and to be done.
 
     Args:
         campaign: what to run.
         folder: the campaign's own; holds journal, JUnit file and runs.
-        budget_ns: no run begins after so long; None: no limit.
-        say: called with a line for each run.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    jobs = jobs_of(campaign)
-    done = {d.name: d for d in resumed(folder / JOURNAL, Done)}
-    for job in jobs:
-        if job.name in done:
-            say(f"done before: {job.name}")
 
-    def next_job(_: Collection[Job]) -> Job | None:
-        return next((job for job in jobs if job.name not in done), None)
+    def __init__(self, campaign: Campaign, folder: Path) -> None:
+        self.jobs = jobs_of(campaign)
+        self._name = campaign.name
+        self._folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        before = {d.name: d for d in resumed(folder / JOURNAL, Done)}
+        self._done = {job.name: before[job.name] for job in self.jobs if job.name in before}
 
-    perform = partial(perform_job, store=folder / RUNS)
-    for job, result in run_missing(next_job, perform, folder, inline=True, budget_ns=budget_ns):
-        done[job.name] = result
-        append(folder / JOURNAL, result)
-        write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
-        word = "passed" if result.passed else f"FAILED: {result.why}"
-        say(f"{result.seconds:6.1f} s  {job.name}: {word}")
-    if next_job(()) is not None:
-        say(SPENT)
-    write_whole(folder / JUNIT, junit(campaign.name, jobs, done))
-    if (folder / RUNS).is_dir():
-        write_index(folder / RUNS, campaign.name)
-    return [done[job.name] for job in jobs if job.name in done]
+    def done(self) -> list[Done]:
+        """What is done, in the order of the file."""
+        return [self._done[job.name] for job in self.jobs if job.name in self._done]
+
+    def next(self) -> Job | None:
+        """The next that is not done, or is at work; None: all are done."""
+        return next((job for job in self.jobs if job.name not in self._done), None)
+
+    def run(self, *, budget_ns: int | None, say: Callable[[str], None]) -> None:
+        """Run what is not done yet, and write the JUnit file after each run.
+
+        Args:
+            budget_ns: no run begins after so long; None: no limit.
+            say: called with a line for each run.
+        """
+        for done in self.done():
+            say(f"done before: {done.name}")
+        perform = partial(perform_job, store=self._folder / RUNS)
+        for job, result in run_missing(
+            lambda _: self.next(), perform, self._folder, inline=True, budget_ns=budget_ns
+        ):
+            self._done[job.name] = result
+            append(self._folder / JOURNAL, result)
+            self._write()
+            word = "passed" if result.passed else f"FAILED: {result.why}"
+            say(f"{result.seconds:6.1f} s  {job.name}: {word}")
+        if self.next() is not None:
+            say(SPENT)
+        self._write()
+        if (self._folder / RUNS).is_dir():
+            write_index(self._folder / RUNS, self._name)
+
+    def _write(self) -> None:
+        write_whole(self._folder / JUNIT, junit(self._name, self.jobs, self._done))
 
 
 def perform_job(job: Job, store: Path) -> Done:
@@ -266,13 +282,13 @@ def _done(job: Job, code: int, *, why: str = "", **printed: str) -> Done:
 
 def _judged(command: Sequence[str], job: Job) -> Done:
     """How a run ended, by what it printed."""
-    process = _start([*command, "--json"])
-    try:
-        out, err = process.communicate(timeout=RUN_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()  # a request to end may not be heard any more; a killed run leaves nothing
-        process.communicate()
-        return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
+    with _started([*command, "--json"]) as process:
+        try:
+            out, err = process.communicate(timeout=RUN_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()  # a request to end may not be heard any more
+            process.communicate()
+            return _done(job, process.returncode, why=f"not over after {RUN_TIMEOUT_S:.0f} s")
     code = process.returncode
     try:
         printed: Mapping[str, Any] = json.loads(out)
@@ -292,16 +308,16 @@ def _judged(command: Sequence[str], job: Job) -> Done:
 
 def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
     """Kill the harness at a random moment: everything must go, and what it recorded be judged."""
-    process = _start(command)
     at_s = Random(f"{job.name}/{job.seed}").uniform(*KILL_S)
-    try:
-        process.communicate(timeout=at_s)
-        return _done(job, process.returncode, why=f"it was over before {at_s:.1f} s")
-    except subprocess.TimeoutExpired:
-        left = left_of(process.pid)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    stayed = _gone(left)
+    with _started(command) as process:
+        try:
+            process.communicate(timeout=at_s)
+            return _done(job, process.returncode, why=f"it was over before {at_s:.1f} s")
+        except subprocess.TimeoutExpired:
+            left = left_of(process.pid)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    stayed = gone([left], LEAVE_S)
     if stayed:
         why = f"after {LEAVE_S:.0f} s there was left: {', '.join(stayed)}"
         return _done(job, -signal.SIGKILL, why=why)
@@ -315,26 +331,28 @@ def _killed(command: Sequence[str], store: Path, job: Job) -> Done:
     return _done(job, done.returncode, run=str(run), why=why)
 
 
-def _gone(left: Left) -> list[str]:
-    """What of a killed harness is still there when it must not be."""
-    end = time.monotonic() + LEAVE_S
-    while (stayed := left.still_there()) and time.monotonic() < end:
-        time.sleep(0.1)
-    return stayed
-
-
-def _start(command: Sequence[str]) -> "subprocess.Popen[str]":
-    """Start a process that does not outlive this one: it is killed when this one dies, and a killed
-    run leaves nothing."""
-    libc = ctypes.CDLL(None)
-    return subprocess.Popen(
+@contextmanager
+def _started(command: Sequence[str]) -> "Iterator[subprocess.Popen[str]]":
+    """A process that does not outlive the block, nor this process: it is killed, and a killed run
+    leaves nothing."""
+    process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
+        preexec_fn=end_with_parent,
     )
+    try:
+        yield process
+    except BaseException:
+        end_all([process.pid], partial(_kill, process))
+        raise
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    process.kill()
+    process.communicate()
 
 
 def junit(name: str, jobs: Sequence[Job], done: Mapping[str, Done]) -> bytes:

@@ -6,13 +6,9 @@ the bad target in at least three of at most ten trials, in none of as many on th
 none on the bad one without its faults. A trial says nothing whose cluster did not come up, whose
 harness was too late itself to see it, or in which none of the claims in question could be judged;
 one that is interrupted does not count.
-
-A bisection looks for the first release that is bad, by halving. One bad trial makes a release bad;
-how many clean ones make it good follows from how often the bad end is bad.
 """
 
-import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -29,18 +25,17 @@ from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.report.measures import kinds, quantile
 from maxq.harness.run.judging import every_checker
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import Rate, options_for, signatures
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
 from maxq.harness.schedule.reductions import with_options
-from maxq.harness.targets.rocketmq.releases import MISSING, Version, parse
 from maxq.histories.aliases import current
 from maxq.histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
 SHOWN_MIN, TRIALS_MAX = 3, 10
-WRONG_STEP = 0.05
 Came = Literal["bad", "clean", "failed"]
 Way = Literal["bad", "good", "control"]
 
@@ -198,14 +193,15 @@ class Trials:
         folder: Path,
         *,
         environment: str,
-        say: Callable[[str], None],
+        say: Callable[[str], None] = lambda text: None,
         base_image: str = "",
     ) -> None:
         self.scenario = scenario
+        self.say = say
+        self._digests: dict[Way, str] = {}
         self._folder = folder
         self._environment = environment
-        self._say = say
-        self._around = RunContext(base_image=base_image)
+        self._around = RunContext(base_image=base_image, stop=Stop(at_once=True))
         folder.mkdir(parents=True, exist_ok=True)
         self.done = resumed(folder / JOURNAL, Trial)
 
@@ -241,9 +237,11 @@ class Trials:
         return self.tally(target, way=way)
 
     def _digest(self, *, way: Way) -> str:
-        script = self.scenario.schedule(way)
-        header = msgspec.structs.replace(script.header, known=None, name="")
-        return digest_of(msgspec.structs.replace(script, header=header))
+        if way not in self._digests:
+            script = self.scenario.schedule(way)
+            header = msgspec.structs.replace(script.header, known=None, name="")
+            self._digests[way] = digest_of(msgspec.structs.replace(script, header=header))
+        return self._digests[way]
 
     def _run(self, target: str, *, way: Way) -> Trial:
         script = self.scenario.schedule(way)
@@ -257,8 +255,6 @@ class Trials:
         )
         try:
             judged = run_test(options, self._folder / "runs", quiet=True, context=context)
-            if context.stop.asked:
-                raise KeyboardInterrupt
         except (SetupFailed, EnvironmentLost) as error:
             return msgspec.structs.replace(trial, error=f"{error}"[:300])
         came, seen = came_to(judged, self.scenario.known)
@@ -270,9 +266,7 @@ class Trials:
         append(self._folder / JOURNAL, trial)
         how = " without its faults" if way == "control" else ""
         what = ", ".join(trial.seen) or trial.error or "nothing"
-        self._say(
-            f"{self.scenario.name} on {trial.target}{how}: {trial.came} ({what})  {trial.run}"
-        )
+        self.say(f"{self.scenario.name} on {trial.target}{how}: {trial.came} ({what})  {trial.run}")
 
 
 # Is it shown?
@@ -316,6 +310,36 @@ HEAD = (
 )
 
 
+def controls(bad: int) -> int:
+    """How many trials without faults so many trials on the bad target need."""
+    return max(1, bad // SHOWN_MIN)
+
+
+def ahead(trials: Trials, *, times: int) -> tuple[int, int]:
+    """How many trials of a scenario are done, and how many it can become at most; arguments as
+    `show_scenario`."""
+    known = trials.scenario.known
+    bad = trials.tally(known.bad)
+    on_bad = bad.trials if bad.bad >= SHOWN_MIN else max(times, bad.trials)
+    good = trials.tally(known.good, way="good")
+    on_good = good.trials if good.bad else max(on_bad, good.trials)
+    done, most = bad.trials + good.trials, on_bad + on_good
+    if trials.scenario.has_faults:
+        control = trials.tally(known.bad, way="control")
+        done += control.trials
+        most += control.trials if control.bad else max(controls(on_bad), control.trials)
+    return done, most
+
+
+def so_far(trials: Trials) -> str:
+    """What a scenario's trials came to so far, in a few words."""
+    known = trials.scenario.known
+    bad, good = trials.tally(known.bad), trials.tally(known.good, way="good")
+    words = [f"bad in {bad.bad} of {bad.trials} on {known.bad}"] if bad.trials else []
+    words += [f"in {good.bad} of {good.trials} on {known.good}"] if good.trials else []
+    return f"{trials.scenario.name}: {', '.join(words)}" if words else trials.scenario.name
+
+
 def show_scenario(trials: Trials, *, times: int) -> Shown:
     """Run what is missing until a scenario is shown, or surely not.
 
@@ -333,7 +357,7 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
     good = trials.more(known.good, lambda t: t.bad > 0 or t.trials >= bad.trials, way="good")
     control = None
     if trials.scenario.has_faults:
-        wanted = max(1, bad.trials // SHOWN_MIN)
+        wanted = controls(bad.trials)
         control = trials.more(known.bad, lambda t: t.bad > 0 or t.trials >= wanted, way="control")
     return Shown(
         name=trials.scenario.name,
@@ -343,69 +367,3 @@ def show_scenario(trials: Trials, *, times: int) -> Shown:
         good=good,
         control=control,
     )
-
-
-# Since which release?
-
-
-def clean_needed(bad_end: Tally) -> int:
-    """How many clean trials call a release good and are wrong in at most one of twenty.
-
-    The rate of the bad end is taken as (k + ½) / (n + 1), Jeffreys' estimate, so that no number of
-    trials makes it certain.
-    """
-    rate = (bad_end.bad + 0.5) / (bad_end.trials + 1)
-    return max(1, math.ceil(math.log(WRONG_STEP) / math.log(1 - rate)))
-
-
-def between(good: str, bad: str) -> list[str]:
-    """The targets from one to the other, both included, in the order from good to bad.
-
-    Raises:
-        ValueError: they are no two releases with one back end.
-    """
-    first, last = parse(good), parse(bad)
-    if first.back_end != last.back_end or first.release == last.release:
-        raise ValueError("a bisection needs two releases with the same back end")
-    order = list(MISSING)
-    a, b = order.index(first.release), order.index(last.release)
-    step = 1 if a < b else -1
-    releases = [order[n] for n in range(a, b + step, step)]
-    return [str(Version(release, first.back_end)) for release in releases]
-
-
-class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a bisection: neighbours, of which one is good and the other bad. `open` says why
-    it came to no end."""
-
-    good: str = ""
-    bad: str = ""
-    needed: int = 0
-    open: str = ""
-
-
-def bisect(trials: Trials, targets: Sequence[str], say: Callable[[str], None]) -> Found:
-    """Find where it begins.
-
-    Args:
-        trials: of the scenario.
-        targets: from a good one to a bad one, in order.
-        say: called with a line for each step.
-    """
-    end = trials.more(targets[-1], lambda t: t.bad >= SHOWN_MIN or t.trials >= TRIALS_MAX)
-    if not end.bad:
-        return Found(open=f"{targets[-1]} is not bad: {end}")
-    needed = clean_needed(end)
-    say(f"{targets[-1]} is bad in {end}: {needed} clean trials call a release good")
-    low, high, middle = -1, len(targets) - 1, 0
-    while high - low > 1:
-        target = targets[middle]
-        tally = trials.more(target, lambda t: t.bad > 0 or t.trials >= needed)
-        if not tally.bad and tally.trials < needed:
-            return Found(open=f"{target} does not come up", needed=needed)
-        say(f"{target}: {'bad' if tally.bad else 'good'} ({tally})")
-        if middle == 0 and tally.bad:
-            return Found(open=f"{target} is bad as well", needed=needed)
-        low, high = (low, middle) if tally.bad else (middle, high)
-        middle = (low + high) // 2
-    return Found(good=targets[low], bad=targets[high], needed=needed)

@@ -30,6 +30,7 @@ from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.report.measures import kinds, quantile
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import capabilities_of
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import Rate, options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
@@ -106,7 +107,8 @@ def measure(job: Job, folder: Path) -> Entry:
         source=source.digest(),
         date=datetime.now(UTC).date().isoformat(),
     )
-    context = RunContext(script=script, base_image=job.base_image)
+    stop = Stop(at_once=True)
+    context = RunContext(script=script, base_image=job.base_image, stop=stop)
     try:
         judged = run_test(options, folder / "runs", quiet=True, context=context)
     except (SetupFailed, EnvironmentLost, EnvironmentUnavailable, ValueError) as error:

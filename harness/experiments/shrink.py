@@ -25,7 +25,7 @@ from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.simulate import simulated
 from maxq.harness.experiments.worker_pool import workers
 from maxq.harness.run import provenance
-from maxq.harness.run.replay import Rate, options_for, other_seed, with_seed
+from maxq.harness.run.replay import NotRepeated, Rate, options_for, other_seed, with_seed
 from maxq.harness.schedule import reductions
 from maxq.harness.schedule.format import Schedule, decode, encode
 from maxq.harness.schedule.from_history import main_part
@@ -71,10 +71,6 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
     rate: Rate
     story: str
     others: tuple[str, ...]
-
-
-class NotRepeated(Exception):
-    """The run's schedule does not show the anomaly again."""
 
 
 def examine(script: Schedule, signature: str) -> Seen:
@@ -130,7 +126,7 @@ class Shrinker:
         self.others: dict[str, None] = {}
         self._folder = folder
         self._signature = signature
-        self._budget = budget
+        self.budget = budget
         self._noise = noise
         self._jobs = jobs
         self._seen: dict[str, Seen] = {}
@@ -156,8 +152,7 @@ class Shrinker:
     def line(self) -> str:
         """How far it has come."""
         faults, ops = self.size
-        left = f"simulation {self.simulations} of at most {self._budget}"
-        return f"{left}; best so far: {faults} faults, {ops} operations; trying: {self.stage}"
+        return f"best so far: {faults} faults, {ops} operations; trying: {self.stage}"
 
     # Trying.
 
@@ -167,7 +162,7 @@ class Shrinker:
             for script, seen in zip(batch, self.tried(batch), strict=True):
                 if self._signature in seen.found:
                     return script
-            if self.simulations >= self._budget:
+            if self.simulations >= self.budget:
                 return None
         return None
 
@@ -203,7 +198,7 @@ class Shrinker:
             raise NotRepeated(f"{self._signature} does not appear again")
         at_times = reductions.pinned(decoded(self.seen(best).performed) or best)
         best = self._better(best, iter([at_times]))
-        while self.simulations < self._budget:
+        while self.simulations < self.budget:
             before = encode(best)
             self.stage = "a shorter run"
             best = self._shorter(best)
@@ -229,7 +224,7 @@ class Shrinker:
         return found
 
     def _while_better(self, best: Schedule, make: reductions.Candidates) -> Schedule:
-        while self.simulations < self._budget:
+        while self.simulations < self.budget:
             found = self._better(best, make(best))
             if found is best:
                 break
@@ -258,7 +253,7 @@ class Shrinker:
             c.id for c in best.calls if c.f == "send" and c.value[2] in self.seen(best).values
         )
         parts = 2
-        while self.simulations < self._budget and len(best.calls) > 1:
+        while self.simulations < self.budget and len(best.calls) > 1:
             found = self._better(best, reductions.fewer_calls(best, parts, dear))
             if found is not best:
                 best, parts = found, max(parts - 1, 2)

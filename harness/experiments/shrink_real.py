@@ -3,23 +3,64 @@
 On real machines the same schedule meets other moments, so a failure comes back in some of its runs
 only. A schedule without some faults replaces the one with them as soon as one of a few runs shows
 the anomaly; one that never does in so many runs is taken not to. So a smaller schedule may be
-missed, and what is found is shown to fail, at the stated rate. Clients' load stays as it is.
+missed, and what is found is shown to fail, at the stated rate. Clients' load stays as it is. What
+each run showed is a line of a journal, so that a shrinking that was cut off goes on.
 """
 
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 
 import msgspec
 
-from maxq.harness.experiments.shrink import NotRepeated
-from maxq.harness.run.replay import Rate
+from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.shrink import digest_of
+from maxq.harness.run.replay import NotRepeated, Rate
 from maxq.harness.schedule import reductions
 from maxq.harness.schedule.format import Schedule
 
 EACH = 3  # runs of a schedule until it is taken not to show the anomaly
+PERFORMED = "performed.jsonl"  # the journal
 BUDGET = 30  # runs in all, but for those of the rate
 
 Perform = Callable[[Schedule], Collection[str]]
+
+
+class Performed(msgspec.Struct, frozen=True):
+    """A line of the journal: what a run of a schedule showed, and where it was."""
+
+    digest: str
+    environment: str
+    found: tuple[str, ...]
+
+
+class Journaled:
+    """Performs schedules, but for the runs that a journal has: what these showed is given once
+    more, each once, in their order.
+
+    Args:
+        journal: its path.
+        environment: where runs are performed.
+        perform: performs one.
+    """
+
+    def __init__(self, journal: Path, environment: str, perform: Perform) -> None:
+        self._journal = journal
+        self._environment = environment
+        self._perform = perform
+        self._before: dict[str, deque[tuple[str, ...]]] = defaultdict(deque)
+        for line in resumed(journal, Performed):
+            if line.environment == environment:
+                self._before[line.digest].append(line.found)
+
+    def __call__(self, script: Schedule) -> Collection[str]:
+        digest = digest_of(script)
+        if self._before[digest]:
+            return self._before[digest].popleft()
+        found = tuple(self._perform(script))
+        append(self._journal, Performed(digest, self._environment, found))
+        return found
 
 
 class Smaller(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +99,7 @@ class Shrinking:
         self.best: Schedule | None = None  # the smallest so far
         self._signature = signature
         self._perform = perform
-        self._budget, self._each, self._say = budget, each, say
+        self.budget, self._each, self._say = budget, each, say
 
     def shrink(self, script: Schedule) -> Smaller:
         """Make it smaller, as far as the budget goes.
@@ -92,11 +133,11 @@ class Shrinking:
     def line(self) -> str:
         """How far it has come."""
         size = "none" if self.best is None else f"{reductions.size_of(self.best)[0]} faults"
-        return f"run {self.runs} of at most {self._budget}; best so far: {size}"
+        return f"best so far: {size}"
 
     @property
     def _left(self) -> int:
-        return self._budget - self.runs
+        return self.budget - self.runs
 
     def _shows(self, script: Schedule) -> bool:
         """Whether one of its runs shows the anomaly; no as well where no run is left."""
@@ -105,7 +146,7 @@ class Shrinking:
             shown = self._signature in self._perform(script)
             faults = reductions.size_of(script)[0]
             self._say(
-                f"run {self.runs} of at most {self._budget}: {faults} faults, "
+                f"run {self.runs} of at most {self.budget}: {faults} faults, "
                 f"{self._signature} {'shown' if shown else 'not shown'}"
             )
             if shown:

@@ -363,13 +363,12 @@ class Summary:
             if counts:
                 yield f"{claim:6}" + "".join(f"{counts[status]:14}" for status in statuses)
 
-    def progress(self, of: int, resumed: int = 0) -> str:
-        """How far the campaign has come, in a line; `resumed` seeds took it no time."""
-        done = sum(self.verdicts.values())
+    def progress(self, resumed: int = 0) -> tuple[str, str, str]:
+        """What came of the seeds so far, and how fast; `resumed` of them took no time."""
         minutes = (time.monotonic() - self._begun) / 60
         words = ", ".join(f"{n} {word}" for word, n in sorted(self.verdicts.items()))
-        found = f"; found: {', '.join(self.groups)}" if self.groups else ""
-        return f"{done} of {of} seeds, {(done - resumed) / minutes:.0f} a minute: {words}{found}"
+        found = f"found: {', '.join(self.groups)}" if self.groups else ""
+        return words, found, f"{(self.done - resumed) / minutes:.0f} a minute"
 
     @property
     def done(self) -> int:

@@ -11,13 +11,16 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import active_children, get_context
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
+from maxq.harness.environments.leaks import gone, left_of
 from maxq.harness.run import plugins
 from maxq.harness.run.stored_run import held
 from maxq.nemeses import catalogue
@@ -26,6 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PR_SET_PDEATHSIG = 1
+LEAVE_S = 4.0  # in which all is gone of runs that an interrupt ends
 SCRATCH = "work"  # of a folder of results: what runs write until they are over
 
 
@@ -77,9 +81,33 @@ def processes(count: int, place: str = "") -> Iterator[Executor]:
             yield pool
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in set(active_children()) - before:
-                worker.kill()  # a run that is killed leaves nothing behind
+            _end(set(active_children()) - before)
             raise
+
+
+def _end(workers: Collection[BaseProcess]) -> None:
+    """Kill workers in the middle of their work."""
+    end_all([w.pid for w in workers if w.pid is not None], partial(_kill, workers))
+
+
+def _kill(workers: Collection[BaseProcess]) -> None:
+    for worker in workers:
+        worker.kill()
+    for worker in workers:
+        worker.join(LEAVE_S)
+
+
+def end_all(harnesses: Collection[int], kill: Callable[[], None]) -> None:
+    """End harnesses, and wait until nothing of their runs is left: one that is killed leaves
+    nothing behind, but what it had goes a moment after it.
+
+    Args:
+        harnesses: their processes.
+        kill: ends these.
+    """
+    left = [left_of(harness) for harness in harnesses]
+    kill()
+    gone(left, LEAVE_S)
 
 
 class Inline(Executor):
@@ -102,12 +130,17 @@ def workers(count: int, folder: Path, *, inline: bool = False) -> Iterator[Execu
         yield pool
 
 
+def end_with_parent() -> None:
+    """Have this process killed when its parent ends."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def _begin(
     parent: int, place: str, path: Sequence[str], modules: Sequence[str],
     kinds: Sequence[tuple[str, str]],
 ) -> None:  # fmt: skip
     """What a worker does first; it knows the plug-ins that its parent knows."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != parent:  # it ended before the line above
         os._exit(1)
     for number in (signal.SIGINT, signal.SIGHUP):  # a terminal's: the parent's to act on

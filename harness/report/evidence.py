@@ -6,6 +6,7 @@ import msgspec
 
 from maxq.checkers.core.api import Anomaly, Context
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import Power
 from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
 
@@ -17,7 +18,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     `run` is the run's folder as people type it; `commit` what is known of the harness's source;
     `doubts` are what went wrong with the run or its history besides, and `explained` what trying
-    said of the causes of findings, each in a line.
+    said of the causes of findings, each in a line. `power`: how much the verdict could have called.
     """
 
     history: History
@@ -29,6 +30,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     doubts: tuple[str, ...] = ()
     explained: tuple[str, ...] = ()
+    power: tuple[Power, ...] = ()
 
 
 class Numbered(msgspec.Struct, frozen=True, kw_only=True):

@@ -118,6 +118,11 @@ def _body(evidence: Evidence) -> Html:
     parts: list[tuple[str, str, Callable[[], Child]]] = [
         ("findings", "Findings", lambda: findings.harms(evidence, page.groups, page.brokers)),
         ("claims", "Claims", lambda: findings.claims_table(evidence, page.groups)),
+        *(
+            [("power", "What would have been called", lambda: tables.power_table(evidence))]
+            if evidence.power
+            else []
+        ),
         ("anomalies", "Evidence", lambda: _evidence(page)),
         ("timeline", "Timeline", lambda: _timeline(page)),
         ("latency", "Latency and rate", lambda: _plots(page.time, page.counted, page.done)),

@@ -159,6 +159,24 @@ def recovery_table(evidence: Evidence) -> Html:
     return join(table("recovery", heads, rows), note)
 
 
+def power_table(evidence: Evidence) -> Html:
+    """How much the verdict could have called."""
+    rows: list[Sequence[Child]] = []
+    for p in evidence.power:
+        why = f": {p.why}" if p.why else ""
+        share: Child = p.why
+        if p.share is not None:
+            share = join(_bar(p.share, 1.0), f" {p.called} of {p.tried}{why}")
+        rows.append((p.claim, p.wrong, f"{p.places:,}", share, ", ".join(p.by)))
+    said = (
+        "Each wrong answer was written into this run at one place after the other, of many at a "
+        "sample, and judged again. That a claim was kept says much where most were called, and "
+        "little where few were."
+    )
+    heads = ("claim", "wrong answer", "places", "called", "by")
+    return join(el("p", said, class_="note"), table("power", heads, rows))
+
+
 def _bar(value: float, most: float) -> Html:
     width = max(2, round(BAR * value / most)) if most else 2
     bar = el("rect", width=width, height=10, y=1, rx=2, class_="bar")

@@ -37,7 +37,6 @@ from maxq.harness.environments.choose import (
 )
 from maxq.harness.environments.engine.client import EngineFailed, connect
 from maxq.harness.environments.engine.image import quiet
-from maxq.harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
 from maxq.harness.run.execute import make_environment, make_target
 from maxq.harness.schedule.options import Options
 from maxq.harness.targets.rocketmq.releases import REFERENCE
@@ -176,6 +175,8 @@ def _local() -> Facts:
 
 
 def _simulated() -> Facts:
+    from maxq.harness.environments.simulated import MACHINES_MAX, SimulatedEnvironment
+
     return Facts(
         environment=SIMULATED,
         could=SimulatedEnvironment.capabilities,

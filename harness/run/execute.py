@@ -8,7 +8,7 @@ import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -25,21 +25,22 @@ from maxq.harness.contracts.target import Target
 from maxq.harness.environments.disks import node_disk
 from maxq.harness.environments.docker import PYTHON, DockerEnvironment
 from maxq.harness.environments.local import LocalEnvironment
-from maxq.harness.environments.simulated import SimulatedEnvironment
 from maxq.harness.run.lifecycle import perform
 from maxq.harness.run.process.signals import interrupted, interruptible
 from maxq.harness.run.run_context import Progress, RunContext
 from maxq.harness.sampling.rounds import schedule_of
 from maxq.harness.schedule.format import Schedule
 from maxq.harness.schedule.options import Options
-from maxq.harness.simulation.oracle.oracle import Oracle
-from maxq.harness.simulation.world import SimHost, World
 from maxq.harness.targets.mixed import MixedTarget
 from maxq.harness.targets.reference import ReferenceTarget
 from maxq.harness.targets.rocketmq.releases import REFERENCE, parse
 from maxq.harness.targets.rocketmq.target import RocketMQTarget
 from maxq.histories.store import ORACLE, Run, write_whole
 from maxq.nemeses.catalogue import acts, needs_of
+
+if TYPE_CHECKING:
+    from maxq.harness.simulation.oracle.oracle import Oracle
+    from maxq.harness.simulation.world import SimHost, World
 
 NODES = "nodes"  # the folder of a run that holds its machines'
 
@@ -182,6 +183,8 @@ def _target(name: str, environment: str) -> Target:
 def _simulated(options: Options, run: Run, context: RunContext) -> None:
     """Perform a run in a world of its own. Garbage is collected when it is over and not before:
     what earlier runs of this process left must not end in the middle of this one."""
+    from maxq.harness.simulation.world import World  # with all nodes: it takes its time
+
     gc.freeze()
     try:
         _in_world(
@@ -195,11 +198,14 @@ def _simulated(options: Options, run: Run, context: RunContext) -> None:
         gc.unfreeze()
 
 
-def _in_world(world: World, options: Options, run: Run, context: RunContext) -> None:
+def _in_world(world: "World", options: Options, run: Run, context: RunContext) -> None:
+    from maxq.harness.environments.simulated import SimulatedEnvironment
+    from maxq.harness.simulation.oracle.oracle import Oracle
+
     stop = context.stop
     oracle = Oracle(world)
 
-    async def main(host: SimHost) -> None:
+    async def main(host: "SimHost") -> None:
         with interruptible(stop, context.progress.say):
             await perform(
                 options,
@@ -219,7 +225,7 @@ def _in_world(world: World, options: Options, run: Run, context: RunContext) -> 
         _save_findings(oracle, run, context.progress)
 
 
-def _save_findings(oracle: Oracle, run: Run, progress: Progress) -> None:
+def _save_findings(oracle: "Oracle", run: Run, progress: Progress) -> None:
     """Store what the oracle saw, apart from all verdicts; an empty file if it saw nothing."""
     lines = [msgspec.json.encode(anomaly) + b"\n" for anomaly in oracle.anomalies]
     write_whole(run.path / ORACLE, b"".join(lines))

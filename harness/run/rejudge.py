@@ -15,21 +15,29 @@ from maxq.checkers.core.stats import Stats
 from maxq.checkers.judgement import summary
 from maxq.checkers.judgement.digest import Row, digest
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import Power
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import judges_of
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn, read_edn_history
 from maxq.histories.jsonl import ReadReport, read_jsonl
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.parquet import encode_parquet, read_parquet, rows_of
 from maxq.histories.store import StoredRun
 from maxq.histories.text import encode_op
 
 CONTEXT = Context(target="unknown")
+
+
+def _parquet(ops: Sequence[Op], run_id: str) -> bytes:
+    from maxq.histories.parquet import encode_parquet  # Arrow takes its time to be imported
+
+    return encode_parquet(ops, run_id=run_id)
+
+
 FORMATS: dict[str, Callable[[Sequence[Op], str], bytes]] = {
     "edn": lambda ops, run_id: encode_edn(ops),
     "jsonl": lambda ops, run_id: encode_jsonl(ops),
-    "parquet": lambda ops, run_id: encode_parquet(ops, run_id=run_id),
+    "parquet": _parquet,
 }
 
 
@@ -45,6 +53,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     context: Context = CONTEXT
     fail_on: str = ""
     explained: tuple[Explained, ...] = ()  # a file cannot be repeated
+    power: tuple[Power, ...] = ()  # a file has no settings that say what is promised
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
 
@@ -76,6 +85,8 @@ def open_file(path: Path, *, allow_truncated: bool = False) -> StoredRun:
     elif path.suffix == ".jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
     elif path.suffix == ".parquet":
+        from maxq.histories.parquet import read_parquet
+
         ops = read_parquet(path)
     else:
         known = ", ".join(f".{name}" for name in FORMATS)
@@ -90,6 +101,8 @@ def unread_table(path: Path) -> StoredRun:
     Raises:
         HistoryError: the file is damaged.
     """
+    from maxq.histories.parquet import rows_of
+
     report = ReadReport(count=rows_of(path), complete=True)
     return StoredRun(path=path, config={}, history=History(()), report=report, results=None)
 

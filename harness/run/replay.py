@@ -40,6 +40,10 @@ LATE_S = 0.25  # of an act that is performed at the time of another run
 Z_95 = 1.96  # of the normal distribution, for an interval of 95 %
 
 
+class NotRepeated(Exception):
+    """The run's schedule does not show the anomaly again."""
+
+
 class Rate(msgspec.Struct, frozen=True):
     """`hits` of `runs`, with Wilson's interval of 95 %."""
 

@@ -26,12 +26,12 @@ from maxq.checkers.core.promises import DEFAULTS, STRICT, SYNCED
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
+from maxq.checkers.power.power import Power, power_of, power_rows
 from maxq.harness.contracts.environment import Role
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
 from maxq.harness.environments.choose import AUTO, LOCAL
 from maxq.harness.report.evidence import Evidence
-from maxq.harness.report.writing import write_report
 from maxq.harness.run import doctor, execute, judging, plugins, provenance
 from maxq.harness.run.execute import capabilities_of, planned, run_in_world
 from maxq.harness.run.explained import Explained
@@ -41,6 +41,7 @@ from maxq.harness.run.run_context import LASTED, RunContext
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.schedule.format import SCHEDULE, encode
 from maxq.harness.schedule.from_history import as_performed
+from maxq.harness.schedule.generated import command_of
 from maxq.harness.schedule.options import Ops, Options
 from maxq.harness.targets.reference import PROFILES
 from maxq.harness.targets.rocketmq.releases import excluded, misplaced
@@ -68,7 +69,8 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     went wrong besides, of our own. `report` is where the report is;
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
-    is 1 (`maxq.checkers.judgement.summary.FAIL_ON`).
+    is 1 (`maxq.checkers.judgement.summary.FAIL_ON`). `power`: how much the verdict could have
+    called, where that was asked for.
     """
 
     stored: StoredRun
@@ -80,6 +82,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     unreported: Exception | None = None
     measured: tuple[Recovery, ...] | None = None
     fail_on: str = ""
+    power: tuple[Power, ...] = ()
 
     @property
     def recoveries(self) -> Sequence[Recovery]:
@@ -109,7 +112,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def repeat(self) -> str:
         """The command line that repeats the run."""
-        return self.options.repeat(self.stored.path)
+        return command_of(self.stored.config) or self.options.repeat(self.stored.path)
 
     @property
     def exit_code(self) -> int:
@@ -134,13 +137,27 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
         results["faults"] = faults_in_short(self.stored.history)
         if self.explained:
             results["explained"] = msgspec.to_builtins(list(self.explained))
+        if self.power:
+            results["power"] = power_rows(self.power)
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:
             run.save_verdict(results)
 
+    def with_power(self) -> "Judged":
+        """The same, with wrong answers planted in its history, and called or not."""
+        checkers = judging.checkers_of(self.options)
+        return msgspec.structs.replace(
+            self,
+            power=tuple(
+                power_of(self.stored.history, checkers, self.context, clock=time.process_time)
+            ),
+        )
+
     def with_report(self) -> "Judged":
         """The same, its report written beside its results if that is possible."""
+        from maxq.harness.report.writing import write_report  # many say a verdict, few draw it
+
         try:
             report = write_report(self._evidence(), self.stored.path)
         except Exception as error:  # a page is no evidence: nothing else may fail with it
@@ -165,6 +182,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             commit=self.commit,
             doubts=tuple(doubts),
             explained=tuple(line for one in self.explained for line in one.lines()),
+            power=self.power,
         )
 
 

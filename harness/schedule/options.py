@@ -14,6 +14,7 @@ from maxq.harness.schedule.format import RATE_MAX, READ, SECONDS_MAX, SEND, THRE
 from maxq.harness.targets import known_keys
 from maxq.harness.targets.reference import effective
 from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE, catch_up_s, lacks_ids
+from maxq.harness.targets.settings_files import why_left_out
 from maxq.histories.aliases import THEN
 from maxq.histories.fault_facts import CHANGE_ADDRESS, POWER_LOSS, REPLACE_RELEASE, TRIM
 
@@ -192,6 +193,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             profile=self.profile,
             by_hand=tuple(sorted(self.keys)),
             ignored=self.ignored,
+            left_out=why_left_out(self.left_out),
             timing=self.timing,
             target=self.running,
             ok_ops_min=self._ok_ops_min(),

@@ -2,10 +2,10 @@
 
 What cannot be right is refused with file and line, all of it at once. Keys that say where a node
 lives and who it is are Max-Q's own, since it lays out the cluster itself; they are left out, and
-named. Everything else is set for every node of the role.
+named with the reason. Everything else is set for every node of the role.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from maxq.harness.contracts.environment import Role
@@ -13,26 +13,51 @@ from maxq.harness.targets import known_keys
 from maxq.reference.records import RemoteProtocolError
 from maxq.reference.wire.files import decode_properties
 
-# Who a node is, where it keeps what, whom it knows: what differs between the nodes of a cluster.
-OWN: Mapping[Role, frozenset[str]] = {
-    Role.BROKER: frozenset(
-        """
-        brokerClusterName brokerName brokerId brokerRole listenPort namesrvAddr controllerAddr
-        enableControllerMode brokerIP1 brokerIP2 haListenPort bindAddress totalReplicas asyncLearner
-        storePathRootDir storePathCommitLog storePathDLedgerCommitLog storePathEpochFile
-        storePathBrokerIdentity storePathConsumeQueue storePathIndex timerStorePath abortFile
-        rocketmqHome fetchNameSrvAddrByDnsLookup fetchNamesrvAddrByAddressServer
-        fetchControllerAddrByDnsLookup enableDLegerCommitLog dLegerGroup dLegerPeers dLegerSelfId
-        """.split()
-    ),
-    Role.CONTROLLER: frozenset(
-        """
-        controllerDLegerGroup controllerDLegerPeers controllerDLegerSelfId controllerStorePath
-        controllerType listenPort bindAddress rocketmqHome jraftConfig configStorePath storePath
-        jRaftControllerRPCAddr jRaftGroupId jRaftInitConf jRaftServerId
-        """.split()
-    ),
-}
+NAMES, ADDRESSES, FILES = "who a node is", "addresses and whom a node knows", "where files lie"
+# What differs between the nodes of a cluster, or is laid out by an option: why it is left out.
+OWN: Mapping[Role, Mapping[str, str]] = {
+    Role.BROKER: {
+        **dict.fromkeys(("brokerClusterName", "brokerName", "brokerId", "brokerRole"), NAMES),
+        **dict.fromkeys(
+            """
+            listenPort namesrvAddr controllerAddr brokerIP1 brokerIP2 haListenPort bindAddress
+            fetchNameSrvAddrByDnsLookup fetchNamesrvAddrByAddressServer
+            fetchControllerAddrByDnsLookup
+            """.split(),
+            ADDRESSES,
+        ),
+        **dict.fromkeys(
+            """
+            storePathRootDir storePathCommitLog storePathDLedgerCommitLog storePathEpochFile
+            storePathBrokerIdentity storePathConsumeQueue storePathIndex timerStorePath abortFile
+            rocketmqHome
+            """.split(),
+            FILES,
+        ),
+        "enableControllerMode": "there always are controllers",
+        "totalReplicas": "--replicas says it",
+        "asyncLearner": "--learners says it",
+        **dict.fromkeys(
+            ("enableDLegerCommitLog", "dLegerGroup", "dLegerPeers", "dLegerSelfId"),
+            "controllers replicate, not DLedger",
+        ),
+    },
+    Role.CONTROLLER: {
+        **dict.fromkeys(
+            ("controllerDLegerGroup", "controllerDLegerSelfId", "jRaftGroupId", "jRaftServerId"),
+            NAMES,
+        ),
+        **dict.fromkeys(
+            ("controllerDLegerPeers", "listenPort", "bindAddress", "jraftConfig",
+             "jRaftControllerRPCAddr", "jRaftInitConf"),
+            ADDRESSES,
+        ),
+        **dict.fromkeys(
+            ("controllerStorePath", "configStorePath", "storePath", "rocketmqHome"), FILES
+        ),
+        "controllerType": "--target says it",
+    },
+}  # fmt: skip
 
 
 class SettingsError(ValueError):
@@ -76,3 +101,13 @@ def taken(role: Role, content: bytes, file: str) -> Taken:
     if wrong:
         raise SettingsError("\n".join(wrong))
     return Taken(keys, tuple(own))
+
+
+def why_left_out(settings: Iterable[str]) -> tuple[str, ...]:
+    """Settings that were left out, such as ``broker:brokerName``, in words: by their reasons."""
+    reasons = {f"{role.value}:{key}": why for role, of in OWN.items() for key, why in of.items()}
+    by_reason: dict[str, list[str]] = {}
+    for setting in settings:
+        key = setting.partition(":")[2]
+        by_reason.setdefault(reasons.get(setting, NAMES), []).append(key)
+    return tuple(f"{', '.join(keys)} ({reason})" for reason, keys in by_reason.items())

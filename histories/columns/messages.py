@@ -1,4 +1,4 @@
-"""The messages of many operations at once: what `maxq.histories.tables.elements_of` gives of each.
+"""The messages of many operations at once: what `maxq.checkers.core.elements.elements_of` gives of each.
 
 Source: docs/spec/history-format.md 12.1.
 """

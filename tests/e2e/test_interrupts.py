@@ -1,6 +1,8 @@
 """Long commands end soon after one signal, keep what there is, and go on where they were."""
 
 import json
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,19 +10,22 @@ import time
 from pathlib import Path
 
 import pytest
+from local_cluster import missing
 
-from maxq.harness.cli.given.ticker import Estimate, in_words
+from maxq.harness.cli.given.ticker import Steps, cut, in_words
 from maxq.harness.cli.main import run_cli
+from maxq.harness.environments.leaks import left_of
 
 MAXQ = (sys.executable, "-m", "maxq.harness.cli.main")
 OVER_S = 5.0
+MISSING = missing()
 
 
 def interrupted(
     words: list[str], number: signal.Signals, seen: Path, lines: int
 ) -> tuple[str, str, float]:
-    """What a command printed that was interrupted once its journal had so many lines, and how long
-    it took to end."""
+    """What a command printed that was interrupted once a journal had so many lines, and how long it
+    took to end: with the exit code of its signal, and nothing of it is left then."""
     process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, start_new_session=True)  # fmt: skip
     deadline = time.monotonic() + 90
@@ -28,10 +33,14 @@ def interrupted(
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    left = left_of(process.pid)
     begun = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    return out, err, time.monotonic() - begun
+    took = time.monotonic() - begun
+    assert left.still_there() == []
+    assert process.returncode == 128 + number, err
+    return out, err, took
 
 
 @pytest.mark.parametrize(
@@ -53,6 +62,48 @@ def test_seeds_that_are_interrupted_are_summed_and_gone_on_with(
     seeds = [json.loads(line)["seed"] for line in journal.read_bytes().splitlines()]
     assert sorted(seeds) == list(range(6)), "no seed was run twice, and none is short"
     assert len(seeds) > before
+
+
+CAMPAIGN = """
+name = "cut"
+[[cell]]
+env = ["simulated"]
+time_limit = ["20s"]
+seeds = 3
+"""
+
+
+def test_a_campaign_that_is_interrupted_goes_on(tmp_path: Path) -> None:
+    """The run at work is a process of its own; it ends as well."""
+    (tmp_path / "cut.toml").write_text(CAMPAIGN)
+    folder = tmp_path / "campaigns" / "cut"
+    words = ["campaign", str(tmp_path / "cut.toml"), "--fresh", "--store", str(tmp_path)]
+    out, err, took = interrupted(words, signal.SIGTERM, folder / "journal.jsonl", 1)
+    assert took < OVER_S
+    assert re.search(r"^[12] of [12] passed$", out, re.M)
+    [again] = [line.partition("go on:   maxq ")[2] for line in err.splitlines() if "go on:" in line]
+    assert "--fresh" not in again, "it would forget what is stored"
+    done = subprocess.run([*MAXQ, *shlex.split(again)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "done before: 1. valid seed 1" in done.stdout
+    names = [
+        json.loads(line)["name"] for line in (folder / "journal.jsonl").read_bytes().splitlines()
+    ]
+    assert names == [f"1. valid seed {n}" for n in (1, 2, 3)]
+
+
+@pytest.mark.local
+@pytest.mark.skipif(bool(MISSING), reason=MISSING)
+def test_runs_of_real_machines_are_cut_off_too(tmp_path: Path) -> None:
+    """The run at work is not healed and read to its end: it is made again."""
+    words = ["explore", "--env", "local", "--seeds", "0..1", "--length", "300s", "--store",
+             str(tmp_path)]  # fmt: skip
+    history = tmp_path / "latest" / "history.jsonl"
+    out, err, took = interrupted(words, signal.SIGINT, history, 200)
+    assert took < OVER_S
+    assert "pairs of values met: 0 of" in out
+    assert "go on:   maxq explore" in err
+    assert not (tmp_path / "explored" / "journal.jsonl").exists()
 
 
 def test_a_shrinking_that_is_interrupted_keeps_the_best(tmp_path: Path) -> None:
@@ -91,6 +142,10 @@ def test_a_part_of_a_run_is_judged_by_what_could_be_done_in_it(tmp_path: Path) -
 
 def test_times_are_told_roughly() -> None:
     assert [in_words(s) for s in (4, 89, 600, 7_200)] == ["4 s", "89 s", "10 min", "2.0 h"]
-    estimate = Estimate()
-    assert (estimate.left(0, 9), estimate.left(9, 9)) == ("", "")
-    assert estimate.left(1, 9).startswith("about ")
+    steps = Steps("runs", before=2)
+    assert (steps.left(0, 9), steps.left(9, 9)) == ("", "")
+    assert steps.line(2, 9, "", "1 failed") == "2 of 9 runs done; 1 failed"
+    assert steps.line(3, 9).startswith("3 of 9 runs done, about ")
+    bounded = Steps("trials", at_most=True)
+    assert bounded.line(1, 9).startswith("1 of at most 9 trials done, at most ")
+    assert (cut("12345", 5), cut("123456", 5)) == ("12345", "1234…")

@@ -1,5 +1,5 @@
-"""A foreign project: its workload, fault and checker come from a wheel by entry points, and it has
-folders that are called as ours are."""
+"""A foreign project: its workload, fault, checker and target come from a wheel by entry points, and
+it has folders that are called as ours are."""
 
 import json
 import os
@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from local_cluster import missing
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -33,6 +34,9 @@ flap = "harness.flap_fault:FLAP"
 
 [project.entry-points."maxq.checkers"]
 register = "harness.register_checker:REGISTER"
+
+[project.entry-points."maxq.targets"]
+quick-watch = "harness.own_target:QUICK_WATCH"
 
 [tool.hatch.build.targets.wheel]
 packages = ["harness"]
@@ -117,6 +121,38 @@ def test_a_run_has_it_and_check_judges_it_again(theirs: Path) -> None:
     assert json.loads(repeated.stdout)["claims"] == first["claims"]
     page = (theirs / "runs" / "latest" / "report.html").read_text()
     assert "A client reads the setting that it wrote last" in page
+
+
+TARGET = """
+def test_their_target(maxq):
+    outcome = maxq.run(target="quick-watch", env="local", workload="queue", nemesis="kill",
+                       time_limit="5s", seed=1)
+    assert outcome
+    assert "quick-watch" in outcome.repeat
+"""
+
+
+@pytest.mark.local
+@pytest.mark.skipif(bool(missing()), reason=missing())
+def test_a_cluster_of_its_target_is_tested(theirs: Path) -> None:
+    """By the command, which stores what `check` judges again, and by the fixture of pytest."""
+    maxq = theirs / ".venv/bin/maxq"
+    listed = done(maxq, "list", "targets", cwd=theirs)
+    assert "quick-watch" in listed.stdout
+    words = ("--target", "quick-watch", "--env", "local", "--workload", "queue", "--nemesis",
+             "kill", "--time-limit", "5s", "--seed", "1")  # fmt: skip
+    told = done(maxq, "test", *words, "--store", "target", "--json", cwd=theirs)
+    assert told.returncode == 0, told.stdout + told.stderr
+    first = json.loads(told.stdout)
+    assert "--target quick-watch" in first["repeat"]
+    controllers = (theirs / "target" / "latest" / "nodes").glob("c*/*.conf*")
+    assert any("scanNotActiveBrokerInterval=500" in path.read_text() for path in controllers)
+    again = done(maxq, "check", "target/latest", "--json", cwd=theirs)
+    assert json.loads(again.stdout)["claims"] == first["claims"]
+    (theirs / "test_target.py").write_text(TARGET)
+    fixture = done(theirs / ".venv/bin/python", "-m", "pytest", "-p", "no:cacheprovider",
+                   "test_target.py", cwd=theirs)  # fmt: skip
+    assert "1 passed" in fixture.stdout, fixture.stdout + fixture.stderr
 
 
 def of(printed: dict[str, list[dict[str, str]]], claim: str) -> dict[str, str]:

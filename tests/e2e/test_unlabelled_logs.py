@@ -58,7 +58,8 @@ async def stop(w: World, broker: str) -> None:
 
 
 @pytest.mark.parametrize("how", [
-    pytest.param(how, marks=() if how == "behind" else pytest.mark.campaign) for how in get_args(How)
+    pytest.param(how, marks=() if how == "behind" else pytest.mark.campaign)
+    for how in get_args(How)
 ])  # fmt: skip
 def test_java_and_ours_take_each_others_unlabelled_logs(
     release: str, tmp_path: Path, how: How

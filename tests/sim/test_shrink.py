@@ -14,7 +14,6 @@ from maxq.harness.experiments.shrink import (
     BEST,
     SCRIPT,
     TRIED,
-    NotRepeated,
     Seen,
     Shrinker,
     Shrunk,
@@ -26,6 +25,7 @@ from maxq.harness.experiments.shrink import (
     signature_of,
     story_of,
 )
+from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import (
     Act,
     Call,

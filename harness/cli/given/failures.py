@@ -1,10 +1,11 @@
 """How a command fails: what is said of an error, and the exit code. Imported when one does."""
 
+import shlex
 import traceback
+from collections.abc import Sequence
 
 import click
 
-from maxq.harness.cli.given.ticker import GO_ON
 from maxq.harness.cli.show import described
 from maxq.harness.cluster.deployment import SetupFailed
 from maxq.harness.contracts.environment import (
@@ -13,11 +14,18 @@ from maxq.harness.contracts.environment import (
     MissingCapability,
 )
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.experiments.shrink import NotRepeated
+from maxq.harness.run.process.signals import ORDERS
+from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import ScheduleError
 from maxq.histories.op import HistoryError
 
 EXIT_USAGE, EXIT_CRASH = 254, 255
+FRESH = "--fresh"  # forget what is stored
+# Commands of many runs: the same command again goes on with what is stored.
+RESUMED = frozenset(
+    ("bisect", "campaign", "explore", "hunt", "losses", "scenario", "scorecard", "shrink",
+     "simulate", "upgrade")
+)  # fmt: skip
 
 
 def report(error: BaseException, text: str = "") -> None:
@@ -27,8 +35,8 @@ def report(error: BaseException, text: str = "") -> None:
         echo(note, err=True)
 
 
-def reported(error: BaseException) -> int:
-    """Say what went wrong; the exit code."""
+def reported(error: BaseException, argv: Sequence[str]) -> int:
+    """Say what went wrong with a command line; the exit code."""
     if isinstance(error, HistoryError | MissingCapability | ScheduleError | NotRepeated):
         report(error)
         return EXIT_USAGE
@@ -36,14 +44,21 @@ def reported(error: BaseException) -> int:
         report(error)
         return EXIT_CRASH
     if isinstance(error, KeyboardInterrupt | click.Abort):
-        by = "".join(f" by {name}" for name in _cause(error).args)
-        resumed = any(note.startswith(GO_ON) for note in getattr(_cause(error), "__notes__", ()))
-        more = "" if resumed else "; what was recorded can be judged by `maxq check`"
-        report(error, f"interrupted{by}{more}")
-        return EXIT_CRASH
+        return _interrupted(error, argv)
     echo("".join(traceback.format_exception(error)), err=True)
     report(error, "error: a failure of Max-Q itself, not of the cluster; please report it")
     return EXIT_CRASH
+
+
+def _interrupted(error: BaseException, argv: Sequence[str]) -> int:
+    """Say that a signal cut the command off, and what to do; the exit code, of that signal."""
+    by = f"interrupted by {ORDERS.signal.name}"
+    if RESUMED.isdisjoint(argv[:1]):
+        report(error, f"{by}; what was recorded can be judged by `maxq check`")
+    else:
+        again = shlex.join(["maxq", *(word for word in argv if word != FRESH)])
+        echo(f"{by}\ngo on:   {again}", err=True)
+    return ORDERS.exit_code
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -1,21 +1,21 @@
 """How far long work has come: a line that is drawn anew on a terminal, else one every few seconds.
 
 The line is asked for by a thread of its own, so that it also moves while one step takes minutes.
+It begins with what has to be seen where a terminal is narrow: steps, then the time that is left.
 """
 
-import shlex
+import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 
 from maxq.harness.contracts.terminal import echo, one_line
 
 ON_TERMINAL_S, ELSEWHERE_S = 0.5, 5.0
 LINE_MAX = 200
-GO_ON = "go on:   "  # before the command that does
+COLUMNS = 80  # of a terminal that does not say
 CLEAR = "\r\x1b[2K"
 
 
@@ -24,10 +24,12 @@ class Ticker:
 
     Args:
         line: how far it has come now, in a line; empty: nothing to say.
+        kept: prints or stores what there is; called where the block was interrupted.
     """
 
-    def __init__(self, line: Callable[[], str]) -> None:
+    def __init__(self, line: Callable[[], str], kept: Callable[[], object] = lambda: None) -> None:
         self._line = line
+        self._kept = kept
         self._live = sys.stderr.isatty()
         self._over = threading.Event()
         self._lock = threading.Lock()
@@ -44,6 +46,8 @@ class Ticker:
         self._over.set()
         self._thread.join()
         self._clear()
+        if isinstance(error, KeyboardInterrupt):
+            self._kept()
 
     def say(self, text: str, *, err: bool = True) -> None:
         """Something that stays on the screen."""
@@ -53,16 +57,16 @@ class Ticker:
 
     def _tick(self) -> None:
         while not self._over.wait(ON_TERMINAL_S if self._live else ELSEWHERE_S):
-            text = one_line(self._line())[:LINE_MAX]
+            text = one_line(self._line())
             if not text:
                 continue
             try:
                 with self._lock:
                     if self._live:
-                        sys.stderr.write(CLEAR + text)
+                        sys.stderr.write(CLEAR + cut(text, _columns() - 1))
                         sys.stderr.flush()
                     else:
-                        echo(text, err=True)
+                        echo(cut(text, LINE_MAX), err=True)
             except OSError:  # the reader has gone; what is to be said of that, others say
                 return
 
@@ -72,11 +76,46 @@ class Ticker:
             sys.stderr.flush()
 
 
-class Estimate:
-    """How long the rest of some equal steps takes, by those that were done since it was made."""
+def _columns() -> int:
+    """Of the terminal: a line that is longer could not be drawn over."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or COLUMNS
+    except OSError:
+        return COLUMNS
 
-    def __init__(self) -> None:
+
+def cut(text: str, width: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+
+
+class Steps:
+    """How far some steps of like length have come, and how long the rest takes by those that were
+    done since this was made.
+
+    Args:
+        noun: of the steps, in the plural.
+        before: how many were done before.
+        at_most: there may be fewer of them.
+    """
+
+    def __init__(self, noun: str, before: int = 0, *, at_most: bool = False) -> None:
+        self.before = before
+        self._noun = noun
+        self._most = "at most " if at_most else ""
         self._begun = time.monotonic()
+
+    def line(self, done: int, of: int, *more: str) -> str:
+        """Such as ``3 of 12 runs done, about 4 min left; 1 failed``.
+
+        Args:
+            done: how many are done, those before included.
+            of: how many there are.
+            more: what else there is to be said; empty ones are left out.
+        """
+        known = f"{done} of {self._most}{of} {self._noun} done"
+        left = self.left(done - self.before, of - self.before)
+        return "; ".join(filter(None, (f"{known}, {left}" if left else known, *more)))
 
     def left(self, done: int, of: int) -> str:
         """In words, such as ``about 3 min left``; empty while nothing is known.
@@ -88,7 +127,7 @@ class Estimate:
         if not 0 < done < of:
             return ""
         seconds = (time.monotonic() - self._begun) / done * (of - done)
-        return f"about {in_words(seconds)} left"
+        return f"{self._most or 'about '}{in_words(seconds)} left"
 
 
 def in_words(seconds: float) -> str:
@@ -96,21 +135,3 @@ def in_words(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 90 * 60 else f"{seconds / 3600:.1f} h"
-
-
-@contextmanager
-def resumable(kept: Callable[[], object]) -> Iterator[None]:
-    """Have an interrupted command say what is kept, and how to go on.
-
-    Args:
-        kept: prints or stores what there is; only called where the block was interrupted.
-
-    Raises:
-        KeyboardInterrupt: it was, with the command that goes on as a note.
-    """
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        kept()
-        error.add_note(f"{GO_ON}{shlex.join(['maxq', *sys.argv[1:]])}")
-        raise

@@ -32,6 +32,7 @@ from maxq.harness.experiments.worker_pool import workers
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.lifecycle import ZERO_WALL_MS
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, judge_stored, run_test
@@ -110,7 +111,8 @@ def measure(job: Job, folder: Path) -> Entry:
         source=source.digest(),
         date=datetime.now(UTC).date().isoformat(),
     )
-    context = RunContext(script=script, base_image=job.base_image)
+    stop = Stop(at_once=True)
+    context = RunContext(script=script, base_image=job.base_image, stop=stop)
     begun = time.monotonic()
     try:
         options = options_for(script, job.environment, target=job.target, profile=job.profile)

@@ -22,6 +22,7 @@ from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.upgrade.logs import Before, Replica, measured, words
 from maxq.harness.experiments.upgrade.plans import AWAY_S, Expected, Upgrade, upgrades
+from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged, run_test
@@ -120,7 +121,7 @@ def measure(job: Job, folder: Path) -> Entry:
     script = upgrade.schedule(job.profile)
     date = datetime.now(UTC).date().isoformat()
     entry = Entry(job=job, digest=digest_of(script), date=date)
-    context = RunContext(script=script)
+    context = RunContext(script=script, stop=Stop(at_once=True))
     try:
         options = options_for(script, job.environment)
         judged = run_test(options, folder / "runs", quiet=True, context=context)
@@ -128,8 +129,6 @@ def measure(job: Job, folder: Path) -> Entry:
         return msgspec.structs.replace(entry, came="never up", error=f"{error}"[:ERROR_MAX])
     except (EnvironmentLost, EnvironmentUnavailable, OSError) as error:
         return msgspec.structs.replace(entry, came="failed", error=f"{error}"[:ERROR_MAX])
-    if context.stop.asked:
-        raise KeyboardInterrupt
     found = judged_entry(entry, judged, upgrade)
     (judged.stored.path / SEEN).write_text(f"{upgrade.name}: {found.seen}\n")
     return found
@@ -214,12 +213,30 @@ class Trials:
         folder.mkdir(parents=True, exist_ok=True)
         self._all = resumed(folder / JOURNAL, Entry)
         self._by_name = {one.name: one for one in upgrades()}
+        self._digests = {
+            job: digest_of(self._by_name[job.name].schedule(job.profile)) for job in self._jobs
+        }
 
     def entries(self, name: str, profile: Profile) -> list[Entry]:
         """What is done of an upgrade as it is now."""
-        digest = digest_of(self._by_name[name].schedule(profile))
         job = Job(name=name, profile=profile, environment=self.environment)
+        digest = self._digests.get(job) or digest_of(self._by_name[name].schedule(profile))
         return [e for e in self._all if e.job == job and e.digest == digest]
+
+    @property
+    def of(self) -> int:
+        """How many runs are asked for."""
+        return len(self._jobs) * self.rounds
+
+    def undocumented(self) -> list[Entry]:
+        """The runs of what is asked for that are not as documented."""
+        return [
+            e
+            for job in self._jobs
+            if (expected := self._by_name[job.name].expected)
+            for e in self.entries(job.name, job.profile)
+            if e.came != "failed" and not e.shows(expected)
+        ]
 
     def missing(self) -> Iterator[Job]:
         """What is not done yet, in the order in which it should be."""

@@ -16,17 +16,19 @@ from maxq.histories.observed import OBSERVE_CONTROLLER, OBSERVE_REPLICA, refused
 from maxq.histories.op import Op
 
 RATE_S = 5  # over so long
+STALE_NS = 5_000_000_000  # what was seen before is not now
 SETS_MAX, FAULTS_MAX = 3, 4  # that are named
 OBSERVES = "observe-"
 
 
 class Now(msgspec.Struct, frozen=True, kw_only=True):
-    """A run at a moment. `masters` are a broker set, its master (empty: none) and epoch each;
+    """A run at a moment. `masters` are a broker set, its master (empty: none), epoch, and when a
+    controller said so each;
     `faults` those at work; `per_s` ok operations of clients a second; `counts` what completed, by
     outcome."""
 
     at_ns: int
-    masters: tuple[tuple[str, str, int], ...]
+    masters: tuple[tuple[str, str, int, int], ...]
     faults: tuple[str, ...]
     per_s: float
     counts: dict[str, int]
@@ -37,8 +39,8 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
         left_ns = end_ns - self.at_ns
         second += f", {left_ns / 1e9:.0f} s left" if left_ns > 0 else ""
         led = [
-            f"{name}: {who or 'no master'} in epoch {epoch}"
-            for name, who, epoch in self.masters[:SETS_MAX]
+            f"{name}: {who or 'no master'} in epoch {epoch}{self._stale(seen_ns)}"
+            for name, who, epoch, seen_ns in self.masters[:SETS_MAX]
         ]
         more = len(self.masters) - SETS_MAX
         led += [f"{more} more broker sets"] if more > 0 else []
@@ -46,6 +48,10 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
         rest = len(self.faults) - FAULTS_MAX
         faults += f" and {rest} more" if rest > 0 else ""
         return " · ".join([second, *led, faults, f"{self.per_s:.0f} ok/s"])
+
+    def _stale(self, seen_ns: int) -> str:
+        """When it was seen, if that is no longer now: no controller answers, or none is asked."""
+        return f" at {seen_ns / 1e9:.0f} s" if self.at_ns - seen_ns > STALE_NS else ""
 
 
 class Live:
@@ -58,7 +64,7 @@ class Live:
     def __init__(self, sets: Iterable[str]) -> None:
         self._sets = tuple(sets)
         self._nodes: dict[tuple[str, int], str] = {}
-        self._masters: dict[str, tuple[int | None, int]] = {}
+        self._masters: dict[str, tuple[int | None, int, int]] = {}
         self._acts: list[Op] = []
         self._faults: tuple[str, ...] | None = ()
         self._per_s: Counter[int] = Counter()
@@ -90,7 +96,7 @@ class Live:
                 if name in self._sets and isinstance(seen, dict):
                     epoch = seen.get("master_epoch")
                     if isinstance(epoch, int):
-                        self._masters[name] = seen.get("master"), epoch
+                        self._masters[name] = seen.get("master"), epoch, op.time
 
     def now(self, at_ns: int = -1) -> Now:
         """How the run is; without a time as of its last operation."""
@@ -102,13 +108,16 @@ class Live:
         return Now(
             at_ns=at_ns,
             masters=tuple(
-                (name, "" if who is None else self._nodes.get((name, who), f"id {who}"), epoch)
-                for name, (who, epoch) in sorted(self._masters.items())
+                (name, self._name(name, who), epoch, seen_ns)
+                for name, (who, epoch, seen_ns) in sorted(self._masters.items())
             ),
             faults=self._at_work(),
             per_s=done / max(1, min(RATE_S, second)),
             counts=dict(self._counts),
         )
+
+    def _name(self, broker_set: str, who: int | None) -> str:
+        return "" if who is None else self._nodes.get((broker_set, who), f"id {who}")
 
     def _at_work(self) -> tuple[str, ...]:
         """The faults that were begun and not healed."""

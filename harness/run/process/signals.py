@@ -1,11 +1,13 @@
 """Signals that ask for an end: Control-C (SIGINT), SIGTERM, and SIGHUP when a terminal goes.
 
-All three mean the same. A run takes the first as a request: it heals, reads everything and comes to
-a verdict. The second ends it at once, and nothing stays behind. Every other command ends at once.
-What `nohup` has ignored stays ignored.
+All three mean the same. A run that is asked for by itself takes the first as a request: it heals,
+reads everything and comes to a verdict. The second ends it at once, and nothing stays behind. Every
+other command ends at once, runs of a command of many runs included (`Stop.at_once`). What was cut
+off ends with 128 and the signal's number, as shells say it. What `nohup` has ignored stays ignored.
 """
 
 import asyncio
+import atexit
 import os
 import select
 import signal
@@ -23,6 +25,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # `timeout` and shells send theirs to a process and to its group: that is one request.
 TWICE_S = 1.0
 OUTPUTS = (1, 2)  # descriptors of what is printed
+SHELL = 128  # and the number of a signal: the exit code of what it ended
 
 
 class Stop:
@@ -82,11 +85,54 @@ def heeded() -> tuple[signal.Signals, ...]:
     return tuple(n for n in ENDING if n == signal.SIGINT or n not in ignored)
 
 
+class Orders:
+    """The signals that ended what this process did, the last of them. SIGINT where nothing else was
+    heard: it is Python's own to raise, so that an event loop can do so in order."""
+
+    def __init__(self) -> None:
+        self.last: First | None = None
+
+    def take(self, number: int) -> Meaning:
+        """What a signal means where there is nothing to come to an end of in good order."""
+        now = time.monotonic()
+        meant = meaning(number, now, self.last, possible=False)
+        if meant is Meaning.ORDER:
+            self.last = First(number, now)
+        return meant
+
+    @property
+    def signal(self) -> signal.Signals:
+        """Which it was."""
+        return signal.Signals(self.last.number if self.last else signal.SIGINT)
+
+    @property
+    def exit_code(self) -> int:
+        """Of a process that it ended: 130 for SIGINT, 143 for SIGTERM."""
+        return SHELL + self.signal
+
+
+ORDERS = Orders()
+
+
 def as_interrupts() -> None:
     """Have this process end by each of these signals as by an interrupt: what it holds is freed."""
+
+    def hear(number: int, frame: object) -> None:
+        leave_dead_outputs()
+        if ORDERS.take(number) is Meaning.ORDER:
+            signal.raise_signal(signal.SIGINT)
+
     for number in heeded():
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(number, hear)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    atexit.register(_past)
+
+
+def _past() -> None:
+    """Ignore what comes when all is done: Python no longer calls handlers while it takes itself
+    apart, and the process would end as one that was cut off."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
 
 
 async def interrupted() -> None:
@@ -115,30 +161,33 @@ def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
     """Take a signal as a request to stop, where that is possible, and as an order otherwise.
 
     Raises:
-        KeyboardInterrupt: it was an order, and the task has ended; its argument names the signal.
+        KeyboardInterrupt: it was an order (`ORDERS`), and the task has ended.
     """
     if threading.current_thread() is not threading.main_thread():
         yield  # this one is not interrupted
         return
     loop, task = asyncio.get_running_loop(), some(asyncio.current_task(), "called by a task")
     first: First | None = None
-    last = ""
+    ending = False
 
     def hear(number: int, frame: object) -> None:
-        nonlocal first, last
+        nonlocal first, ending
         now = time.monotonic()
         meant = meaning(number, now, first, possible=stop.possible and not stop.at_once)
         leave_dead_outputs()
         if meant is Meaning.REPETITION:
             return
-        first, last = First(number, now), signal.Signals(number).name
+        first = First(number, now)
         if meant is Meaning.ORDER:
-            for each in before:
-                signal.signal(each, signal.default_int_handler)  # the third one ends it all
+            ORDERS.last = first
+            if ending:
+                raise KeyboardInterrupt  # one more ends it all, wherever it is
+            ending = True
             loop.call_soon_threadsafe(task.cancel)
             return
         stop.asked = True
-        say(f"interrupted by {last}: healing, reading everything, judging (again to end at once)")
+        name = signal.Signals(number).name
+        say(f"interrupted by {name}: healing, reading everything, judging (again to end at once)")
 
     before = {number: signal.getsignal(number) for number in heeded()}
     for number in before:
@@ -146,7 +195,7 @@ def interruptible(stop: Stop, say: Callable[[str], None]) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        raise KeyboardInterrupt(last) from None
+        raise KeyboardInterrupt from None
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

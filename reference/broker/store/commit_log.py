@@ -124,7 +124,9 @@ class CommitLog:
 
     def _note(self) -> None:
         if self._tail is not None:
-            self._tail.note(Written(synced=self.durable, sums=self._sums.since(self._marked)))
+            # A slave's log may end within a record, of which a recovery takes nothing back.
+            synced = min(self.durable, self.whole)
+            self._tail.note(Written(synced=synced, sums=self._sums.since(self._marked)))
 
     def _pwrite(self, data: bytes, offset: int) -> None:
         file, at = self._file(offset), offset % self.file_size

@@ -7,15 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from maxq.checkers.core.elements import elements_of
 from maxq.histories.observed import ReplicaLog, encoded
 from maxq.histories.op import NEMESIS, HistoryError, Op
 from maxq.histories.parquet import check_pages, encode_parquet, read_parquet
-from maxq.histories.tables import (
-    EVENTS,
-    elements_of,
-    events_table,
-    ops_from_events,
-)
+from maxq.histories.tables import EVENTS, events_table, ops_from_events
 
 POLLED = {2: [[0, 7], [1, "corrupt:ff"]], 3: [[None, -5], [4, "corrupt:ff"]]}
 OPS = (
@@ -56,6 +52,8 @@ def test_completion_without_value_falls_back_to_the_invocation() -> None:
         ("ok", [["send", 0]]),
         ("ok", [["send", "0", 1]]),
         ("ok", [["send", 0, [1, 2, 3]]]),
+        ("ok", [["send", 0, [1, None]]]),
+        ("ok", [["poll", {0: [[1, 2.5]]}]]),
         ("ok", [["poll"]]),
         ("ok", [["poll", {"0": []}]]),
         ("ok", [["poll", {0: [[1]]}]]),

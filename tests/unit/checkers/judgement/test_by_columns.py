@@ -16,6 +16,7 @@ from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.messages.durability import Durability
 from maxq.harness.run.judging import every_checker
 from maxq.histories.columns.rows import batches_of
+from maxq.histories.grounds import RUN
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import events_table
@@ -90,3 +91,12 @@ def test_a_row_that_is_no_operation_is_named() -> None:
     odd = table.set_column(at, table.schema.field(at), pa.array([-7], pa.int64()))
     with pytest.raises(HistoryError, match="impossible time: -7 ns"):
         judged(History(()), Context(), table=odd)
+
+
+def test_grounds_of_no_known_shape_are_named_as_ever() -> None:
+    history = History([Op("info", RUN, RUN, {"grounds": 7}, None, 0, 0)])
+    with pytest.raises(HistoryError) as expected:
+        check_all(history, every_checker(), Context())
+    with pytest.raises(HistoryError) as found:
+        judged(history, Context())
+    assert str(found.value) == str(expected.value)

@@ -169,7 +169,7 @@ def test_doctor_says_what_auto_says(
         (SetupFailed("b0-0 did not start"), EXIT_CRASH, "error: b0-0 did not start"),
         (OSError(28, "No space left", "x"), EXIT_CRASH, "error: No space left: x"),
         (ZeroDivisionError("oops"), EXIT_CRASH, "please report it"),
-        (KeyboardInterrupt(), EXIT_CRASH, "interrupted"),
+        (KeyboardInterrupt(), 130, "interrupted by SIGINT; what was recorded can be judged"),
     ],
 )  # fmt: skip
 def test_each_failure_has_its_code_says_how_to_repeat_and_leaves_results(

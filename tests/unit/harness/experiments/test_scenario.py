@@ -1,11 +1,11 @@
-"""Scenarios: when one is shown, how many clean trials call a release good, where a bug begins."""
+"""Scenarios: when one is shown, and what a run of one came to."""
 
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from canned_trials import KNOWN, SCRIPT, A, Canned
 
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Status, Valid, Verdict
 from maxq.checkers.judgement.runner import Results
@@ -13,59 +13,27 @@ from maxq.harness.cli.given.param_types import Target
 from maxq.harness.experiments import scenario
 from maxq.harness.experiments.scenario import (
     Scenario,
-    Tally,
-    Trial,
     Trials,
-    Way,
-    between,
-    bisect,
+    ahead,
     came_to,
-    clean_needed,
     complaint,
     scenario_of,
     show_scenario,
+    so_far,
 )
 from maxq.harness.run.run_context import RunContext
 from maxq.harness.run.stored_run import Judged
 from maxq.harness.schedule.format import (
-    Act,
     Header,
     Known,
     Schedule,
     ScheduleError,
-    When,
-    Who,
     decode,
     encode,
     read,
 )
 from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
-
-KNOWN = Known(bad="rocketmq:5.5.0", good="rocketmq:5.3.1", shows=("S6/lost-tail",))
-SCRIPT = Schedule(
-    header=Header(name="test", known=KNOWN),
-    acts=(Act(id="k", f="kill", when=When(at=1), who=Who(part="master")),),
-)
-A = scenario.Scenario("test", SCRIPT, KNOWN)
-
-
-class Canned(Trials):
-    """Trials whose outcomes are given: target to what its trials come to, the last one for ever."""
-
-    def __init__(self, folder: Path, outcomes: Mapping[str, str], script: Scenario = A) -> None:
-        super().__init__(script, folder, environment="local", say=lambda _: None)
-        self.outcomes = outcomes
-        self.ran: list[str] = []
-
-    def _run(self, target: str, *, way: Way) -> Trial:
-        letters = self.outcomes["control" if way == "control" else target]
-        count = len(self.of(target, way=way))
-        letter = letters[min(count, len(letters) - 1)]
-        came: Any = {"b": "bad", "c": "clean", "f": "failed"}[letter]
-        digest = self._digest(way=way)
-        self.ran.append(target)
-        return Trial(target=target, environment="local", came=came, digest=digest)
 
 
 @pytest.mark.parametrize(
@@ -114,58 +82,6 @@ def test_one_without_faults_needs_no_trial_without_them(tmp_path: Path) -> None:
     found = show_scenario(Canned(tmp_path, outcomes, faultless), times=10)
     assert found.control is None
     assert found.holds
-
-
-@pytest.mark.parametrize(
-    ("bad", "trials", "needed"), [(3, 3, 2), (3, 10, 8), (3, 6, 5), (10, 10, 1), (1, 10, 21)]
-)
-def test_how_many_clean_trials_call_a_release_good(bad: int, trials: int, needed: int) -> None:
-    rate = (bad + 0.5) / (trials + 1)
-    assert clean_needed(Tally(bad, trials)) == needed
-    assert (1 - rate) ** needed < 0.05 <= (1 - rate) ** (needed - 1)
-
-
-def test_the_releases_between_two() -> None:
-    assert between("rocketmq:5.2.0", "rocketmq:5.3.1") == [
-        "rocketmq:5.2.0", "rocketmq:5.3.0", "rocketmq:5.3.1"
-    ]  # fmt: skip
-    assert between("rocketmq:5.4.0:jraft", "rocketmq:5.3.3:jraft") == [
-        "rocketmq:5.4.0:jraft", "rocketmq:5.3.3:jraft"
-    ]  # fmt: skip
-    for good, bad in (("rocketmq:5.2.0", "rocketmq:5.2.0"),
-                      ("rocketmq:5.2.0:jraft", "rocketmq:5.3.3")):  # fmt: skip
-        with pytest.raises(ValueError, match="two releases with the same back end"):
-            between(good, bad)
-
-
-def test_a_bisection_finds_where_it_begins(tmp_path: Path) -> None:
-    targets = between("rocketmq:5.1.0", "rocketmq:5.5.0")
-    for first_bad in range(1, len(targets)):
-        outcomes = {t: "b" if n >= first_bad else "c" for n, t in enumerate(targets)}
-        trials = Canned(tmp_path / str(first_bad), outcomes)
-        said: list[str] = []
-        found = bisect(trials, targets, said.append)
-        assert (found.good, found.bad) == (targets[first_bad - 1], targets[first_bad])
-        assert (
-            said[0]
-            == "rocketmq:5.5.0 is bad in 3 of 3 (44% to 100%): 2 clean trials call a release good"
-        )
-        assert len(set(trials.ran)) <= 6
-
-
-@pytest.mark.parametrize(
-    ("ends", "why"),
-    [
-        ("cc", "rocketmq:5.3.3 is not bad: 0 of 10 (0% to 28%)"),
-        ("bb", "rocketmq:5.3.1 is bad as well"),
-        ("fb", "rocketmq:5.3.1 does not come up"),
-    ],
-)
-def test_a_bisection_whose_ends_are_wrong_says_so(tmp_path: Path, ends: str, why: str) -> None:
-    outcomes = {"rocketmq:5.3.1": ends[0], "rocketmq:5.3.2": "c", "rocketmq:5.3.3": ends[1]}
-    targets = between("rocketmq:5.3.1", "rocketmq:5.3.3")
-    found = bisect(Canned(tmp_path, outcomes), targets, lambda _: None)
-    assert (found.open, found.good, found.bad) == (why, "", "")
 
 
 def judged(valid: Valid, *found: str, truncation: int = 0) -> Judged:
@@ -224,15 +140,27 @@ def test_an_interrupted_trial_is_none_and_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run_test(*_: Any, context: RunContext, **__: Any) -> Judged:
-        context.stop.asked = True
-        return judged(True)
+        assert context.stop.at_once, "it is not healed and judged, but cut off"
+        raise KeyboardInterrupt
 
     monkeypatch.setattr(scenario, "run_test", run_test)
-    trials = Trials(A, tmp_path, environment="local", say=lambda _: None)
+    trials = Trials(A, tmp_path, environment="local")
     with pytest.raises(KeyboardInterrupt):
         show_scenario(trials, times=10)
     assert trials.done == []
-    assert Trials(A, tmp_path, environment="local", say=lambda _: None).done == []
+    assert Trials(A, tmp_path, environment="local").done == []
+
+
+def test_how_many_trials_are_done_and_at_most_to_do(tmp_path: Path) -> None:
+    """It begins with the most that there can be, and ends with what there was."""
+    outcomes = {"rocketmq:5.5.0": "b", "rocketmq:5.3.1": "c", "control": "c"}
+    trials, seen = Canned(tmp_path, outcomes), list[tuple[int, int]]()
+    seen.append(ahead(trials, times=10))
+    trials.say = lambda _: seen.append(ahead(trials, times=10))
+    show_scenario(trials, times=10)
+    assert seen[0] == (0, 23)
+    assert seen[3:] == [(3, 7), (4, 7), (5, 7), (6, 7), (7, 7)]
+    assert so_far(trials) == "test: bad in 3 of 3 on rocketmq:5.5.0, in 0 of 3 on rocketmq:5.3.1"
 
 
 def test_every_scenario_can_be_read_and_says_what_it_shows() -> None:

@@ -1,11 +1,12 @@
 """Shrinking by real runs: what fails now and then is made smaller, and its rate is said."""
 
 from collections.abc import Callable, Collection
+from pathlib import Path
 
 import pytest
 
-from maxq.harness.experiments.shrink import NotRepeated
-from maxq.harness.experiments.shrink_real import Shrinking, report_of
+from maxq.harness.experiments.shrink_real import Journaled, Shrinking, report_of
+from maxq.harness.run.replay import NotRepeated
 from maxq.harness.schedule.format import Act, Schedule, When
 from maxq.harness.schedule.reductions import family
 
@@ -58,3 +59,27 @@ def test_a_budget_ends_it_and_the_report_says_so() -> None:
 def test_what_no_run_shows_is_not_shrunk() -> None:
     with pytest.raises(NotRepeated, match="3 runs of the schedule do not show S6/lost-tail"):
         Shrinking(SIGNATURE, needs("nothing of the kind")).shrink(SCRIPT)
+
+
+def test_what_was_cut_off_goes_on_with_what_its_runs_showed(tmp_path: Path) -> None:
+    """Each run of the first is one of the second, and none is made twice."""
+    real, made = needs("b", "g"), list[Schedule]()
+
+    def perform(script: Schedule) -> Collection[str]:
+        if len(made) == 3:
+            made.append(script)
+            raise KeyboardInterrupt
+        made.append(script)
+        return real(script)
+
+    def shrinking() -> Shrinking:
+        return Shrinking(SIGNATURE, Journaled(tmp_path / "j", "local", perform), budget=200)
+
+    with pytest.raises(KeyboardInterrupt):
+        shrinking().shrink(SCRIPT)
+    found = shrinking().shrink(SCRIPT)
+    whole = Shrinking(SIGNATURE, needs("b", "g"), budget=200).shrink(SCRIPT)
+    assert (found.script, found.runs) == (whole.script, whole.runs)
+    assert len(made) == whole.runs + 1, "but for the one that was interrupted"
+    elsewhere = Journaled(tmp_path / "j", "docker", lambda _: ["other"])
+    assert elsewhere(SCRIPT) == ("other",), "what was shown elsewhere says nothing here"

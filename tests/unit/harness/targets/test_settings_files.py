@@ -46,7 +46,7 @@ def test_what_is_of_a_node_is_left_out() -> None:
 
 @pytest.mark.parametrize("role", OWN)
 def test_what_is_left_out_are_keys_that_there_are(role: Role) -> None:
-    assert OWN[role] - keys_known(role.value) == frozenset()
+    assert set(OWN[role]) - set(keys_known(role.value)) == set()
 
 
 def test_everything_wrong_is_named_with_its_line() -> None:
@@ -74,6 +74,25 @@ def test_a_file_settles_what_is_promised(
     assert "--set broker:lockInStrictMode=false" in said  # what RocketMQ ships
     assert "left out of the files, as Max-Q lays out the cluster itself: brokerClusterName" in said
     assert "not used by reference, and so without effect: transientStorePoolEnable" in said
+
+
+def test_what_is_left_out_is_said_with_the_reason_by_verdict_and_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_bytes(CONF + b"totalReplicas=3\n")
+    small = ["--workload", "queue", "--nemesis", "none", "--time-limit", "2s", "--rate", "20"]
+    words = ["test", "--env", "simulated", "--seed", "1", *small, "--store", str(tmp_path)]
+    assert run_cli([*words, "--broker-conf", str(path)]) == 0
+    out, err = capsys.readouterr()
+    ids = "brokerClusterName, brokerName, brokerId, brokerRole (who a node is)"
+    assert f"as Max-Q lays out the cluster itself: {ids}; namesrvAddr" in err
+    said = " ".join(out.split())
+    assert ids in said
+    assert "totalReplicas (--replicas says it)" in said
+    assert ids in (tmp_path / "latest" / "report.html").read_text()
+    assert run_cli(["check", str(tmp_path / "latest")]) == 0
+    assert ids in " ".join(capsys.readouterr().out.split()), "also when it is judged again"
 
 
 def test_what_is_set_by_hand_comes_before_the_file(

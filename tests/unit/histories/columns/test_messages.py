@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from maxq.checkers.core.elements import elements_of
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
 from maxq.histories.columns.rows import OutlineMaker, Rows, batches_of, rows_of
 from maxq.histories.columns.scan import BEGIN, END, Grammar, scan
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import elements_of, events_table
+from maxq.histories.tables import events_table
 from maxq.histories.text import encode_value
 
 LOCK = Grammar({"": {BEGIN: 1}, "[": {BEGIN: 2}, ",": {2: 3}, "]": {3: END}, "!": {1: END}})

@@ -42,7 +42,16 @@ def test_what_is_healed_is_not_at_work_and_a_set_may_have_no_master() -> None:
            {n: {"holds": True} for n in ("c0", "c1", "c2", "n0")}, time=3 * S),
     ]  # fmt: skip
     live = fed(*cut(2 * S), *heal, controller(4 * S, None, 2))
-    assert live.now(70 * S).line(60 * S) == "70 s · b0: no master in epoch 2 · no fault · 0 ok/s"
+    assert live.now(9 * S).line(60 * S) == (
+        "9 s, 51 s left · b0: no master in epoch 2 · no fault · 0 ok/s"
+    )
+
+
+def test_a_master_that_was_seen_long_ago_is_not_said_to_be_one_now() -> None:
+    """No controller answers for a while, and none is asked any more at the end."""
+    live = fed(controller(4 * S, 1, 2))
+    assert "b0: id 1 in epoch 2 · " in live.now(9 * S).line()
+    assert "b0: id 1 in epoch 2 at 4 s · " in live.now(10 * S).line()
 
 
 def test_answers_of_another_shape_are_left_out() -> None:

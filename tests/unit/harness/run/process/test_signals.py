@@ -42,13 +42,37 @@ def test_what_nohup_ignores_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_command_ends_by_each_as_by_an_interrupt(number: signal.Signals) -> None:
     """Also where whoever started it in the background has made it ignore SIGINT."""
     program = (
-        "import os, signal; from maxq.harness.run.process.signals import as_interrupts\n"
+        "import os, signal; from maxq.harness.run.process.signals import ORDERS, as_interrupts\n"
         "signal.signal(signal.SIGINT, signal.SIG_IGN); as_interrupts()\n"
         f"try: os.kill(os.getpid(), {number.value}); signal.pause()\n"
         "except KeyboardInterrupt: print('freed')\n"
+        "raise SystemExit(ORDERS.exit_code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("freed\n", 128 + number), done.stderr
+
+
+def test_what_ends_a_command_and_comes_again_at_once_is_one_order() -> None:
+    """`timeout` sends SIGTERM to a process and to its group; the second cuts nothing off."""
+    program = (
+        "import os, signal; from maxq.harness.run.process.signals import as_interrupts\n"
+        "as_interrupts()\n"
+        "try: os.kill(os.getpid(), signal.SIGTERM); signal.pause()\n"
+        "except KeyboardInterrupt: os.kill(os.getpid(), signal.SIGTERM); print('freed')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.stdout, done.returncode) == ("freed\n", 0), done.stderr
+
+
+def test_a_signal_that_comes_when_all_is_done_changes_nothing() -> None:
+    """While Python takes itself apart, when it calls no handlers any more."""
+    program = (
+        "import os, signal; from maxq.harness.run.process.signals import as_interrupts\n"
+        "class Late:\n"
+        "    def __del__(self, kill=os.kill, me=os.getpid()): kill(me, 15)\n"
+        "as_interrupts(); late = Late(); raise SystemExit(2)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 2
 
 
 def test_who_reads_no_more_is_printed_nothing() -> None:

@@ -115,6 +115,32 @@ def test_more_ranges_than_a_slot_holds_leave_out_the_first(machine: SimMachine) 
     assert Tail(machine.disk, "/t").load() == Written(synced=PhyOffset(7), sums=kept)
 
 
+def test_a_slave_that_stops_within_a_record_starts_again(machine: SimMachine) -> None:
+    """S15: what it had of the record was synced, and is cut off as torn."""
+    copied, ends = list[bytes](), list[PhyOffset]()
+
+    async def master(host: SimHost) -> None:
+        store = await opened(host)
+        ends.extend(store.put([sent(number)])[0].end for number in range(3))
+        copied.append(store.read_range(PhyOffset(0), store.end))
+
+    async def slave(host: SimHost) -> None:
+        store, data = await opened(host), copied[0]
+        cut = (ends[1] + ends[2]) // 2
+        store.checked(PhyOffset(0), data[: cut - 1])()
+        await store.sync()
+        store.checked(store.end, data[cut - 1 : cut])()  # notes that the sync is done
+        assert store.whole_end() < store.durable < store.end
+
+    async def again(host: SimHost) -> None:
+        assert (await opened(host)).end == ends[1]
+
+    other = machine.world.add_machine("b", "198.18.0.17")
+    machine.world.run(machine, master)
+    machine.world.run(other, slave)
+    machine.world.run(other, again)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_neither_a_crash_nor_a_loss_of_power_is_taken_for_damage(seed: int) -> None:
     """Whatever was written, synced, sealed and cut before."""

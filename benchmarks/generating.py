@@ -1,0 +1,93 @@
+"""How fast histories are generated, and in how much memory: ``python -m benchmarks.generating``.
+
+Each row is a process of its own: a workload, a form, about so many events. Speed is events a second
+of this process's own time (all its threads), and, since machines differ, as a ratio to a
+calibration in the same process: seconds for 2,000,000 writes into a dict. Memory is the most that
+the process ever had. Exit code 1 if memory grows with the history, or a workload that must be fast
+is slower than `EVENTS_A_SECOND`.
+"""
+
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from benchmarks.calibration import calibration_s
+from maxq.workloads.generated.asked.kinds import LOCK, QUEUE
+from maxq.workloads.generated.asked.request import Format, Request
+from maxq.workloads.generated.writing import generate
+
+EVENTS = (100_000, 1_000_000, 10_000_000)
+EVENTS_A_SECOND = 200_000
+FAST = (QUEUE, LOCK)
+GROWS_MIB = 150  # from a million events on, at the most: what a row group takes comes once
+
+
+class Row(msgspec.Struct):
+    """What one process measured."""
+
+    events: int
+    own_s: float
+    calibration_s: float
+    peak_mib: int
+
+
+def measured(workload: str, to: Format, events: int) -> Row:
+    """Generate one history in this process."""
+    calibrated = calibration_s()
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        request = Request(workload=workload, ops=events // 2, seed=1)
+        written = generate(request, Path(folder) / "made", lambda _: {}, to)
+        own_s = time.process_time() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return Row(written.rows, own_s, calibrated, peak)
+
+
+def in_a_process(workload: str, to: str, events: int) -> Row:
+    """The same in a process of its own."""
+    command = [sys.executable, "-m", "benchmarks.generating", "--one", workload, to, str(events)]
+    done = subprocess.run(command, check=True, capture_output=True)
+    return msgspec.json.decode(done.stdout, type=Row)
+
+
+@click.command()
+@click.option("--one", type=(str, click.Choice(["parquet", "jsonl"]), int), default=None)
+@click.option("--most", default=EVENTS[-1], show_default=True, help="events")
+@click.option("--workload", "workloads", multiple=True, default=FAST, show_default=True)
+def generating(one: tuple[str, Format, int] | None, most: int, workloads: tuple[str, ...]) -> None:
+    """Measure."""
+    if one is not None:
+        click.echo(msgspec.json.encode(measured(*one)).decode())
+        return
+    wrong = []
+    click.echo(f"{'workload':10} {'form':8} {'events':>11} {'events/s':>9} {'ratio':>6} {'MiB':>5}")
+    for workload in workloads:
+        for to in ("parquet", "jsonl"):
+            peaks: dict[int, int] = {}
+            for events in (e for e in EVENTS if e <= most):
+                row = in_a_process(workload, to, events)
+                rate = row.events / row.own_s
+                ratio = row.own_s / row.calibration_s / row.events * 1e6
+                peaks[events] = row.peak_mib
+                click.echo(
+                    f"{workload:10} {to:8} {row.events:11,} {rate:9,.0f} {ratio:6.1f} "
+                    f"{row.peak_mib:5}"
+                )
+                if workload in FAST and events > EVENTS[0] and rate < EVENTS_A_SECOND:
+                    wrong.append(f"{workload} {to}: {rate:,.0f} events a second")
+            if peaks.get(EVENTS[2], 0) > peaks.get(EVENTS[1], 0) + GROWS_MIB:
+                wrong.append(f"{workload} {to}: memory grows: {peaks}")
+    click.echo("ratio: calibrations (2,000,000 dict writes) a million events take")
+    for line in wrong:
+        click.echo(line)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    generating()

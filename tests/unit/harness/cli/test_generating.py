@@ -1,0 +1,58 @@
+"""``maxq generate-history``: a folder that `maxq check` judges, or a reason and nothing."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from maxq.harness.cli.main import run_cli
+from maxq.workloads.generated.asked.kinds import KINDS
+
+
+def generate(out: Path, *more: str) -> int:
+    return run_cli(["generate-history", "--workload", "queue", "--ops", "200", *more,
+                    "--out", str(out)])  # fmt: skip
+
+
+@pytest.mark.parametrize("to", ["parquet", "jsonl"])
+def test_what_is_generated_is_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], to: str
+) -> None:
+    assert generate(tmp_path / "made", "--format", to) == 0
+    capsys.readouterr()
+    assert run_cli(["check", str(tmp_path / "made")]) == 0
+    said = capsys.readouterr().out
+    assert "verdict: valid" in said
+    command = next(line for line in said.splitlines() if line.startswith("repeat:"))
+    words = command.removeprefix("repeat:").split()
+    assert run_cli([*words[1:-1], str(tmp_path / "again")]) == 0
+    for name in ("planted.json", f"history.{to}"):
+        assert (tmp_path / "made" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
+
+
+def test_what_is_planted_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate(tmp_path / "made", "--anomalies", "lost-write=2,G1a=1") == 0
+    said = capsys.readouterr().out
+    assert "planted: lost-write=2" in said
+    assert run_cli(["check", str(tmp_path / "made")]) == 1
+    found = json.loads((tmp_path / "made" / "planted.json").read_bytes())["planted"]
+    assert [p["kind"] for p in found] == ["lost-write", "lost-write", "G1a"]
+    assert all(p["ops"] for p in found)
+
+
+def test_what_cannot_be_done_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert generate(tmp_path / "made", "--anomalies", "lost-write=2000") == 254
+    assert "there is place for" in capsys.readouterr().err
+    assert generate(tmp_path / "made", "--anomalies", "int-send-skip=1") == 254
+    assert "cannot be planted: allowed" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "mine").touch()
+    assert generate(tmp_path / "made") == 254
+    assert [p.name for p in tmp_path.rglob("*")] == ["made", "mine"]
+
+
+def test_help_lists_every_kind(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["generate-history", "--anomalies", "help"]) == 0
+    said = capsys.readouterr().out
+    assert all(f"  {name} " in said for name in KINDS)

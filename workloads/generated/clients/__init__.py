@@ -1,0 +1,1 @@
+"""What clients do, with the true state of what they use."""

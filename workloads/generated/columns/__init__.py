@@ -1,0 +1,1 @@
+"""Rows of a history as columns, on their way to a file."""

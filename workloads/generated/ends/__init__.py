@@ -1,0 +1,1 @@
+"""How a history ends, as a run does: healed, probed, read again, observed, stores read."""
