@@ -1,4 +1,4 @@
-"""The messages of many operations at once: what `maxq.checkers.core.elements.elements_of` gives of each.
+"""The messages of many operations at once, as `maxq.checkers.core.elements` gives those of one.
 
 Source: docs/spec/history-format.md 12.1.
 """
