@@ -100,7 +100,7 @@ def test_what_has_no_place_is_refused_and_nothing_is_written(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("lost-write", "no NAME=COUNT"), ("lost=1", "no anomaly 'lost'"), ("G1a=0", "at least 1")],
+    [("lost-write", "no NAME=COUNT"), ("lots=1", "no anomaly 'lots'"), ("G1a=0", "at least 1")],
 )
 def test_a_wrong_anomaly_is_refused(text: str, why: str) -> None:
     with pytest.raises(Refusal, match=why):
