@@ -19,7 +19,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     (
         "pytest",
         "-m",
-        "not rocketmq and not serial and not spark",
+        "not rocketmq and not serial and not spark and not campaign",
         "--numprocesses",
         "2",
         "--dist",
