@@ -8,7 +8,7 @@ What `columns` returns can be cut, pickled and joined: a key's arrays may come i
 of the history, made in different processes. `judge_columns` is a pure function of them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -103,11 +103,6 @@ class Sifted(Protocol):
     def sift(self, rows: Rows, chosen: Ints, known: Any) -> Ints:
         """Of some rows, of the kinds that the check reads, those that may."""
         ...
-
-
-def joined(pieces: Sequence[Arrays]) -> Arrays:
-    """One key's arrays from those of its pieces, in order."""
-    return {name: np.concatenate([p[name] for p in pieces]) for name in pieces[0]}
 
 
 def keys_of(found: Iterable[tuple[int, Any]]) -> frozenset[int]:

@@ -80,22 +80,14 @@ def _of_set(op: Op, name: str, **fields: Any) -> Changes:
     return {op.index: with_value(op, edited(op.value, ("sets", name), {**view, **fields}))}
 
 
-def _epoch_back(history: History, context: Context) -> Iterator[Plant]:
+def _back(field: str, history: History, context: Context) -> Iterator[Plant]:
+    """A number that only grows is one less than in the answer before."""
     seen: dict[str, int] = {}
     for op, name, view in _sets(history, context):
-        epoch = view["master_epoch"]
-        if seen.get(name) == epoch and epoch > 0:
-            yield Plant(op.index, partial(_of_set, op, name, master_epoch=epoch - 1))
-        seen[name] = epoch
-
-
-def _set_epoch_back(history: History, context: Context) -> Iterator[Plant]:
-    seen: dict[str, int] = {}
-    for op, name, view in _sets(history, context):
-        epoch = view["sync_state_set_epoch"]
-        if seen.get(name) == epoch and epoch > 0:
-            yield Plant(op.index, partial(_of_set, op, name, sync_state_set_epoch=epoch - 1))
-        seen[name] = epoch
+        number = view[field]
+        if seen.get(name) == number and number > 0:
+            yield Plant(op.index, partial(_of_set, op, name, **{field: number - 1}))
+        seen[name] = number
 
 
 def _other_master(history: History, context: Context) -> Iterator[Plant]:
@@ -169,14 +161,6 @@ def _reads_ahead(history: History, context: Context) -> Iterator[Plant]:
             epochs = [*before, [last[0], last[1], ahead]]
             fields = {"confirmed": ahead, "end": ahead, "epochs": epochs}
             yield Plant(op.index, partial(_of_replica, op, **fields))
-
-
-def _kept_member(history: History, context: Context) -> Iterator[Plant]:
-    yield from _kept(history, context, master=False)
-
-
-def _kept_master(history: History, context: Context) -> Iterator[Plant]:
-    yield from _kept(history, context, master=True)
 
 
 def _kept(history: History, context: Context, *, master: bool) -> Iterator[Plant]:
@@ -254,14 +238,6 @@ def _without_role(history: History, context: Context, *, master: bool) -> Iterat
                 yield Plant(op.index, partial(_route, op, name, left))
 
 
-def _slave_left_out(history: History, context: Context) -> Iterator[Plant]:
-    yield from _without_role(history, context, master=False)
-
-
-def _master_left_out(history: History, context: Context) -> Iterator[Plant]:
-    yield from _without_role(history, context, master=True)
-
-
 def _dead_listed(history: History, context: Context) -> Iterator[Plant]:
     ids, routes = _ids(history), list(_routes(history, context))
     said = [op.value for _, op in answers(history, OBSERVE_REPLICA)]
@@ -303,8 +279,14 @@ def _fail(history: History, context: Context, ops: list[Op], served: int) -> Cha
 
 
 WRONGS = (
-    Wrong("a controller reports an older master epoch", ("S3", "S5"), "epochs", _epoch_back),
-    Wrong("a controller reports an older SyncStateSet epoch", ("S4",), "epochs", _set_epoch_back),
+    Wrong(
+        "a controller reports an older master epoch",
+        ("S3", "S5"), "epochs", partial(_back, "master_epoch"),
+    ),
+    Wrong(
+        "a controller reports an older SyncStateSet epoch",
+        ("S4",), "epochs", partial(_back, "sync_state_set_epoch"),
+    ),
     Wrong(
         "a controller reports another master of one epoch",
         ("S5", "S3", "S4"), "epochs", _other_master,
@@ -316,13 +298,25 @@ WRONGS = (
     Wrong("an epoch begins a byte later on one replica", ("S8c",), "epochs", _moved_epoch),
     Wrong("a member of the SyncStateSet says that it is empty", ("S9b",), "epochs", _empty_member),
     Wrong("a slave lets consumers read ahead", ("S10b",), "epochs", _reads_ahead),
-    Wrong("a killed slave stays in the SyncStateSet", ("S14b",), "availability", _kept_member),
-    Wrong("a killed master stays master", ("S13b",), "availability", _kept_master),
+    Wrong(
+        "a killed slave stays in the SyncStateSet",
+        ("S14b",), "availability", partial(_kept, master=False),
+    ),
+    Wrong(
+        "a killed master stays master",
+        ("S13b",), "availability", partial(_kept, master=True),
+    ),
     Wrong("a slave is never in the SyncStateSet again", ("S14",), "availability", _left_out),
     Wrong("a controller has a false address of a broker", ("S2b",), "routes", _wrong_address),
     Wrong("a name server lists one address under two ids", ("N1",), "routes", _two_ids),
     Wrong("a name server lists a dead broker", ("N5",), "routes", _dead_listed),
-    Wrong("a name server leaves a slave out", ("N6",), "routes", _slave_left_out),
-    Wrong("a name server leaves the master out", ("N10",), "routes", _master_left_out),
+    Wrong(
+        "a name server leaves a slave out",
+        ("N6",), "routes", partial(_without_role, master=False),
+    ),
+    Wrong(
+        "a name server leaves the master out",
+        ("N10",), "routes", partial(_without_role, master=True),
+    ),
     Wrong("a queue serves nobody after the last heal", ("S13",), "service", _unserved),
 )  # fmt: skip

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from maxq.histories.aliases import current_f
 from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import EVENTS, op_of_row
+from maxq.histories.tables import op_of_row
 from maxq.histories.text import TYPES
 
 INVOKE, OK, FAIL, INFO = range(4)  # as in `maxq.histories.text.TYPES`
@@ -229,15 +229,6 @@ def rows_of(batches: Batches, outline: Outline) -> Iterator[Rows]:
 def batches_of(table: pa.Table, rows: int = 65_536) -> Callable[[], Iterator[pa.RecordBatch]]:
     """The batches of a table that is in memory, as often as they are wanted."""
     return lambda: iter(table.to_batches(max_chunksize=rows))
-
-
-def check_columns(schema: pa.Schema) -> None:
-    """Raises:
-    HistoryError: a column of the events table is missing.
-    """
-    missing = set(EVENTS.names) - set(schema.names)
-    if missing:
-        raise HistoryError(f"not an events table: no column {sorted(missing)}")
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Ints:
