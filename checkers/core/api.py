@@ -201,6 +201,9 @@ class Checker(Protocol):
         ...
 
 
+CRASHED = "the checker crashed:"
+
+
 def unjudged(checker: Checker, why: str) -> Verdict:
     """The verdict of a checker that could not judge at all; one without claims spoils the run."""
     if not checker.claims:
@@ -216,3 +219,14 @@ class MalformedError(HistoryError):
 def unreadable(checker: Checker, error: ValueError) -> Verdict:
     """The verdict on a history with a value of another shape than the documented one."""
     return unjudged(checker, str(error) if isinstance(error, MalformedError) else f"W9: {error}")
+
+
+def crashed(checker: Checker, traceback: str) -> Verdict:
+    """The verdict of a checker that raised something else."""
+    return unjudged(checker, f"{CRASHED}\n{traceback}")
+
+
+def of_the_run(why: str) -> bool:
+    """Whether another run could be judged: a reason that lies neither in the shape of a value nor
+    in the checker."""
+    return not why.startswith((CRASHED, "W9", "W10"))

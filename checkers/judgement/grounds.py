@@ -102,6 +102,11 @@ class Standing:
         self._cut = cut
         self._unknown = unknown
 
+    @property
+    def cut(self) -> bool:
+        """Whether the history is cut short, which then is the reason for every claim."""
+        return self._cut is not None
+
     def missing(self, kinds: Iterable[str], *, undisturbed: bool = False) -> list[Missing]:
         """What a claim lacks. Of a history that was cut short one reason is enough: what comes last
         is missing.

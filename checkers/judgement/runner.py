@@ -12,7 +12,7 @@ for a harness that crashed; a real violation is never masked by a crash.
 """
 
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,6 +25,8 @@ from maxq.checkers.core.api import (
     Harm,
     Valid,
     Verdict,
+    crashed,
+    of_the_run,
     unjudged,
 )
 from maxq.checkers.core.claims import BY_ID
@@ -138,7 +140,7 @@ def _asked(checker: Checker, judge: Callable[[Checker], Verdict]) -> Verdict:
     try:
         return judge(checker)
     except Exception:
-        return unjudged(checker, f"the checker crashed:\n{traceback.format_exc()}")
+        return crashed(checker, traceback.format_exc())
 
 
 def _grounded(verdict: Verdict, standing: Standing) -> Verdict:
@@ -156,12 +158,17 @@ def _resting(verdict: ClaimVerdict, standing: Standing) -> ClaimVerdict:
     missing = standing.missing(grounds, undisturbed=undisturbed)
     if not missing:
         return verdict
-    before = (verdict.why,) if verdict.status == "not judged" and verdict.why else ()
-    whys = dict.fromkeys((*before, *(m.why for m in missing)))
-    advice = dict.fromkeys(a for a in (verdict.advice, *(m.advice for m in missing)) if a)
+    # A history that is cut short lacks what comes last: what else it lacks for that goes unsaid.
+    own = verdict.status == "not judged" and not (standing.cut and of_the_run(verdict.why))
+    whys = [*([verdict.why] if own else []), *(m.why for m in missing)]
+    advice = [*([verdict.advice] if own else []), *(m.advice for m in missing)]
     return msgspec.structs.replace(
-        verdict, status="not judged", why="; ".join(whys), advice="; ".join(advice)
+        verdict, status="not judged", why=_joined(whys), advice=_joined(advice)
     )
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(text for text in texts if text))
 
 
 def _composed(results: Results, context: Context) -> tuple[Valid, tuple[str, ...], tuple[str, ...]]:

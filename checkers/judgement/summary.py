@@ -126,11 +126,13 @@ def _kept(results: Results, context: Context) -> str:
 
 def _settings(context: Context) -> str:
     """Who promises: a profile by its name, or with what was set beside it."""
-    changed = [key for key in context.by_hand if key in DEFAULTS]
+    settings = context.settings or {}
+    changed = [f"{key}={settings.get(key, DEFAULTS[key])}" for key in context.by_hand
+               if key in DEFAULTS]  # fmt: skip
     if not context.profile:
         return "the run promises"
     if changed:
-        return f"these settings promise ({context.profile} with {listed(changed)} set by hand)"
+        return f"these settings promise ({context.profile} with {listed(changed)})"
     return f"{context.profile} promises"
 
 

@@ -33,7 +33,7 @@ from maxq.harness.schedule.format import (
     Who,
 )
 from maxq.harness.schedule.options import APPLICANTS, LOCKERS, RETENTION_KEYS, SPARES
-from maxq.histories.fault_facts import TRIM
+from maxq.histories.fault_facts import KILL, TRIM
 from maxq.nemeses.catalogue import registered
 from maxq.nemeses.kind import Drawing
 
@@ -48,13 +48,18 @@ PINNED = {"pinned": 2, "all-pinned": READERS + WRITERS}  # threads that stay wit
 TURNS_MS = {"lock": 100, "registration": 400}  # between two turns of any of its threads
 RACES = 40  # of a hundred turns of an applicant
 THREADS = {"lock": LOCKERS, "registration": SPARES + APPLICANTS}
+LEARNING_OF = 3  # replicas of a set, at least, of which one can be a learner: two are then left
 # Of payloads, in bytes. Small ones are equal: in a log that was cut off and written anew each then
 # begins where another one began before.
-LEARNING_OF = 3  # replicas of a set, at least, of which one can be a learner: two are then left
 SIZES = {"small": (256, 256), "large": (20_000, 60_000)}
 LARGE = {"mixed": 8, "large": 30}  # how many of a hundred are large
 FAULTS = (3, 14)  # how many in a run, at least and at most
 TRIMS = (2, 8)  # how often logs get old in a run where they do
+# Of a hundred: how many come while a slave restarts, and its master hears no controller: a member
+# that is away then stays in the set, and retention must wait for it. A log of small messages grows
+# by no file meanwhile.
+TRIMS_IN_FIXED_SET = 50
+AWAY_MS = (500, 5_000)  # twice: until the log is old, and until the member is started
 TRIMMED = ("master", "master", "slave", "sync-state-set-slave", "broker")
 BUSY_PART = (20, 90)  # of a hundred: how much of a run its faults are to fill
 TOPOLOGIES: dict[str, dict[str, int | bool]] = {
@@ -133,7 +138,27 @@ def _trims(draws: Keyed, row: Row, length: int) -> Iterator[Act]:
         when = When(at=draws.between(length // 10, length, "trim", number) / 1000)
         part = draws.choice(TRIMMED, "trim", number, "of")
         who = Who(part=part, count=EVERYBODY if part == "broker" else 1)
-        yield Act(id=f"t{number}", f=TRIM, when=when, who=who)
+        if draws.chance(TRIMS_IN_FIXED_SET, "trim", number, "in fixed set"):
+            yield from _in_fixed_set(draws, number, when)
+        else:
+            yield Act(id=f"t{number}", f=TRIM, when=when, who=who)
+
+
+def _in_fixed_set(draws: Keyed, number: int, when: When) -> Iterator[Act]:
+    """A master's log gets old while its SyncStateSet cannot change, and a member restarts."""
+
+    def after(what: str) -> When:
+        ms = draws.log_uniform(*AWAY_MS, "trim", number, what)
+        return When(after=f"t{number}.{what}".removesuffix("."), at=ms / 1000)
+
+    master = Who(of=f"t{number}.cut")
+    yield Act(id=f"t{number}.cut", f="start-partition", when=when, who=Who(part="master"),
+              args={"from": "controllers", "reset": True})  # fmt: skip
+    yield Act(id=f"t{number}.kill", f=KILL, when=When(after=f"t{number}.cut"),
+              who=Who(part="sync-state-set-slave"))  # fmt: skip
+    yield Act(id=f"t{number}", f=TRIM, when=after("kill"), who=master)
+    yield Act(id=f"t{number}.start", f="start", when=after(""), who=Who(of=f"t{number}.kill"))
+    yield Act(id=f"t{number}.heal", f="stop-partition", when=after("start"), who=master)
 
 
 def _beside(seed: int, nodes: Sequence[Node], length: int, asked: Collection[str]) -> Iterator[Act]:

@@ -56,6 +56,7 @@ async def die_with_tail(w: World, dies: str, survives: str) -> None:
     assert cut, "nothing of the tail was truncated"
 
 
+@pytest.mark.campaign
 def test_java_broker_and_ours_take_turns_under_our_controllers(
     release: str, tmp_path: Path
 ) -> None:

@@ -57,10 +57,8 @@ async def stop(w: World, broker: str) -> None:
     assert stopped.seen["port"] == "refused"
 
 
-@pytest.mark.parametrize("how", [
-    pytest.param(how, marks=() if how == "behind" else pytest.mark.campaign)
-    for how in get_args(How)
-])  # fmt: skip
+@pytest.mark.campaign
+@pytest.mark.parametrize("how", get_args(How))
 def test_java_and_ours_take_each_others_unlabelled_logs(
     release: str, tmp_path: Path, how: How
 ) -> None:

@@ -198,3 +198,19 @@ def test_stats_counts_every_kind() -> None:
         "send.invoke": 1,
         "send.ok": 1,
     }
+
+
+def test_a_history_that_is_cut_short_is_the_one_reason() -> None:
+    checker = _Says("a", "not judged")
+    cut = check_all(Recorder().history, [checker], Context(ended=False))
+    assert cut.whys == (
+        "S6, S10 not judged: the history is cut short: the run did not come to its end",
+    )
+    whole = check_all(Recorder().history, [checker], Context(ended=True))
+    assert "S6 not judged: why not judged" in "".join(whole.whys)
+
+
+def test_a_checker_that_crashed_is_said_to_of_a_cut_history_too() -> None:
+    cut = check_all(Recorder().history, [_Says("a", ValueError("x"))], Context(ended=False))
+    assert "the checker crashed" in cut.whys[0]
+    assert "the history is cut short" in cut.whys[0]

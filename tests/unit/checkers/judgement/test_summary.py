@@ -141,7 +141,7 @@ def test_a_loss_that_is_not_promised_against_is_said_all_the_same() -> None:
 
 def test_who_promises_is_a_profile_or_what_was_set_beside_it() -> None:
     set_ = under("P-ALL", by_hand=("broker:allAckInSyncStateSet", "broker:slaveTimeout"))
-    assert "these settings promise (P-ALL with broker:allAckInSyncStateSet set by hand)" in (
+    assert "these settings promise (P-ALL with broker:allAckInSyncStateSet=true)" in (
         headline(lossy(), set_)
     )
     assert "nothing that the run promises was broken" in headline(lossy(), Context())

@@ -46,7 +46,7 @@ from maxq.harness.schedule.format import EVENTS as KNOWN_EVENTS
 from maxq.harness.schedule.format import EVERYBODY, Act, Schedule, decode, encode
 from maxq.harness.schedule.perform import queue_calls
 from maxq.harness.schedule.reductions import family
-from maxq.histories.fault_facts import TAMPERS
+from maxq.histories.fault_facts import TAMPERS, TRIM
 from maxq.nemeses.catalogue import LAST_REJOINED, LAST_VICTIM, acts
 from maxq.nemeses.peers import GROUPS
 
@@ -510,3 +510,28 @@ def test_what_an_environment_lacks_is_replaced_and_nothing_else() -> None:
         assert still["move"] == "off"
         needs = [acts()[a.f].needs for a in draw(1, left, length_ms=SHORT_MS).acts]
         assert all(need <= every - rootless for need in needs)
+
+
+# Retention.
+
+
+def test_logs_get_old_also_while_a_member_that_is_away_stays_in_the_set() -> None:
+    alone = in_fixed_set = 0
+    for seed in range(40):
+        acts = drawn(seed, retention="trim").acts
+        for old in (act for act in acts if act.f == TRIM):
+            parts = {act.id: act for act in acts if family(act) == old.id}
+            alone += len(parts) == 1
+            if len(parts) > 1:
+                in_fixed_set += 1
+                cut, kill = parts[f"{old.id}.cut"], parts[f"{old.id}.kill"]
+                assert (cut.f, cut.who.part, cut.args["from"]) == (
+                    "start-partition", "master", "controllers",
+                )  # fmt: skip
+                assert (kill.f, kill.who.part) == ("kill", "sync-state-set-slave")
+                assert old.who.of == cut.id, "the log of the master that hears no controller"
+                order = [f"{old.id}.cut", f"{old.id}.kill", old.id, f"{old.id}.start"]
+                assert [parts[name].when.after for name in (*order[1:], f"{old.id}.heal")] == order
+    assert alone
+    assert in_fixed_set
+    assert not any(act.f == TRIM for act in drawn(1, retention="off").acts)
