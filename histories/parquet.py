@@ -17,6 +17,7 @@ from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from
 
 ROW_GROUP_ROWS = 1_000_000
 ZSTD_LEVEL = 3
+ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
 
 
@@ -109,7 +110,20 @@ def rows_of(path: Path) -> int:
 
 
 def _opened(path: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(path, page_checksum_verification=True)
+    file = pq.ParquetFile(path, page_checksum_verification=True)
+    _check_claims(file.metadata, path.stat().st_size)
+    return file
+
+
+def _check_claims(found: Any, size: int) -> None:
+    """Refuse what no file of that size holds, before memory is taken for it."""
+    for number in range(found.num_row_groups):
+        group = found.row_group(number)
+        sizes = [group.column(n).total_compressed_size for n in range(group.num_columns)]
+        if min(sizes, default=0) < 0 or sum(sizes) > size:
+            raise HistoryError(f"row group {number} claims {sum(sizes)} bytes of {size}")
+        if not 0 <= group.num_rows <= ROWS_FREE + size:
+            raise HistoryError(f"row group {number} claims {group.num_rows} rows in {size} bytes")
 
 
 def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
@@ -147,3 +161,7 @@ def _check_version(schema: pa.Schema) -> None:
     version = (schema.metadata or {}).get(b"maxq.schema", b"").decode()
     if version != SCHEMA_VERSION:
         raise HistoryError(f"schema version {version!r}, expected {SCHEMA_VERSION!r}")
+    for field in schema:
+        text = field.name in EVENTS.names and pa.types.is_string(EVENTS.field(field.name).type)
+        if text and (pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)):
+            raise HistoryError(f"not an events table: {field.name} is {field.type}, not text")
