@@ -27,7 +27,7 @@ import msgspec
 from benchmarks.kill_remains import below
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.harness.run.judging import checkers_of
-from maxq.harness.run.piecewise import on_spark
+from maxq.harness.run.piecewise import on_spark, table_source
 from maxq.harness.schedule.options import Options
 from maxq.histories.history import History
 from maxq.histories.op import Op
@@ -114,7 +114,8 @@ class Cost(NamedTuple):
 def judged(engine: str, table: Path) -> Results:
     """Judge a table by one engine."""
     if engine == SPARK:
-        return on_spark(table, checkers_of(OPTIONS), OPTIONS.context(), master=LOCAL).results
+        source = table_source(table)
+        return on_spark(source, checkers_of(OPTIONS), OPTIONS.context(), master=LOCAL).results
     history = History(read_parquet(table))
     return check_all(history, checkers_of(OPTIONS), OPTIONS.context())
 

@@ -67,16 +67,29 @@ class BlockCheck:
     def step(self, number: int, line: bytes) -> str:
         """Take the next line, the first of which is number 1; what is wrong with the block that
         ends here, or an empty text."""
-        if self._next == len(self._blocks):
-            return ""
-        self._hash.update(line)
-        block = self._blocks[self._next]
-        if number < block.lines:
-            return ""
-        if self._hash.hexdigest() != block.digest:
-            return self._wrong(number, "not as they were recorded: their digest is another")
-        self.checked, self._next = number, self._next + 1
-        self._hash = blake2b(digest_size=DIGEST_BYTES)
+        return self.take(number, line, [len(line)])
+
+    def take(self, number: int, data: bytes, ends: Sequence[int]) -> str:
+        """Take the next lines; what is wrong with the first block that is wrong, or an empty text.
+
+        Args:
+            number: of the first of them.
+            data: their bytes, and maybe more.
+            ends: where each of them ends.
+        """
+        begin = 0
+        while self._next < len(self._blocks) and len(ends):
+            block = self._blocks[self._next]
+            end = ends[min(block.lines - number, len(ends) - 1)]
+            self._hash.update(memoryview(data)[begin:end])
+            if block.lines - number >= len(ends):
+                break
+            if self._hash.hexdigest() != block.digest:
+                return self._wrong(
+                    block.lines, "not as they were recorded: their digest is another"
+                )
+            begin, self.checked, self._next = end, block.lines, self._next + 1
+            self._hash = blake2b(digest_size=DIGEST_BYTES)
         return ""
 
     def end(self, number: int, *, ended: bool) -> str:

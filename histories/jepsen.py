@@ -10,7 +10,8 @@ can be one.
 Source: docs/spec/history-format.md 8 and 9.3.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -67,28 +68,57 @@ def read_edn_history(path: Path) -> tuple[Op, ...]:
     Raises:
         HistoryError: it is no history; with the line, or the number of the operation.
     """
+    return tuple(ops_of(path))
+
+
+def ops_of(path: Path) -> Iterator[Op]:
+    """The same, one by one. Where the text is no EDN that is what is wrong, also if an operation
+    before it is none.
+
+    Raises:
+        HistoryError: as `read_edn_history`, maybe after some operations.
+    """
+    wrong: HistoryError | None = None
+    indexed = False
+    for at, form in enumerate(_forms(path)):
+        if at == 0:  # as upstream reads them: the first shows whether indices are there
+            indexed = isinstance(form, dict) and type(form.get("index")) is int
+        if wrong is None:
+            try:
+                yield op_of_form(form, None if indexed else at)
+            except HistoryError as error:
+                wrong = HistoryError(f"{path.name}: operation {at}: {error}")
+    if wrong is not None:
+        raise wrong
+
+
+def _forms(path: Path) -> Iterator[Any]:
     data = path.read_bytes()
     try:
-        forms = list(read_edn(data.decode()))
+        forms = read_edn(data.decode())
+        first = list(islice(forms, 2))
+        if len(first) == 1 and isinstance(first[0], list):
+            yield from first[0]
+        else:
+            yield from first
+            yield from forms
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise HistoryError(f"{path.name}: line {line}: not UTF-8: {error.reason}") from None
     except HistoryError as error:
         raise HistoryError(f"{path.name}: {error}") from None
-    if len(forms) == 1 and isinstance(forms[0], list):
-        forms = forms[0]
-    # As upstream reads them: the first shows whether indices are there.
-    indexed = bool(forms) and isinstance(forms[0], dict) and type(forms[0].get("index")) is int
-    ops = []
-    for at, form in enumerate(forms):
-        try:
-            ops.append(_op(form, None if indexed else at))
-        except HistoryError as error:
-            raise HistoryError(f"{path.name}: operation {at}: {error}") from None
-    return tuple(ops)
 
 
-def _op(form: Any, index: int | None) -> Op:
+def op_of_form(form: Any, index: int | None) -> Op:
+    """The operation that a form is.
+
+    Args:
+        form: a map.
+        index: of the operation; None: as the form says.
+
+    Raises:
+        HistoryError: it is none.
+    """
     if not isinstance(form, dict):
         raise HistoryError(f"no map: {form!r:.100}")
     fields = dict(form)

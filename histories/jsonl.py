@@ -34,6 +34,7 @@ from maxq.histories.text import decode_fields, encode_op, op_of_fields
 
 FLUSH_BYTES = 256 * 1024
 FLUSH_NS = 1_000_000_000
+AFTER_END = "a line after the end marker"
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -237,24 +238,41 @@ def _ops(lines: Iterable[bytes], tail: _Tail, blocks: BlockCheck) -> Iterator[Op
             tail.dropped_bytes = len(line)
             break
         try:
-            if tail.ended:
-                raise HistoryError("a line after the end marker")
-            fields = decode_fields(line)
-            if "end" in fields and "index" not in fields:
-                _check_end(fields, index)
-                tail.ended = True
-                continue
-            op = op_of_fields(fields)
-            if op.index != index:
-                raise HistoryError(f"index {op.index}, expected {index}")
+            op = next_op(line, index, ended=tail.ended)
         except HistoryError as e:
             raise _Damage(f"line {number}: {e}", index) from None
+        if op is None:
+            tail.ended = True
+            continue
         yield op
         index += 1
         if fault := blocks.step(number, line):
             raise _Damage(fault, blocks.checked)
     if fault := blocks.end(index, ended=tail.ended):
         raise _Damage(fault, blocks.checked)
+
+
+def next_op(line: bytes, index: int, *, ended: bool) -> Op | None:
+    """The operation of a line behind `index` others; None: the line is the end marker.
+
+    Args:
+        line: whole; with its end or without.
+        index: that it must have.
+        ended: whether the end marker precedes it.
+
+    Raises:
+        HistoryError: it is neither.
+    """
+    if ended:
+        raise HistoryError(AFTER_END)
+    fields = decode_fields(line)
+    if "end" in fields and "index" not in fields:
+        _check_end(fields, index)
+        return None
+    op = op_of_fields(fields)
+    if op.index != index:
+        raise HistoryError(f"index {op.index}, expected {index}")
+    return op
 
 
 def _check_end(fields: dict[str, Any], count: int) -> None:

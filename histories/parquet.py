@@ -17,6 +17,7 @@ from maxq.histories.tables import EVENTS, SCHEMA_VERSION, events_table, ops_from
 
 ROW_GROUP_ROWS = 1_000_000
 ZSTD_LEVEL = 3
+ROWS_FREE = 1_000_000  # that a file may hold; of more, each takes a byte at least
 REPEATED: Any = ["run_id", "type", "process_name", "f", "error"]  # columns with few texts
 
 
@@ -48,7 +49,7 @@ def read_parquet(path: Path) -> tuple[Op, ...]:
         HistoryError: the file is damaged, of another version, or no events table.
     """
     with _read_of(path), _opened(path) as file:
-        _check_version(file.schema_arrow)
+        _check_schema(file.schema_arrow)
         batches = list(_batches(file))
         return ops_from_events(pa.Table.from_batches(batches, file.schema_arrow))
 
@@ -60,10 +61,7 @@ def read_batches(path: Path) -> Iterator[pa.RecordBatch]:
         HistoryError: as `read_parquet`.
     """
     with _read_of(path), _opened(path) as file:
-        _check_version(file.schema_arrow)
-        missing = set(EVENTS.names) - set(file.schema_arrow.names)
-        if missing:
-            raise HistoryError(f"not an events table: no column {sorted(missing)}")
+        _check_schema(file.schema_arrow)
         for batch in _batches(file):
             yield batch.select(EVENTS.names).cast(EVENTS)
 
@@ -90,10 +88,7 @@ def run_id_of(path: Path) -> str:
     """
     with _read_of(path), pq.ParquetFile(path) as file:
         schema = file.schema_arrow
-        _check_version(schema)
-        missing = set(EVENTS.names) - set(schema.names)
-        if missing:
-            raise HistoryError(f"not an events table: no column {sorted(missing)}")
+        _check_schema(schema)
         first = next(iter(file.iter_batches(1, columns=["run_id"])), None)
         return "" if first is None or not len(first) else str(first["run_id"][0])
 
@@ -109,7 +104,18 @@ def rows_of(path: Path) -> int:
 
 
 def _opened(path: Path) -> pq.ParquetFile:
-    return pq.ParquetFile(path, page_checksum_verification=True)
+    file = pq.ParquetFile(path, page_checksum_verification=True)
+    _check_claims(file.metadata, path.stat().st_size)
+    return file
+
+
+def _check_claims(found: Any, size: int) -> None:
+    """Refuse what no file of that size holds, before memory is taken for it. No column is looked
+    at: of a damaged one pyarrow ends the process."""
+    for number in range(found.num_row_groups):
+        rows = found.row_group(number).num_rows
+        if not 0 <= rows <= ROWS_FREE + size:
+            raise HistoryError(f"row group {number} claims {rows} rows in {size} bytes")
 
 
 def _batches(file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
@@ -143,7 +149,13 @@ def _read_of(path: Path) -> Iterator[None]:
         raise HistoryError(f"{path.name}: {error}") from None
 
 
-def _check_version(schema: pa.Schema) -> None:
+def _check_schema(schema: pa.Schema) -> None:
     version = (schema.metadata or {}).get(b"maxq.schema", b"").decode()
     if version != SCHEMA_VERSION:
         raise HistoryError(f"schema version {version!r}, expected {SCHEMA_VERSION!r}")
+    if missing := set(EVENTS.names) - set(schema.names):
+        raise HistoryError(f"not an events table: no column {sorted(missing)}")
+    for field in schema:
+        text = field.name in EVENTS.names and pa.types.is_string(EVENTS.field(field.name).type)
+        if text and (pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)):
+            raise HistoryError(f"not an events table: {field.name} is {field.type}, not text")

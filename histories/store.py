@@ -162,13 +162,13 @@ def whole_table(path: Path) -> Path | None:
     return found if found.exists() and (judged or not (path / JOURNAL).exists()) else None
 
 
-def open_part(path: Path, history: History, count: int) -> StoredRun:
-    """A run whose history is not read but given, in part, by who has read its table."""
+def open_part(path: Path, history: History, report: ReadReport) -> StoredRun:
+    """A run whose history is not read but given, in part, by who has read it elsewhere."""
     return StoredRun(
         path=path,
         config=_read_json(path / CONFIG) or {},
         history=history,
-        report=ReadReport(count=count, complete=True),
+        report=report,
         results=_read_json(path / RESULTS),
     )
 
@@ -187,17 +187,20 @@ def open_run(path: Path, *, allow_truncated: bool = False) -> StoredRun:
 
         ops = read_parquet(path / PARQUET)
         report = ReadReport(count=len(ops), complete=True)
-    elif (path / CONFIG).exists():  # it died before its first operation
-        ops, report = (), ReadReport(count=0, complete=False)
     else:
+        ops, report = (), unrecorded(path)
+    return open_part(path, History(ops), report)
+
+
+def unrecorded(path: Path) -> ReadReport:
+    """How the history of a run was found that died before its first operation.
+
+    Raises:
+        HistoryError: it is no run.
+    """
+    if not (path / CONFIG).exists():
         raise HistoryError(f"no history in {path.name}: neither {JOURNAL} nor {PARQUET}")
-    return StoredRun(
-        path=path,
-        config=_read_json(path / CONFIG) or {},
-        history=History(ops),
-        report=report,
-        results=_read_json(path / RESULTS),
-    )
+    return ReadReport(count=0, complete=False)
 
 
 def config_of_folder(path: Path) -> dict[str, Any]:

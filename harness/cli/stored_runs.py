@@ -114,8 +114,8 @@ def spark_missing() -> str:
     return missing()
 
 
-def _judge_of(engine: str, master: str) -> piecewise.JudgeTable | None:
-    """Who judges a table in pieces; None: a history is held whole."""
+def _judge_of(engine: str, master: str) -> piecewise.JudgeSource | None:
+    """Who judges a history in pieces; None: a history is held whole."""
     if engine == "columns":
         return piecewise.by_columns
     if engine == "spark":
@@ -126,7 +126,7 @@ def _judge_of(engine: str, master: str) -> piecewise.JudgeTable | None:
 
 
 def _check_run(
-    run: Path, judge: piecewise.JudgeTable | None, *, allow_truncated: bool, power: bool
+    run: Path, judge: piecewise.JudgeSource | None, *, allow_truncated: bool, power: bool
 ) -> Judged:
     with stored_run.held(run.resolve()) as ended:
         if judge is not None:
@@ -170,34 +170,31 @@ def _say_state(stored: StoredRun) -> None:
 def _check_file(
     path: Path,
     named: Sequence[str],
-    judge: piecewise.JudgeTable | None,
+    judge: piecewise.JudgeSource | None,
     *,
     allow_truncated: bool,
 ) -> JudgedFile:
-    pieces = judge is not None and path.suffix == ".parquet"
-    stored = (
-        rejudge.unread_table(path)
-        if pieces
-        else rejudge.open_file(path, allow_truncated=allow_truncated)
-    )
+    checkers, context = rejudge.checkers_for(named), rejudge.CONTEXT
+    if judge is None:
+        stored = rejudge.open_file(path, allow_truncated=allow_truncated)
+        _say_assumed(stored, rejudge.concurrency_of(stored.history))
+        return rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
+    with piecewise.source_of(path, allow_truncated=allow_truncated) as source:
+        stored = rejudge.unread(path, source.report)
+        _say_assumed(stored, source.concurrency())
+        judged = judge(source, checkers, context)
+    stored = msgspec.structs.replace(stored, history=judged.history)
+    return rejudge.judged_file(stored, judged.results, named, judged.recoveries)
+
+
+def _say_assumed(stored: StoredRun, clients: int | None) -> None:
     _say_state(stored)
-    context = rejudge.CONTEXT
-    clients = "" if pieces else f", {rejudge.concurrency_of(stored.history)} clients at a time"
+    at_a_time = "" if clients is None else f", {clients} clients at a time"
     echo(
-        f"no config: assumed are settings that promise everything, {context.timing} timing, a "
-        f"target of which nothing is known{clients}",
+        "no config: assumed are settings that promise everything, "
+        f"{rejudge.CONTEXT.timing} timing, a target of which nothing is known{at_a_time}",
         err=True,
     )
-    checkers = rejudge.checkers_for(named)
-    if judge is None:
-        return rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
-    if pieces:
-        judged = judge(path, checkers, context)
-        stored = msgspec.structs.replace(stored, history=judged.history)
-    else:
-        with piecewise.as_table(stored.history.ops) as table:
-            judged = judge(table, checkers, context)
-    return rejudge.judged_file(stored, judged.results, named, judged.recoveries)
 
 
 @click.command()

@@ -1,34 +1,54 @@
 """Judging a stored history that is not held in memory: by columns, or on Spark.
 
-The verdicts are the same. A run that ended properly has a table, which is read in pieces; of any
-other the journal is read here and written as a table first.
+The verdicts are the same. A table is read in pieces. Of a journal, and of a history of Jepsen, the
+rows are spooled first, without their operations.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
+import pyarrow as pa
 
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.judgement import dealt
 from maxq.harness.run.judging import checkers_of, context_of
+from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
 from maxq.histories.history import History
-from maxq.histories.op import Op
+from maxq.histories.jsonl import ReadReport
+from maxq.histories.op import HistoryError
 from maxq.histories.parquet import check_pages, encode_parquet, read_batches, rows_of
-from maxq.histories.store import open_part, open_run, whole_table
+from maxq.histories.store import JOURNAL, open_part, unrecorded, whole_table
+from maxq.histories.tables import op_of_row
 from maxq.spark_checkers import session
 
 ROWS_A_TASK = 50_000
 TASKS_A_CORE = 4
 
 
-JudgeTable = Callable[[Path, Sequence[Checker], Context], dealt.Judged]
+class Source(NamedTuple):
+    """A history on disk, found as `report` says: `batches` gives its rows, as often as it is
+    called. `table` is the events table that has them; None: there is none."""
+
+    report: ReadReport
+    batches: Callable[[], Iterator[pa.RecordBatch]]
+    table: Path | None = None
+
+    def concurrency(self) -> int | None:
+        """How many clients there were at a time; None of a table, which is not read for that."""
+        from maxq.histories.lines.spool import concurrency_of  # numpy
+
+        return concurrency_of(self.batches()) if self.table is None else None
 
 
-def judge_run(path: Path, judge: JudgeTable, *, allow_truncated: bool) -> Judged:
+JudgeSource = Callable[[Source, Sequence[Checker], Context], dealt.Judged]
+
+
+def judge_run(path: Path, judge: JudgeSource, *, allow_truncated: bool) -> Judged:
     """Judge a stored run.
 
     Args:
@@ -41,37 +61,81 @@ def judge_run(path: Path, judge: JudgeTable, *, allow_truncated: bool) -> Judged
         SparkMissing: there is no pyspark or no Java here.
     """
     path = path.resolve()
-    table = whole_table(path)
-    if table is not None:
-        stored = open_part(path, History(()), rows_of(table))
+    with _source_of_run(path, allow_truncated=allow_truncated) as source:
+        stored = open_part(path, History(()), source.report)
         options = options_of(stored)
-        judged = judge(table, checkers_of(options), context_of(options, ended=True))
-        stored = msgspec.structs.replace(stored, history=judged.history)
-    else:
-        stored = open_run(path, allow_truncated=allow_truncated)
-        options = options_of(stored)
-        context = context_of(options, ended=stored.report.complete)
-        with as_table(stored.history.ops) as table:
-            judged = judge(table, checkers_of(options), context)
+        context = context_of(options, ended=source.report.complete)
+        judged = judge(source, checkers_of(options), context)
     return Judged(
-        stored=stored,
+        stored=msgspec.structs.replace(stored, history=judged.history),
         options=options,
         results=judged.results,
         measured=tuple(judged.recoveries),
     )
 
 
-def by_columns(table: Path, checkers: Sequence[Checker], context: Context) -> dealt.Judged:
-    """Judge the one run of an events table in this process, batch by batch."""
+@contextmanager
+def _source_of_run(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
+    table = whole_table(path)
+    if table is not None or (path / JOURNAL).exists():
+        with source_of(table or path / JOURNAL, allow_truncated=allow_truncated) as source:
+            yield source
+    else:  # it died before its first operation
+        yield Source(unrecorded(path), lambda: iter(()))
+
+
+def table_source(path: Path) -> Source:
+    """A table's history.
+
+    Raises:
+        HistoryError: the file is damaged.
+    """
+    report = ReadReport(count=rows_of(path), complete=True)
+    return Source(report, lambda: read_batches(path), path)
+
+
+@contextmanager
+def source_of(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
+    """A file's history, for the length of a block.
+
+    Raises:
+        HistoryError: it is damaged, or its suffix is unknown.
+    """
+    if path.suffix == ".parquet":
+        yield table_source(path)
+        return
+    from maxq.histories.lines.spool import spool  # numpy
+
+    with spool() as rows:
+        if path.suffix == ".jsonl":
+            from maxq.histories.lines.journal import spool_journal
+
+            report = spool_journal(path, rows, allow_truncated=allow_truncated)
+        elif path.suffix == ".edn":
+            from maxq.histories.lines.jepsen import spool_edn
+
+            report = spool_edn(path, rows)
+        else:
+            raise HistoryError(unknown_suffix(path))
+        yield Source(report, rows.batches)
+
+
+def by_columns(source: Source, checkers: Sequence[Checker], context: Context) -> dealt.Judged:
+    """Judge a history in this process, batch by batch."""
     from maxq.checkers.judgement.by_columns import judge_batches  # numpy
 
-    return judge_batches(lambda: read_batches(table), dealt.Request(checkers, context))
+    return judge_batches(source.batches, dealt.Request(checkers, context))
 
 
 def on_spark(
-    table: Path, checkers: Sequence[Checker], context: Context, *, master: str
+    source: Source, checkers: Sequence[Checker], context: Context, *, master: str
 ) -> dealt.Judged:
-    """Judge the one run of an events table by tasks of Spark."""
+    """Judge a history by tasks of Spark, which reads a table."""
+    with _as_table(source) as table:
+        return _table_on_spark(table, dealt.Request(checkers, context), master)
+
+
+def _table_on_spark(table: Path, request: dealt.Request, master: str) -> dealt.Judged:
     from maxq.spark_checkers.engine import judge_runs
     from maxq.spark_checkers.events import read_events
 
@@ -82,14 +146,17 @@ def on_spark(
         partitions = max(1, min(TASKS_A_CORE * cores, rows // ROWS_A_TASK))
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         events, (run,) = read_events(spark, [table])
-        request = dealt.Request(checkers, context)
         return judge_runs(events, {run: request}, partitions=partitions)[run]
 
 
 @contextmanager
-def as_table(ops: Sequence[Op]) -> Iterator[Path]:
-    """Operations as an events table, for the length of a block."""
+def _as_table(source: Source) -> Iterator[Path]:
+    """A history as an events table, for the length of a block."""
+    if source.table is not None:
+        yield source.table
+        return
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "history.parquet")
+        ops = [op_of_row(row) for batch in source.batches() for row in batch.to_pylist()]
         table.write_bytes(encode_parquet(ops, run_id="history"))
         yield table

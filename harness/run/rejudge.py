@@ -89,21 +89,18 @@ def open_file(path: Path, *, allow_truncated: bool = False) -> StoredRun:
 
         ops = read_parquet(path)
     else:
-        known = ", ".join(f".{name}" for name in FORMATS)
-        raise HistoryError(f"{path.name}: unknown suffix; known: {known}")
+        raise HistoryError(unknown_suffix(path))
     report = report or ReadReport(count=len(ops), complete=True)
     return StoredRun(path=path, config={}, history=History(ops), report=report, results=None)
 
 
-def unread_table(path: Path) -> StoredRun:
-    """A table of events whose rows are read by who judges it.
+def unknown_suffix(path: Path) -> str:
+    """What is said of a file that is no history."""
+    return f"{path.name}: unknown suffix; known: {', '.join(f'.{name}' for name in FORMATS)}"
 
-    Raises:
-        HistoryError: the file is damaged.
-    """
-    from maxq.histories.parquet import rows_of
 
-    report = ReadReport(count=rows_of(path), complete=True)
+def unread(path: Path, report: ReadReport) -> StoredRun:
+    """A file whose rows are read by who judges it."""
     return StoredRun(path=path, config={}, history=History(()), report=report, results=None)
 
 

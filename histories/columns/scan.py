@@ -23,8 +23,8 @@ Words = npt.NDArray[np.uint64]
 BEGIN, END = 0, -1  # roles: of what precedes the first number, and of what follows the last
 _NO_ROLE = -2
 _WORDS_MAX = 4  # of eight bytes: the longest string between two numbers
-_DIGITS_MAX = 18  # always fit 64 bits
-_FRONT = 24  # bytes that may be read before a text
+DIGITS_MAX = 18  # always fit 64 bits
+FRONT = 24  # bytes that may be read before a text
 _ZERO, _ZEROS = np.uint8(ord("0")), np.uint64(0x3030303030303030)
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
@@ -91,13 +91,13 @@ def scan(texts: pa.StringArray, grammar: Grammar) -> Numbers:
     starts, ends = _runs(digit, bounds)
     first = np.searchsorted(starts, bounds)
     row = np.repeat(np.arange(count), np.diff(first))
-    padded = np.concatenate([np.zeros(_FRONT, np.uint8), data, np.zeros(8 * _WORDS_MAX, np.uint8)])
+    padded = np.concatenate([np.zeros(FRONT, np.uint8), data, np.zeros(8 * _WORDS_MAX, np.uint8)])
 
     gaps = _gaps(padded, grammar, starts, ends, first, bounds)
     role, good = _roles(grammar, gaps, first)
-    value = _values(padded, starts, ends)
+    value = values_of(padded, starts, ends)
     lengths = ends - starts
-    good &= (lengths <= _DIGITS_MAX) & ~((lengths > 1) & (data[starts] == _ZERO))
+    good &= (lengths <= DIGITS_MAX) & ~((lengths > 1) & (data[starts] == _ZERO))
 
     plain = _tails(grammar, gaps, role, first) & _mask_of(texts.is_valid())
     plain[row[~good]] = False
@@ -168,7 +168,7 @@ def _numbers_of(
         long = np.flatnonzero(lengths > 8 * w)
         if len(long):
             kept = np.minimum(lengths[long] - 8 * w, 8)
-            here[long] = _word_at(padded, begins[long] + _FRONT + 8 * w) & _LOW_BYTES[kept]
+            here[long] = _word_at(padded, begins[long] + FRONT + 8 * w) & _LOW_BYTES[kept]
         words.append(here)
     return grammar.number_of(words, lengths)
 
@@ -201,16 +201,19 @@ def _tails(grammar: Grammar, gaps: _Gaps, role: npt.NDArray[np.int8], first: Int
     return np.asarray((gaps.tail >= 0) & (after == END), np.bool_)
 
 
-def _values(padded: Bytes, starts: Ints, ends: Ints) -> Ints:
-    """The numbers, eight digits at a time, the last ones first."""
-    lengths = np.minimum(ends - starts, _DIGITS_MAX)
+def values_of(padded: Bytes, starts: Ints, ends: Ints) -> Ints:
+    """The numbers of runs of digits, eight digits at a time, the last ones first.
+
+    `FRONT` bytes precede the text in `padded`, and eight more follow it.
+    """
+    lengths = np.minimum(ends - starts, DIGITS_MAX)
     value = np.zeros(len(ends), np.uint64)
     for w, scale in enumerate((1, 10**8, 10**16)):
         long = np.flatnonzero(lengths > 8 * w)
         if not len(long):
             break
         kept = np.minimum(lengths[long] - 8 * w, 8)
-        word = _word_at(padded, ends[long] + (_FRONT - 8 * (w + 1)))
+        word = _word_at(padded, ends[long] + (FRONT - 8 * (w + 1)))
         value[long] += _eight_digits(word, kept) * np.uint64(scale)
     return value.astype(np.int64)
 

@@ -24,7 +24,7 @@ from maxq.harness.experiments.campaign import (
     read_campaign,
 )
 from maxq.harness.experiments.journal import append, resumed
-from maxq.harness.run import rejudge
+from maxq.harness.run import piecewise, rejudge
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.stored_run import config_of, judge_stored
 from maxq.harness.schedule import format as schedules
@@ -79,10 +79,29 @@ def changed(rng: Random, data: bytes) -> bytes:
 
 
 def _history(path: Path) -> None:
-    stored = rejudge.open_file(path)
-    check_all(stored.history, rejudge.checkers_for(["queue"]), rejudge.CONTEXT)
+    """Both engines say the same: a verdict, or why there is none."""
+    checkers = rejudge.checkers_for(["queue"])
+    try:
+        stored = rejudge.open_file(path)
+    except HistoryError as error:
+        refused = _by_columns(path)
+        if str(refused) != str(error):
+            raise AssertionError(f"columns: {refused!r:.200}, local: {error}") from None
+        raise
+    local = check_all(stored.history, checkers, rejudge.CONTEXT)
+    found = _by_columns(path)
+    assert found == local, f"columns: {found!r:.200}"
     for encode in rejudge.FORMATS.values():
         encode(stored.history.ops, "run")
+
+
+def _by_columns(path: Path) -> object:
+    try:
+        with piecewise.source_of(path, allow_truncated=False) as source:
+            checkers = rejudge.checkers_for(["queue"])
+            return piecewise.by_columns(source, checkers, rejudge.CONTEXT).results
+    except HistoryError as error:
+        return error
 
 
 def _schedule(path: Path) -> None:

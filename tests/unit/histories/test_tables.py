@@ -117,6 +117,24 @@ def test_no_flipped_bit_of_parquet_is_read_as_something_else(tmp_path: Path) -> 
         check_pages(path)
 
 
+def test_a_row_group_that_claims_more_than_its_file_holds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "history.parquet"
+    columns = {name: pa.repeat(pa.scalar(0), 1_200_000) for name in ("index", "time")}
+    table = pa.table(columns).replace_schema_metadata(EVENTS.metadata)
+    pq.write_table(table, path, compression="zstd", row_group_size=len(table))
+    with pytest.raises(HistoryError, match="row group 0 claims 1200000 rows in"):
+        read_parquet(path)
+
+
+def test_text_that_is_bytes_is_no_events_table(tmp_path: Path) -> None:
+    path = tmp_path / "history.parquet"
+    events = events_table(OPS, run_id="r")
+    changed = events.set_column(3, "type", events["type"].cast(pa.binary()))
+    pq.write_table(changed, path)
+    with pytest.raises(HistoryError, match="type is binary, not text"):
+        read_parquet(path)
+
+
 def test_elements_are_messages_sent_and_polled_whatever_their_payload() -> None:
     elements = [(op.index, e.kind, e.key, e.offset, e.value) for op in OPS for e in elements_of(op)]
     assert elements == [
