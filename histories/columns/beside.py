@@ -33,7 +33,7 @@ def beside(rows: Rows, chosen: Ints) -> Beside:
     """
     texts, code = rows.once(_encoded)
     mine = code[chosen]
-    used = np.unique(mine[mine >= 0])
+    used = np.flatnonzero(np.bincount(mine + 1)[1:])
     said: list[dict[str, Any]] = [{}]
     for text in texts.take(pa.array(used)).to_pylist():
         found = decode_value(str(text))
