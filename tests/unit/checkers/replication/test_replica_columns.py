@@ -8,6 +8,7 @@ from both_ways import compared
 from generated_histories import judged
 from replica_histories import pieces, replica_case
 
+from maxq.checkers.core.api import Checker
 from maxq.checkers.core.keyed import results_of
 from maxq.checkers.core.stats import Stats
 from maxq.checkers.evidence.observations import Sighting
@@ -37,7 +38,7 @@ def test_stores_that_are_right_or_nearly_so_are_judged_alike() -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 1_000])
 def test_it_does_not_matter_where_batches_end(rows: int) -> None:
-    checkers = [Replicas(), Stats()]
+    checkers: list[Checker] = [Replicas(), Stats()]
     for seed in range(0, SEEDS, 15):
         history, context = replica_case(seed)
         table = events_table(history.ops, run_id="r")
@@ -56,7 +57,7 @@ def test_it_does_not_matter_where_batches_end(rows: int) -> None:
     ],
 )
 def test_texts_that_are_not_ours_are_read_by_the_decoder(ours: str, theirs: str) -> None:
-    checkers = [Replicas(), Stats()]
+    checkers: list[Checker] = [Replicas(), Stats()]
     for seed in range(0, SEEDS, 25):
         history, context = replica_case(seed)
         table = events_table(history.ops, run_id="r")
@@ -78,7 +79,7 @@ def test_what_was_planted_is_found_by_both(kind: str) -> None:
     made = judged(Request(workload="queue", ops=600, seed=3, anomalies={kind: 1})).made
     _, context = replica_case(0)
     history = History(made.ops)
-    checkers = [Replicas(), Stats()]
+    checkers: list[Checker] = [Replicas(), Stats()]
     table = events_table(history.ops, run_id="r")
     found = judge_batches(batches_of(table, 500), Judging(checkers, context)).results
     assert found == check_all(history, checkers, context)
