@@ -32,10 +32,10 @@ from maxq.checkers.judgement.dealt import (
     merged,
     slim,
 )
+from maxq.histories.columns.log_texts import Bodies, slimmed
 from maxq.histories.columns.orderly import breaches_of
 from maxq.histories.columns.rows import Outline, OutlineMaker, Rows, rows_of, taken, text_at
 from maxq.histories.columns.scan import Ints, Mask
-from maxq.histories.columns.stored_logs import Bodies, slimmed
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import op_of_row

@@ -18,10 +18,10 @@ from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import sighting
 from maxq.checkers.replication.replica_logs import Piece, Store
 from maxq.histories.columns.beside import beside
+from maxq.histories.columns.log_texts import Bodies, stored_log
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
 from maxq.histories.columns.rows import OK, Rows
 from maxq.histories.columns.scan import Ints, Mask
-from maxq.histories.columns.stored_logs import Bodies, stored_log
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog
 from maxq.histories.op import HistoryError
 

@@ -18,8 +18,8 @@ from maxq.checkers.judgement.runner import check_all
 from maxq.checkers.replication.replica_columns import may_part
 from maxq.checkers.replication.replica_logs import partings, stores_of
 from maxq.checkers.replication.replicas import Replicas
+from maxq.histories.columns.log_texts import triples
 from maxq.histories.columns.rows import batches_of
-from maxq.histories.columns.stored_logs import triples
 from maxq.histories.history import History
 from maxq.histories.tables import events_table, ops_from_events
 from maxq.workloads.generated.asked.request import Request

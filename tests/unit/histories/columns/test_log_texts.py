@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from maxq.histories.columns.stored_logs import Bodies, slimmed, stored_log, triples
+from maxq.histories.columns.log_texts import Bodies, slimmed, stored_log, triples
 from maxq.histories.text import decode_value
 
 
