@@ -25,14 +25,16 @@ class Dealing(NamedTuple):
 
     `key` is the key of each element of `arrays`, `row` the row of the batch that it is from;
     elements are in order of the history. `foreign` are rows that say something that no array holds,
-    `unsure` the keys of which they say it.
+    `unsure` the keys of which they say it. Where keys are no numbers, `names` are all keys that
+    there may be, the same in every batch, and `key` counts in them.
     """
 
     key: Ints
     row: Ints
     arrays: Arrays
     foreign: Ints
-    unsure: frozenset[int] = frozenset()
+    unsure: frozenset[Any] = frozenset()
+    names: tuple[str, ...] = ()
 
 
 class Unsure:
@@ -55,7 +57,7 @@ class Columnar(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
         ...
 
     def judge_columns(
-        self, key: int, arrays: Arrays, known: KnownT, more: Any = None
+        self, key: Any, arrays: Arrays, known: KnownT, more: Any = None
     ) -> "ResultT | Unsure":
         """The result of a key of which nothing is wrong, equal to that of its rows; or `UNSURE`."""
         ...
@@ -65,35 +67,46 @@ class KeyArrays:
     """Collects what batches say, and gives each key its own."""
 
     def __init__(self) -> None:
-        self._pieces: list[Dealing] = []
-        self.unsure: set[int] = set()
+        self._keys: list[Ints] = []
+        self._pieces: list[Arrays] = []
+        self._names: tuple[str, ...] = ()
+        self.unsure: set[Any] = set()
 
     def take(self, dealing: Dealing) -> None:
         """Take what the next batch says."""
         if len(dealing.key):
-            self._pieces.append(dealing)
+            self._keys.append(dealing.key)
+            self._pieces.append(dealing.arrays)
+        self._names = dealing.names
         self.unsure |= dealing.unsure
 
-    def by_key(self) -> Iterator[tuple[int, Arrays]]:
+    def by_key(self) -> Iterator[tuple[Any, Arrays]]:
         """Each key's arrays, in order of keys; those of unsure keys too. Once."""
-        if not self._pieces:
+        if not self._keys:
             return
-        key = np.concatenate([piece.key for piece in self._pieces])
-        order = np.argsort(key, kind="stable")
-        bounds = np.flatnonzero(np.diff(key[order], prepend=key[order][:1] - 1))
-        arrays = {}
-        for name in list(self._pieces[0].arrays):
-            arrays[name] = np.concatenate([piece.arrays.pop(name) for piece in self._pieces])[order]
+        key = np.concatenate(self._keys)
+        self._keys.clear()
+        sorted_already = not (key[1:] < key[:-1]).any()
+        order = None if sorted_already else np.argsort(key, kind="stable")
+        arrays = {name: self._joined(name, order) for name in list(self._pieces[0])}
         self._pieces.clear()
-        for begin, end in zip(bounds, [*bounds[1:], len(order)], strict=True):
+        key = key if order is None else key[order]
+        bounds = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
+        for begin, end in zip(bounds, [*bounds[1:], len(key)], strict=True):
             own = {name: column[begin:end] for name, column in arrays.items()}
-            yield int(key[order[begin]]), own
+            number = int(key[begin])
+            yield self._names[number] if self._names else number, own
+
+    def _joined(self, name: str, order: Ints | None) -> Any:
+        whole = np.concatenate([piece.pop(name) for piece in self._pieces])
+        return whole if order is None else whole[order]
 
 
-def touching(dealing: Dealing, keys: frozenset[int]) -> Ints:
+def touching(dealing: Dealing, keys: frozenset[Any]) -> Ints:
     """The rows of a batch that may say something of some keys."""
-    mine = np.isin(dealing.key, list(keys))
-    return np.union1d(dealing.row[mine], dealing.foreign)
+    names = dealing.names
+    numbers = [at for at, name in enumerate(names) if name in keys] if names else list(keys)
+    return np.union1d(dealing.row[np.isin(dealing.key, numbers)], dealing.foreign)
 
 
 @runtime_checkable
@@ -105,6 +118,14 @@ class Sifted(Protocol):
         ...
 
 
-def keys_of(found: Iterable[tuple[int, Any]]) -> frozenset[int]:
+@runtime_checkable
+class Blind(Protocol):
+    """A `Dealt` check that never looks at the values of operations of some kinds, but at those of
+    their invocations."""
+
+    blind: frozenset[str]
+
+
+def keys_of(found: Iterable[tuple[Any, Any]]) -> frozenset[Any]:
     """The keys of rows."""
     return frozenset(key for key, _ in found)

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from maxq.checkers.core.columnar import (
+    Blind,
     Columnar,
     KeyArrays,
     Sifted,
@@ -31,9 +32,11 @@ from maxq.checkers.judgement.dealt import (
     merged,
     slim,
 )
+from maxq.histories.columns.log_texts import Bodies, slimmed
 from maxq.histories.columns.orderly import breaches_of
-from maxq.histories.columns.rows import Outline, OutlineMaker, Rows, rows_of, taken
-from maxq.histories.columns.scan import Ints
+from maxq.histories.columns.rows import Outline, OutlineMaker, Rows, rows_of, taken, text_at
+from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import op_of_row
 
@@ -66,10 +69,13 @@ def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[i
     others: dict[int, Op] = {}
     for batch in batches:
         client, f = maker.take(batch)
-        large = [n for n, name in enumerate(maker.names()) if name in LARGE]
+        names = maker.names()
+        large = [n for n, name in enumerate(names) if name in LARGE]
         at = np.flatnonzero(~(client & np.isin(f, large)))
-        for row, op in zip(at.tolist(), _decoded(batch, at), strict=True):
-            ops.append(slim(op))
+        stored = client[at] & np.isin(f[at], [n for n, name in enumerate(names)
+                                              if name == REPLICA_LOG])  # fmt: skip
+        for row, op in zip(at.tolist(), _small(batch, at, stored), strict=True):
+            ops.append(op)
             if not client[row]:
                 others[base + row] = op
         base += len(batch)
@@ -77,8 +83,19 @@ def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[i
     return outline, Small(ops, outline.totals), others
 
 
-def _decoded(batch: pa.RecordBatch, at: Ints) -> Iterator[Op]:
-    return (op_of_row(row) for row in taken(batch, at).to_pylist())
+def _small(batch: pa.RecordBatch, at: Ints, stored: Mask) -> Iterator[Op]:
+    """Some rows as operations, slim; those that are `stored` logs are long texts."""
+    short = iter(taken(batch, at[~stored]).to_pylist())
+    bodies = Bodies()
+    for row, long in zip(at.tolist(), stored.tolist(), strict=True):
+        yield _slim(batch, row, bodies) if long else op_of_row(next(short))
+
+
+def _slim(batch: pa.RecordBatch, row: int, bodies: Bodies) -> Op:
+    ok = batch["type"][row].as_py() == "ok"
+    text = slimmed(text_at(batch["value"], row), bodies) if ok else None
+    rest = batch if text is None else batch.drop_columns(["value"])
+    return slim(op_of_row({"value": text, **rest.slice(row, 1).to_pylist()[0]}))
 
 
 def _ops(reading: Reading, outline: Outline, wanted: frozenset[int]) -> list[Op]:
@@ -125,7 +142,7 @@ def _found(reading: Reading, outline: Outline, tasks: Mapping[str, Task]) -> Fou
 
 def _judged(
     check: Columnar[Any, Any, Any], known: Any, arrays: KeyArrays
-) -> tuple[dict[Any, Any], set[int]]:
+) -> tuple[dict[Any, Any], set[Any]]:
     """The results of keys of which nothing is wrong, and the other keys."""
     results: dict[Any, Any] = {}
     left = set(arrays.unsure)
@@ -163,8 +180,10 @@ class _Dealer:
     def take(self, rows: Rows) -> None:
         """Deal the rows of the next batch out."""
         wanted = {name: self._wanted(rows, task) for name, task in self._tasks.items()}
-        every = np.unique(np.concatenate([np.zeros(0, np.int64), *wanted.values()]))
-        events = {at: Event(op, begun, bool(rows.open[at])) for at, op, begun in rows.events(every)}
+        events = {
+            at: Event(op, begun, bool(rows.open[at]))
+            for at, op, begun in self._events(rows, wanted)
+        }
         for name, at in wanted.items():
             task, dealt = self._tasks[name], self._dealt[name]
             if name in self._failed:
@@ -176,6 +195,20 @@ class _Dealer:
                             dealt[key].append(said)
             except Exception as error:
                 self._failed[name] = error
+
+    def _events(
+        self, rows: Rows, wanted: Mapping[str, Ints]
+    ) -> Iterator[tuple[int, Op, Op | None]]:
+        """The operations that are wanted, those at which all are blind without their values."""
+        whole, bare = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for name, at in wanted.items():
+            check = self._tasks[name].check
+            blind = rows.is_of(at, *(check.blind if isinstance(check, Blind) else ()))
+            whole.append(at[~blind])
+            bare.append(at[blind])
+        seen = np.unique(np.concatenate(whole))
+        yield from rows.events(seen)
+        yield from rows.events(np.setdiff1d(np.concatenate(bare), seen), bare=True)
 
     def _wanted(self, rows: Rows, task: Task) -> Ints:
         chosen, check = self.chosen(rows, task), task.check

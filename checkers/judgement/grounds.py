@@ -152,6 +152,7 @@ class Ticks(Alone):
 
     name = "grounds"
     reads = frozenset(("poll", REPLICA_LOG, ACQUIRE, FETCH_OFFSET))
+    blind = frozenset((REPLICA_LOG,))
 
     def prepare(self, history: History, context: Context) -> Looked:
         return _looked_for(history, context)

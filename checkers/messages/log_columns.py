@@ -248,6 +248,7 @@ class _Runs(NamedTuple):
 
 def _runs(key: int, log: _Log, known: LogFacts) -> _Runs:
     """As `read_key` cuts them."""
+    reads, ends = _ByProcess(log.read_process, log.read_at), _ByProcess(log.end_process, log.end_at)
     of_read = np.zeros(len(log.read_at), np.int64)
     of_end = np.zeros(len(log.end_at), np.int64)
     from_start, seeks = list[bool](), list[int]()
@@ -265,8 +266,10 @@ def _runs(key: int, log: _Log, known: LogFacts) -> _Runs:
             elif not held or step.seeks:
                 # One that only lists the key goes on with the run of a read before it.
                 seek = step.begun if step.ok and step.seeks else -1
-                before = (log.read_at > cuts[-1]) & (log.read_at < step.at)
-                if step.seeks or not _any(log, process, cuts[-1], step.at, before):
+                goes_on = reads.any(process, cuts[-1], step.at) or ends.any(
+                    process, cuts[-1], step.at
+                )
+                if step.seeks or not goes_on:
                     cuts.append(step.at)
                     born.append((seek >= 0, seek))
                 held = True
@@ -274,19 +277,36 @@ def _runs(key: int, log: _Log, known: LogFacts) -> _Runs:
         from_start += [start for start, _ in born]
         seeks += [seek for _, seek in born]
         at = np.array(cuts, np.int64)
-        mine = log.read_process == process
+        mine = reads.of(process)
         of_read[mine] = first + np.searchsorted(at, log.read_at[mine], "right") - 1
-        ended = log.end_process == process
+        ended = ends.of(process)
         of_end[ended] = first + np.searchsorted(at, log.end_at[ended], "right") - 1
     return _Runs(of_read, of_end, np.array(from_start, np.bool_), np.array(seeks, np.int64))
 
 
-def _any(log: _Log, process: int, after: int, until: int, reads: Mask) -> bool:
-    """Whether a process read, or met an end, between two indices."""
-    if (reads & (log.read_process == process)).any():
-        return True
-    ends = (log.end_at > after) & (log.end_at < until) & (log.end_process == process)
-    return bool(ends.any())
+class _ByProcess:
+    """Elements sorted by process, each process's in order."""
+
+    def __init__(self, process: Ints, at: Ints) -> None:
+        self._order = np.argsort(process, kind="stable")
+        self._process = process[self._order]
+        self._at = at[self._order]
+
+    def _bounds(self, process: int) -> tuple[int, int]:
+        low, high = np.searchsorted(self._process, [process, process + 1])
+        return int(low), int(high)
+
+    def of(self, process: int) -> Ints:
+        """The elements of a process."""
+        low, high = self._bounds(process)
+        return self._order[low:high]
+
+    def any(self, process: int, after: int, until: int) -> bool:
+        """Whether a process has one between two indices."""
+        low, high = self._bounds(process)
+        mine = self._at[low:high]
+        at = int(np.searchsorted(mine, after, "right"))
+        return at < len(mine) and int(mine[at]) < until
 
 
 def _not_passed(log: _Log, runs: _Runs, ok: Mask) -> bool:
@@ -375,12 +395,12 @@ def _steps(process: Ints, at: Ints, place: Ints, resets: list[Assignment]) -> _S
     order = np.argsort(process, kind="stable")
     process, at, place = process[order], at[order], place[order]
     follows = process[1:] == process[:-1]
-    for reset in resets:
-        mine = np.flatnonzero(process == reset.process)
-        if len(mine):
-            cut = mine[0] + np.searchsorted(at[mine], reset.at)
-            if 0 < cut < len(process):
-                follows[cut - 1] = False
+    who = np.array([reset.process for reset in resets], np.int64)
+    lows, highs = np.searchsorted(process, who), np.searchsorted(process, who, "right")
+    for reset, low, high in zip(resets, lows.tolist(), highs.tolist(), strict=True):
+        cut = low + int(np.searchsorted(at[low:high], reset.at))
+        if low < high and 0 < cut < len(process):
+            follows[cut - 1] = False
     by = (place[1:] - place[:-1])[follows]
     both = ((place[1:] >= 0) & (place[:-1] >= 0))[follows]
     return _Steps(by, both, (at[1:] == at[:-1])[follows])

@@ -12,7 +12,7 @@ Offsets are bytes of the commit log, ends exclusive; queue offsets are said to b
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -106,12 +106,20 @@ def label_of(store: Store, piece: Piece) -> tuple[int, ...] | None:
     return None if following is None else (*label, following.view.epoch, following.view.start)
 
 
-def partings(stores: Sequence[Store]) -> tuple[list[Parting], int]:
+def partings(
+    stores: Sequence[Store], part: Callable[[Piece, Piece], str | None] | None = None
+) -> tuple[list[Parting], int]:
     """Where logs of one epoch differ; and how many bytes were compared.
 
     Each is compared with the longest. Those that end at one place also with one another: only they
     have comparable last digests.
+
+    Args:
+        stores: of one set.
+        part: says in which record a log and one that is not longer differ; None: by what the pieces
+            hold.
     """
+    part = part or _records_part
     epochs: dict[tuple[int, ...], list[Piece]] = defaultdict(list)
     for store in stores:
         for p in store.pieces:
@@ -128,14 +136,14 @@ def partings(stores: Sequence[Store]) -> tuple[list[Parting], int]:
             if p is ranked[0]:
                 continue
             compared += max(p.view.end - max(p.view.start, ranked[0].view.start), 0)
-            parting = _parting(others[0], p)
+            parting = _parting(others[0], p, part)
             if parting is None and others[1] not in (p, others[0]):
-                parting = _parting(others[1], p)
+                parting = _parting(others[1], p, part)
             found += [] if parting is None else [parting]
     return found, compared
 
 
-def _parting(a: Piece, b: Piece) -> Parting | None:
+def _parting(a: Piece, b: Piece, part: Callable[[Piece, Piece], str | None]) -> Parting | None:
     """The first difference between a log and one that is not longer."""
     base = max(a.view.start, b.view.start)
     if b.view.end <= base:
@@ -147,7 +155,7 @@ def _parting(a: Piece, b: Piece) -> Parting | None:
         if x != y:
             offset = base + i * DIGEST_BYTES
             return Parting(a, b, offset, f"the block at byte {offset} differs")
-    said = None if same_end and mine and theirs else _records_part(a.view, b.view)
+    said = None if same_end and mine and theirs else part(a, b)
     return None if said is None else Parting(a, b, base + whole * DIGEST_BYTES, said)
 
 
@@ -157,9 +165,9 @@ def _blocks(log: ReplicaLog, base: int) -> tuple[str, ...]:
     return () if rest else log.digests[before:]
 
 
-def _records_part(longer: ReplicaLog, shorter: ReplicaLog) -> str | None:
-    held, mine = _records(longer), _records(shorter)
-    if longer.start != shorter.start:
+def _records_part(longer: Piece, shorter: Piece) -> str | None:
+    held, mine = _records(longer.view), _records(shorter.view)
+    if longer.view.start != shorter.view.start:
         held, mine = _from_later(held, mine)
     last: dict[int, int] = {}
     for (key, at), value in mine.items():

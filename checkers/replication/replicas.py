@@ -13,6 +13,7 @@ Claims: S8, S8b, S9 (docs/spec/controller-ha.md 6.3).
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict
@@ -42,10 +43,10 @@ from maxq.checkers.replication.replica_logs import (
 )
 from maxq.histories.history import History
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog, decoded
-from maxq.histories.op import Op
-from maxq.histories.text import TYPES
+from maxq.histories.op import HistoryError, Op
 
 if TYPE_CHECKING:
+    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -121,10 +122,6 @@ class Replicas(KeyedChecker):
         gone = MayLack(history, of_node)
         return Homes(frozenset(sets), homes, _members(history), copies(history), gone)
 
-    def sift(self, rows: "Rows", chosen: "Ints", known: Homes) -> "Ints":
-        ok: Ints = chosen[rows.type[chosen] == TYPES.index("ok")]
-        return ok if known.sets else ok[rows.is_of(ok, REPLICA_LOG)]
-
     def rows(self, event: Event, known: Homes) -> Iterator[tuple[str, Piece | Acked]]:
         op = event.op
         if op.type != "ok":
@@ -142,21 +139,39 @@ class Replicas(KeyedChecker):
             row for row in rows if isinstance(row, Sighting) and row.view.node not in known.copies
         )
         acked = [row for row in rows if isinstance(row, Acked)]
-        members = known.members.get(key, ())
-        still = [s for s in stores if s.id in members and s.complete]
-        old = known.may_lack
-        whole = [
-            Held(s, s.records(), old.first_kept(s.node, s.id))
-            for s in still if not s.start or old.trimmed(key)
-        ]  # fmt: skip
+        still = _still(key, stores, known)
+        whole = [Held(s, s.records(), first) for s, first in _whole(key, still, known)]
         parted, compared = partings(stores)
         missing, messages = _missing(key, whole, acked)
         found = [_parted(key, parting) for parting in parted]
         found += [*_lists_differ(key, still), *missing]
-        lists = max(len(still) - 1, 0)
-        return SetStores(
-            found, Count(len(stores), _pairs(stores), compared, lists, messages, len(whole))
-        )
+        return SetStores(found, _count(stores, still, compared, messages, len(whole)))
+
+    def columns(self, rows: "Rows", chosen: "Ints", known: Homes) -> "Dealing":
+        from maxq.checkers.replication import replica_columns  # numpy, for those who have columns
+
+        said = partial(self.rows, known=known)
+        return replica_columns.elements(rows, chosen, known.sets, known.of_key, said)
+
+    def judge_columns(
+        self, key: str, arrays: "Arrays", known: Homes, more: object = None
+    ) -> "SetStores | Unsure":
+        from maxq.checkers.core.columnar import UNSURE
+        from maxq.checkers.replication import replica_columns
+
+        read = replica_columns.pieces_of(arrays)
+        records = {p.piece.at: p.records for p in read}
+        try:
+            stores = stores_of(p.piece for p in read if p.piece.view.node not in known.copies)
+        except HistoryError:
+            return UNSURE  # the rows say what is wrong
+        still = _still(key, stores, known)
+        whole = _whole(key, still, known)
+        parted, compared = partings(stores, replica_columns.may_part(records))
+        messages = replica_columns.looked_up(arrays, whole, records)
+        if parted or messages is None or any(_lists_differ(key, still)):
+            return UNSURE
+        return SetStores([], _count(stores, still, compared, messages, len(whole)))
 
     def conclude(
         self,
@@ -166,6 +181,29 @@ class Replicas(KeyedChecker):
         results: Mapping[str, SetStores],
     ) -> Verdict:
         return rule(self, history, context, _case(history, context, results))
+
+
+def _still(name: str, stores: Sequence[Store], known: Homes) -> list[Store]:
+    """The stores of the members, of which every epoch was read."""
+    members = known.members.get(name, ())
+    return [s for s in stores if s.id in members and s.complete]
+
+
+def _whole(
+    name: str, still: Sequence[Store], known: Homes
+) -> list[tuple[Store, Mapping[int, int]]]:
+    """Those that must hold every message, each with the first offset of each key."""
+    old = known.may_lack
+    return [
+        (s, old.first_kept(s.node, s.id)) for s in still if not s.start or old.trimmed(name)
+    ]  # fmt: skip
+
+
+def _count(
+    stores: Sequence[Store], still: Sequence[Store], compared: int, messages: int, holders: int
+) -> Count:
+    lists = max(len(still) - 1, 0)
+    return Count(len(stores), _pairs(stores), compared, lists, messages, holders)
 
 
 def keys_of(op: Op) -> tuple[str, frozenset[int]]:
@@ -306,12 +344,13 @@ def _missing(name: str, whole: Sequence[Held], acked: Sequence[Acked]) -> tuple[
     """One finding for each message that members lack; and how many messages were looked up."""
     found = []
     messages = 0
+    read = [(*held, held.store.read_at) for held in whole]
     for m in acked:
         lacking = []
         instead = None
         looked = False
-        for store, records, first in whole:
-            if m.op.index >= store.read_at or m.offset < first.get(m.key, 0):
+        for store, records, first, read_at in read:
+            if m.op.index >= read_at or m.offset < first.get(m.key, 0):
                 continue
             looked = True
             there = records.get((m.key, m.offset))

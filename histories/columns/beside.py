@@ -31,16 +31,24 @@ def beside(rows: Rows, chosen: Ints) -> Beside:
     Raises:
         HistoryError: a text is no JSON.
     """
-    texts: Any = rows.exts(chosen)
+    texts, code = rows.once(_encoded)
+    mine = code[chosen]
+    used = np.flatnonzero(np.bincount(mine + 1)[1:])
+    said: list[dict[str, Any]] = [{}]
+    for text in texts.take(pa.array(used)).to_pylist():
+        found = decode_value(str(text))
+        said.append(found if isinstance(found, dict) else {})
+    return Beside(said, np.where(mine >= 0, np.searchsorted(used, mine) + 1, 0))
+
+
+def _encoded(rows: Rows) -> tuple[Any, Ints]:
+    """The different texts of a batch, and which of them each row has; -1: none."""
+    texts: Any = rows.exts(np.arange(len(rows)))
     if pc.any(pc.match_substring(texts, _NUMBERED)).as_py():
         texts = _cut(texts)
     encoded = texts.dictionary_encode()
-    said: list[dict[str, Any]] = [{}]
-    for text in encoded.dictionary.to_pylist():
-        found = decode_value(str(text))
-        said.append(found if isinstance(found, dict) else {})
     code = np.asarray(encoded.indices.fill_null(-1).to_numpy(), np.int64)
-    return Beside(said, code + 1)
+    return encoded.dictionary, code
 
 
 def _cut(texts: pa.StringArray) -> Any:

@@ -55,7 +55,26 @@ class Messages(NamedTuple):
 
 
 def messages_of(rows: Rows, chosen: Ints) -> Messages:
-    """The messages that some rows name: completions, and invocations that never completed."""
+    """The messages that some rows name: sends, polls and transactions that completed or never did.
+
+    All of a batch are read at once, by whoever asks first.
+    """
+    m = rows.once(_messages)
+    wanted = np.zeros(len(rows), np.bool_)
+    wanted[chosen] = True
+    mine = wanted[m.row]
+    if mine.all() and wanted[m.foreign].all():
+        return m
+    return Messages(
+        m.row[mine], m.key[mine], m.offset[mine], m.value[mine], m.polled[mine],
+        m.foreign[wanted[m.foreign]],
+    )  # fmt: skip
+
+
+def _messages(rows: Rows) -> Messages:
+    told = rows.client & ((rows.type != INVOKE) | rows.open)
+    chosen = np.flatnonzero(told)
+    chosen = chosen[rows.is_of(chosen, "send", "poll", "txn")]
     texts = rows.values(chosen)
     found = scan(texts, _GRAMMAR)
     polled = found.role == _POLLED

@@ -8,7 +8,7 @@ becomes an `Op` only where one is asked for.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from maxq.histories.text import TYPES
 INVOKE, OK, FAIL, INFO = range(4)  # as in `maxq.histories.text.TYPES`
 Codes = npt.NDArray[np.int16]
 Batches = Iterable[pa.RecordBatch]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,9 +155,21 @@ class Rows:
         self.begun = np.where(done, outline.index[at], -1) if len(outline.index) else pair
         self.begun_ns = np.where(done, outline.time[at], -1) if len(outline.time) else pair
         self.open = self.client & (self.type == INVOKE) & (pair < 0)
+        self._once: dict[Any, Any] = {}
 
     def __len__(self) -> int:
         return len(self._batch)
+
+    def once(self, found: Callable[["Rows"], T]) -> T:
+        """What a function finds in this batch; several who ask have one answer."""
+        if found not in self._once:
+            self._once[found] = found(self)
+        answer: T = self._once[found]
+        return answer
+
+    def value(self, row: int) -> bytes | None:
+        """The text of one row's value."""
+        return text_at(self._batch["value"], row)
 
     def values(self, chosen: Ints) -> pa.StringArray:
         """The texts of some rows' values."""
@@ -182,17 +195,20 @@ class Rows:
         found = pc.match_substring(self.exts(chosen), f'"{name}"')
         return _mask(found.fill_null(False))
 
-    def events(self, rows: Sequence[int] | Ints) -> Iterator[tuple[int, Op, Op | None]]:
+    def events(
+        self, rows: Sequence[int] | Ints, *, bare: bool = False
+    ) -> Iterator[tuple[int, Op, Op | None]]:
         """Some rows as operations, each with the invocation of a completion, of which index, time
-        and value are known.
+        and value are known. If they are `bare`, their own values are left out (None).
 
         Raises:
             HistoryError: a row is no operation.
         """
         chosen = np.asarray(rows, np.int64)
-        found = taken(self._batch, chosen).to_pylist()
+        batch = self._batch.drop_columns(["value"]) if bare else self._batch
+        found = taken(batch, chosen).to_pylist()
         for at, row in zip(chosen.tolist(), found, strict=True):
-            op = op_of_row(row)
+            op = op_of_row({"value": None, **row})
             begun = None
             if self.begun[at] >= 0 or (self._pair[at] >= 0 and op.type != "invoke"):
                 same = {**row, "type": "invoke", "index": int(self.begun[at]), "error": None}
@@ -243,6 +259,12 @@ def taken(column: Any, rows: Ints) -> Any:
     if len(rows) == len(column):  # in order, so all of them
         return column
     return column.take(pa.array(rows, pa.int64()))
+
+
+def text_at(column: Any, row: int) -> bytes | None:
+    """One text of an array."""
+    found: bytes | None = column[row].as_buffer().to_pybytes() if column[row].is_valid else None
+    return found
 
 
 def _mask(column: Any) -> Mask:
