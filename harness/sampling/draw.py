@@ -125,20 +125,21 @@ def draw(
         calls=tuple(_calls(draws, row, length, sets=sets, rates=bounds.rates)),
         acts=(
             *_acts(draws, row, length, nodes, bounds),
-            *_trims(draws, row, length),
+            *_trims(draws, row, length, in_fixed_set=not bounds.in_turn),
             *_beside(seed, nodes, length, beside),
         ),
     )
 
 
-def _trims(draws: Keyed, row: Row, length: int) -> Iterator[Act]:
-    """When logs get old, whatever else is at work: of one broker, or of all at once."""
+def _trims(draws: Keyed, row: Row, length: int, *, in_fixed_set: bool) -> Iterator[Act]:
+    """When logs get old, whatever else is at work: of one broker, or of all at once. Where faults
+    are counted, each in its turn, none strikes for that alone."""
     count = draws.between(*TRIMS, "trims") if row["retention"] == "trim" else 0
     for number in range(count):
         when = When(at=draws.between(length // 10, length, "trim", number) / 1000)
         part = draws.choice(TRIMMED, "trim", number, "of")
         who = Who(part=part, count=EVERYBODY if part == "broker" else 1)
-        if draws.chance(TRIMS_IN_FIXED_SET, "trim", number, "in fixed set"):
+        if in_fixed_set and draws.chance(TRIMS_IN_FIXED_SET, "trim", number, "in fixed set"):
             yield from _in_fixed_set(draws, number, when)
         else:
             yield Act(id=f"t{number}", f=TRIM, when=when, who=who)
