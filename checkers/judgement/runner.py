@@ -35,6 +35,7 @@ from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement.grounds import Standing, standing_of
 from maxq.histories.history import Breach, History, wellformed
 
+NAMED_MAX = 8  # claims of one reason that a verdict names; of more their number comes first
 BREACHES_MAX = 100
 EXIT_VALID, EXIT_INVALID, EXIT_UNKNOWN, EXIT_CRASH = 0, 1, 2, 255
 
@@ -186,7 +187,8 @@ def _composed(results: Results, context: Context) -> tuple[Valid, tuple[str, ...
             why = "the run is there for it, and nothing could have broken it"
             unjudged_claims.setdefault((why, "--time-limit: a longer run"), []).append(claim)
     for (why, how), of in unjudged_claims.items():
-        whys.append(f"{', '.join(of)} not judged: {why}")
+        which = ", ".join(of) if len(of) <= NAMED_MAX else f"{len(of)} claims"
+        whys.append(f"{which} not judged: {why}")
         advice += [how] if how else []
     missing = [c for c in context.purpose if c not in claims and c not in context.absent]
     whys += [f"{claim} not judged: no checker looked at it" for claim in missing]
