@@ -139,8 +139,7 @@ def _foot(judged: Shown) -> list[str]:
     if found := judged.recoveries:
         known = [r.after_ns for r in found if r.after_ns is not None]
         late = len(found) - len(known)
-        over = sum(r.failed_over for r in found)
-        text = f"faults:  {len(found)}, {over} fail-over{'' if over == 1 else 's'}"
+        text = f"faults:  {len(found)}{_failed_over(found)}"
         if known:
             text += f"; a send was ok again after at most {max(known) / 1e9:.2f} s"
         text += f"; after {late} of them not until the last send" if late else ""
@@ -256,18 +255,22 @@ def show_recoveries(judged: Shown) -> None:
     if not found:
         return
     costs = charged(judged.results.findings)
-    over = sum(r.failed_over for r in found)
-    echo(f"\nrecovery: {len(found)} faults, {over} fail-overs; until a send was ok")
+    echo(f"\nrecovery: {len(found)} faults{_failed_over(found)}; until a send was ok")
     for r in found:
         unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
         after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
-        text = "  fail-over" if r.failed_over else ""
+        text = "  by another master" if r.failed_over else ""
         cost = costs.pop(r.act, 0)
         text += f"  {cost:,} messages lost" if cost else ""
         part = f" ({r.part})" if r.part else ""
         echo(one_line(f"  {r.at_ns / 1e9:7.2f} s  {r.f} {r.node}{part}: {after}{text}"))
     if rest := sum(costs.values()):
         echo(f"  {rest:,} messages lost by nothing that was done")
+
+
+def _failed_over(found: Sequence[Recovery]) -> str:
+    over = sum(r.failed_over for r in found)
+    return f"; after {over} of them another master took the next send" if over else ""
 
 
 def show_findings(results: Results) -> None:
