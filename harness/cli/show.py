@@ -13,7 +13,7 @@ from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement import summary
-from maxq.checkers.judgement.digest import NOT_PROMISED, Row
+from maxq.checkers.judgement.digest import NOT_PROMISED, Row, brokers_by_address, named
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import ADVICE, Power, power_rows, weakly
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
@@ -175,7 +175,7 @@ def _cells(row: Row) -> list[tuple[str, str]]:
 
 def _show_all(judged: Shown) -> None:
     """Every finding with its story, every claim, every fault."""
-    show_findings(judged.results)
+    show_findings(judged)
     echo("\nclaims:")
     for line in claim_lines(judged.results):
         echo(line)
@@ -273,9 +273,10 @@ def _failed_over(found: Sequence[Recovery]) -> str:
     return f"; after {over} of them another master took the next send" if over else ""
 
 
-def show_findings(results: Results) -> None:
+def show_findings(judged: Shown) -> None:
     """Show each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
-    found = results.findings
+    found = judged.results.findings
+    brokers = brokers_by_address(judged.stored.history) if found else {}
     if not found:
         return
     echo(f"\nfindings: {len(found)}")
@@ -285,7 +286,7 @@ def show_findings(results: Results) -> None:
             break
         measured = "" if harm.broken else " (measured; not promised)"
         echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
-        echo(_indented(harm.story))
+        echo(_indented(named(harm.story, brokers)))
         symptoms = ", ".join(f"{n} {name}" for name, n in harm.seen_as)
         echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
 
