@@ -160,7 +160,7 @@ def _check_schema(schema: pa.Schema) -> None:
             _check_type(field)
 
 
-def _check_type(field: pa.Field) -> None:
+def _check_type(field: "pa.Field[Any]") -> None:
     """Refuse a column that not all readers would read alike."""
     wanted = EVENTS.field(field.name)
     if pa.types.is_string(wanted.type):
