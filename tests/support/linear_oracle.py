@@ -1,0 +1,73 @@
+"""Small histories of a model, right and nearly right, and every order of them tried."""
+
+from collections.abc import Callable, Hashable
+from random import Random
+
+from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Call, Calls, Row, calls_of
+from maxq.checkers.linearizability.model import Model
+
+Ask = Callable[[Random, Hashable], tuple[Row, Hashable]]  # a call and the state after it
+
+
+def exhaustive(model: Model, calls: Calls) -> bool:
+    """Whether some order of calls is legal, by trying them all."""
+    every = [calls.call(at) for at in range(calls.size)]
+    every = [c for c in every if c.outcome != FAILED or model.observes_failure(c)]
+    must = frozenset(n for n, c in enumerate(every) if c.outcome != OPEN)
+    dead: set[tuple[frozenset[int], Hashable]] = set()
+
+    def legal(done: frozenset[int], state: Hashable) -> bool:
+        if must <= done:
+            return True
+        if (done, state) in dead:
+            return False
+        for n, call in enumerate(every):
+            first = n not in done and all(
+                m in done or every[m].ended >= call.begun for m in must
+            )
+            if first and any(legal(done | {n}, new) for new in model.step(state, call)):
+                return True
+        dead.add((done, state))
+        return False
+
+    return legal(frozenset(), model.initial)
+
+
+def drawn(ask: Ask, model: Model, random: Random, *, info: float, wrong: float,
+          length: int = 9) -> Calls:  # fmt: skip
+    """A history of a few threads that ask one object: each call takes effect at an instant of its
+    own. Of a share no answer came, whether it took effect or not; of a share the answer is another
+    one's."""
+    free, position = list(range(4)), 0
+    open_: list[list[object]] = []  # begin, row, taken effect
+    done: list[tuple[Row, int, int, int]] = []
+    state: Hashable = model.initial
+    left = length
+    while left or open_:
+        if left and free and (not open_ or random.random() < 0.5):
+            open_.append([position, None, None])
+            free.pop()
+            left -= 1
+        else:
+            at = random.randrange(len(open_))
+            begun, row, _ = open_[at]
+            if row is None:
+                row, state = ask(random, state)
+                if random.random() < wrong:
+                    row, _ = ask(random, model.initial)
+                open_[at][1] = row
+                continue
+            del open_[at]
+            free.append(0)
+            if random.random() < info:
+                happened = row if random.random() < 0.5 else row
+                done.append((happened._replace(result=None), int(str(begun)), -1, OPEN))
+            else:
+                done.append((row, int(str(begun)), position, OK))
+        position += 1
+    return calls_of(done)
+
+
+def said(calls: Calls) -> list[Call]:
+    """All calls, for the message of a test."""
+    return [calls.call(at) for at in range(calls.size)]
