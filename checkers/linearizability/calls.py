@@ -1,8 +1,8 @@
 """The calls on one object, as arrays: what was asked, what was answered, and when.
 
-A *call* is an operation as a model sees it: an invocation with its completion. Positions are indices
-of the history, so no two are equal; call A precedes B if A's end is before B's begin. A call whose
-outcome is unknown has no end: it may take effect at any time after its begin, or never.
+A *call* is an operation as a model sees it: an invocation with its completion. Positions are
+indices of the history, so no two are equal; call A precedes B if A's end is before B's begin. A
+call whose outcome is unknown has no end: it may take effect at any time after its begin, or never.
 
 Values are interned: two are one code if they are equal and of one type (1 is not True).
 """
@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 OK, OPEN, FAILED = 0, 1, 2  # outcomes: it happened; it may happen; it did not
 NEVER = np.iinfo(np.int64).max  # the end of a call that has none
 NOTHING = -1  # the code of a value that is not there
@@ -23,8 +24,8 @@ NOTHING = -1  # the code of a value that is not there
 class Row(NamedTuple):
     """What a model reads out of one operation: a call on one key.
 
-    `argument` is what was asked for, `other` a second argument (the new value of a compare-and-set),
-    `result` what was answered. None is "nothing", not a value.
+    `argument` is what was asked for, `other` a second argument (the new value of a
+    compare-and-set), `result` what was answered. None is "nothing", not a value.
     """
 
     key: Any
@@ -83,22 +84,25 @@ class Calls(NamedTuple):
         """How many calls there are; `len` is that of the tuple."""
         return len(self.kind)
 
-    def of(self, *kinds: str) -> npt.NDArray[np.bool_]:
+    def of(self, *kinds: str) -> Mask:
         """Which calls are of some kinds."""
         codes = [n for n, name in enumerate(self.kinds) if name in kinds]
         return np.isin(self.kind, codes)
 
-    def take(self, at: Ints | npt.NDArray[np.bool_]) -> "Calls":
+    def take(self, at: Ints | Mask) -> "Calls":
         """Some of the calls, in order."""
         return Calls(self.kinds, self.values, *(column[at] for column in self[2:]))
 
     def call(self, at: int) -> Call:
         """One call."""
-        values = [None if c == NOTHING else self.values[c] for c in
-                  (self.argument[at], self.result[at], self.other[at])]  # fmt: skip
+        argument, result, other = (
+            None if column[at] == NOTHING else self.values[column[at]]
+            for column in (self.argument, self.result, self.other)
+        )
         return Call(
-            self.kinds[self.kind[at]], *values, int(self.begun[at]), int(self.ended[at]),
-            int(self.outcome[at]), int(self.process[at]),
+            kind=self.kinds[self.kind[at]], argument=argument, result=result, other=other,
+            begun=int(self.begun[at]), ended=int(self.ended[at]),
+            outcome=int(self.outcome[at]), process=int(self.process[at]),
         )  # fmt: skip
 
 

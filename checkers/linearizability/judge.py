@@ -5,13 +5,13 @@ import numpy as np
 from maxq.checkers.linearizability.calls import FAILED, OPEN, Calls
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model
-from maxq.checkers.linearizability.search import Budget, search
+from maxq.checkers.linearizability.search import Over, search
 
 
-def decide(model: Model, calls: Calls, budget: Budget) -> Decided:
+def decide(model: Model, calls: Calls, over: Over) -> Decided:
     """Decide one key."""
     found = model.fast(calls)
-    return search(model, searched(model, calls), budget) if found is None else found
+    return search(model, searched(model, calls), over) if found is None else found
 
 
 def searched(model: Model, calls: Calls) -> Calls:

@@ -2,19 +2,18 @@
 
 A history is linearizable if every call can be given one instant between its begin and its end so
 that, in the order of these instants, each answer is the one that the model gives. A model says
-three things: what an operation was (`read`), in which state the object begins (`initial`), and which
-states may follow when a call takes effect (`step`). That is all that search, the exhaustive oracle
-of the tests, minimizing and the story need. Everything else has a default.
+three things: what an operation was (`read`), in which state the object begins (`initial`), and
+which states may follow when a call takes effect (`step`). Everything else has a default.
 """
 
 from collections.abc import Collection, Hashable, Iterable
-from typing import Any
 
 from maxq.checkers.linearizability.calls import Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.histories.op import Op
 
 State = Hashable
+ANYTHING = "anything"  # what a call wants that wants some change, whichever
 
 
 class Model:
@@ -58,7 +57,8 @@ class Model:
         return None
 
     def wants(self, call: Call) -> Hashable:
-        """What must have been brought about for a call; None: nothing."""
+        """What must have been brought about for a call; None: nothing; ANYTHING: it may be any
+        change, as for a compare-and-set that was refused."""
         return None
 
     def fast(self, calls: Calls) -> Decided | None:

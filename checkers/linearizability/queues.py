@@ -4,7 +4,7 @@ Put (`enqueue` v), taken (`dequeue` with a result), and found empty (`dequeue` w
 `empty`). A call without an answer that put a value in counts if the value was taken; one that may
 have taken any value is counted against what is missing, the earliest against what had to go first.
 
-Source: docs/spec/checkers.md, "Models". Henzinger, Sezgin and Vafeiadis, *Aspect-oriented
+Source: docs/spec/checkers.md 8. Henzinger, Sezgin and Vafeiadis, *Aspect-oriented
 linearizability proofs*, 2013.
 """
 
@@ -46,7 +46,9 @@ def decide(calls: Calls) -> Decided | None:
     own = taken[calls.argument[sure]]
     happened = (calls.outcome[sure] == OK) | (own >= 0)
     stays = _Stays(sure[happened], own[happened])
-    return _out_of_order(calls, stays) or _missing(calls, stays) or _not_empty(calls, stays) or LEGAL
+    return (
+        _out_of_order(calls, stays) or _missing(calls, stays) or _not_empty(calls, stays) or LEGAL
+    )
 
 
 def _without_source(calls: Calls, takes: Ints, put: Ints, failed: Ints) -> Decided | None:
@@ -94,13 +96,13 @@ def _out_of_order(calls: Calls, stays: _Stays) -> Decided | None:
 
 
 def _overtaken(calls: Calls, put: Ints, taken: Ints, one: int, two: int) -> Decided:
-    first = "and was not taken" if taken[one] < 0 else f"and {calls.call(int(taken[one])).said()}"
-    why = (f"{calls.call(int(put[one])).said()} was over before {calls.call(int(put[two])).said()} "
-           f"began, {first} began only after {calls.call(int(taken[two])).said()} was over")  # fmt: skip
+    first, second = (calls.call(int(put[n])).said() for n in (one, two))
+    early = calls.call(int(taken[two])).said()
+    why = f"{first} was over before {second} began, "
     if taken[one] < 0:
-        why = (f"{calls.call(int(put[one])).said()} was over before "
-               f"{calls.call(int(put[two])).said()} began; {calls.call(int(taken[two])).said()} "
-               "took the second, and nothing can have taken the first")  # fmt: skip
+        why += f"{early} took the second, and nothing can have taken the first"
+    else:
+        why += f"and {calls.call(int(taken[one])).said()} began only after {early} was over"
     shown = [int(n) for n in (put[one], put[two], taken[one], taken[two]) if n >= 0]
     return _found(calls, "overtaken" if taken[one] >= 0 else "lost", why, *shown)
 

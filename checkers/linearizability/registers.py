@@ -6,7 +6,7 @@ call has its place. A value that is written twice, or that the register begins w
 blocks: the key is not ours. A compare-and-set that was refused shows that a value was *not* there,
 which blocks cannot say: what is found without it is found; that nothing is found proves nothing.
 
-Source: docs/spec/checkers.md, "Models".
+Source: docs/spec/checkers.md 8.
 """
 
 from typing import NamedTuple
@@ -31,16 +31,17 @@ class _Values(NamedTuple):
     root: Ints
 
 
-def decide(calls: Calls, initial: int = NOTHING) -> Decided | None:
+def decide(calls: Calls, initial: int = NOTHING, *, refusals: bool = False) -> Decided | None:
     """Decide the calls on one register, of kinds read, write and cas.
 
     Args:
         calls: a write's value is its `argument`; a cas has the old one there, and the new one in
             `other`; a read's is its `result`.
         initial: the code of the value at the beginning.
+        refusals: whether a cas that failed shows that its old value was not there.
     """
     refused = calls.outcome == FAILED
-    blind = bool(np.any(refused & calls.of(CAS)))
+    blind = refusals and bool(np.any(refused & calls.of(CAS)))
     aborted = _aborted(calls, initial)
     if aborted is not None:
         return aborted
@@ -50,6 +51,8 @@ def decide(calls: Calls, initial: int = NOTHING) -> Decided | None:
     if len(np.unique(written)) < len(written) or np.any(written == initial) or np.any(same):
         return None
     calls = calls.take(_happened(calls))
+    if not calls.size:
+        return None if blind else LEGAL
     return _phantom(calls, initial) or _by_blocks(calls, initial) or (None if blind else LEGAL)
 
 
@@ -173,7 +176,7 @@ def _inside(calls: Calls, root: Ints, place: Ints, at: Ints) -> Decided | None:
     rank = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(root))))
     span = int(begun.max(initial=0)) + 2
     latest = np.maximum.accumulate(begun + rank * span) - rank * span
-    # Those of one place may come in any order: what counts is the latest begin of the places before.
+    # Those of one place may come in any order: what counts is the latest begin of places before.
     heads = np.flatnonzero(np.append(True, (root[1:] != root[:-1]) | (place[1:] != place[:-1])))
     group = np.repeat(np.arange(len(heads)), np.diff(np.append(heads, len(root))))
     earlier = np.where(np.isin(heads, starts), BEFORE, latest[heads - 1])[group]
@@ -182,7 +185,9 @@ def _inside(calls: Calls, root: Ints, place: Ints, at: Ints) -> Decided | None:
         return None
     two = int(bad[0])
     one = int(np.flatnonzero((root == root[two]) & (begun == earlier[two]))[0])
-    why = f"{calls.call(int(at[two])).said()} was over before {calls.call(int(at[one])).said()} began"
+    why = (
+        f"{calls.call(int(at[two])).said()} was over before {calls.call(int(at[one])).said()} began"
+    )
     return Decided(False, "fast test", "future-read", why,
                    _begins(calls, int(at[two]), int(at[one])))  # fmt: skip
 
@@ -198,31 +203,32 @@ def _begins(calls: Calls, *at: int) -> tuple[int, ...]:
 def surely_stale(calls: Calls, initial: int = NOTHING) -> Decided | None:
     """A read whose every possible source was surely overwritten: found whatever is written twice.
 
-    A write can be what a read returned if it began before the read was over, and no other write lies
-    wholly between the two. It finds nine in ten of what a search finds, and blames nobody wrongly.
+    A write can be what a read returned if it began before the read was over, and no other write
+    lies wholly between the two. What is found is wrong; that nothing is found proves nothing.
     """
     aborted = _aborted(calls, initial)
     if aborted is not None:
         return aborted
     calls = calls.take(calls.outcome != FAILED)
     writes = np.flatnonzero(calls.of(WRITE, CAS))
+    if not len(writes):
+        return _phantom(calls, initial)
     written = np.where(calls.of(CAS), calls.other, calls.argument)[writes] + 1
     reads, wanted = _wanted(calls)
     over = np.sort(calls.ended[writes])
     by_end = np.argsort(calls.ended[writes], kind="stable")
-    latest = np.maximum.accumulate(calls.begun[writes][by_end]) if len(writes) else over
+    latest = np.maximum.accumulate(calls.begun[writes][by_end])
     there = np.searchsorted(over, calls.begun[reads])  # writes that were over before the read began
-    between = np.where(there > 0, latest[np.maximum(there - 1, 0)] if len(writes) else 0, BEFORE)
+    between = np.where(there > 0, latest[np.maximum(there - 1, 0)], BEFORE)
     order = np.lexsort((calls.begun[writes], written))
     written, writes = written[order], writes[order]
     span = int(max(calls.begun.max(initial=0), 0)) + 2
     keys = written * span + calls.begun[writes]
     ended = np.minimum(calls.ended[writes], span)
-    best = np.maximum.accumulate(written * (span + 1) + ended) if len(writes) else keys
+    best = np.maximum.accumulate(written * (span + 1) + ended)
     at = np.searchsorted(keys, wanted * span + np.minimum(calls.ended[reads], span - 1)) - 1
-    at = np.where((at >= 0) & (len(writes) > 0), at, -1)
     source = np.full(len(reads), BEFORE - 1)
-    fits = (at >= 0) & (written[at] == wanted) if len(writes) else np.zeros(len(reads), bool)
+    fits = (at >= 0) & (written[at] == wanted)
     source[fits] = best[at[fits]] - wanted[fits] * (span + 1)
     first = (wanted == initial + 1) & (between == BEFORE)
     bad = np.flatnonzero(~first & (source <= between))

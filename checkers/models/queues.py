@@ -15,8 +15,8 @@ EMPTY_ERRORS = ("empty", "exhausted")  # of a dequeue that found nothing, and sa
 class FifoQueue(Model):
     """A queue that gives what was put in first.
 
-    Operations: `enqueue` v; `dequeue` (its completion has the value, and nothing where the queue was
-    empty). A dequeue that failed took nothing.
+    Operations: `enqueue` v; `dequeue` (its completion has the value, and nothing where the queue
+    was empty). A dequeue that failed took nothing.
     """
 
     name = "fifo-queue"

@@ -6,7 +6,7 @@ from typing import Any
 from maxq.checkers.linearizability import registers
 from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
-from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.model import ANYTHING, Model, State
 from maxq.checkers.models.shapes import frozen, keyed, pair_in
 from maxq.histories.op import Op
 
@@ -14,8 +14,8 @@ from maxq.histories.op import Op
 class CasRegister(Model):
     """A value that is read, written, and replaced where it is as expected.
 
-    Operations: `read` (its completion has the value), `write` v, `cas` [old new]. A cas that failed
-    shows that the value was another one, unless it has an error that says otherwise.
+    Operations: `read` (its completion has the value), `write` v, `cas` [old new]. What failed did
+    not happen; why a cas failed is not asked (`StrictCasRegister`).
     """
 
     name = "cas-register"
@@ -46,19 +46,31 @@ class CasRegister(Model):
         elif call.argument == state:
             yield call.other
 
-    def observes_failure(self, call: Call) -> bool:
-        return call.kind == registers.CAS
-
     def gives(self, call: Call) -> Hashable:
         return ("value", call.other if call.kind == registers.CAS else call.argument)
 
     def wants(self, call: Call) -> Hashable:
-        if call.outcome == FAILED or call.kind == registers.WRITE:
+        if call.kind == registers.WRITE:
             return None
+        if call.outcome == FAILED:
+            return ANYTHING
         return ("value", call.argument if call.kind == registers.CAS else call.result)
 
     def fast(self, calls: Calls) -> Decided | None:
         return registers.decide(calls) or registers.surely_stale(calls)
+
+
+class StrictCasRegister(CasRegister):
+    """A compare-and-set that fails shows that the value was another one than it expected."""
+
+    name = "strict-cas-register"
+    about = "cas-register where a cas that failed shows that the value was not the old one"
+
+    def observes_failure(self, call: Call) -> bool:
+        return call.kind == registers.CAS
+
+    def fast(self, calls: Calls) -> Decided | None:
+        return registers.decide(calls, refusals=True) or registers.surely_stale(calls)
 
 
 class Register(CasRegister):
