@@ -86,8 +86,7 @@ class Calls(NamedTuple):
 
     def of(self, *kinds: str) -> Mask:
         """Which calls are of some kinds."""
-        codes = [n for n, name in enumerate(self.kinds) if name in kinds]
-        return np.isin(self.kind, codes)
+        return np.array([name in kinds for name in self.kinds] or [False])[self.kind]
 
     def take(self, at: Ints | Mask) -> "Calls":
         """Some of the calls, in order."""

@@ -30,7 +30,7 @@ def decide(calls: Calls) -> Decided | None:
     puts = np.flatnonzero(calls.of(PUT))
     takes = np.flatnonzero(calls.of(TAKE) & (calls.outcome == OK))
     sure = puts[calls.outcome[puts] != FAILED]
-    if len(np.unique(calls.argument[sure])) < len(sure):
+    if np.any(np.bincount(calls.argument[sure] + 1) > 1):
         return None
     put, failed = (np.full(len(calls.values), -1) for _ in range(2))
     put[calls.argument[sure]] = sure

@@ -48,7 +48,7 @@ def decide(calls: Calls, initial: int = NOTHING, *, refusals: bool = False) -> D
     calls = calls.take(~refused & ~(calls.of(READ) & (calls.outcome == OPEN)))
     written = np.where(calls.of(CAS), calls.other, calls.argument)[calls.of(WRITE, CAS)]
     same = calls.of(CAS) & (calls.argument == calls.other)
-    if len(np.unique(written)) < len(written) or np.any(written == initial) or np.any(same):
+    if np.any(np.bincount(written + 1) > 1) or np.any(written == initial) or np.any(same):
         return None
     calls = calls.take(_happened(calls))
     if not calls.size:
@@ -126,9 +126,11 @@ def _by_blocks(calls: Calls, initial: int) -> Decided | None:
     last, last_at = greatest(root, calls.begun, len(values.root), BEFORE)
     base = values.root[initial + 1]
     first[base], first_at[base] = BEFORE, -1
-    if (found := _inside(calls, root, place, at)) is not None:
+    swaps = bool(np.any(calls.of(CAS)))
+    found = _inside(calls, root, place, at) if swaps else _too_early(calls, values, own)
+    if found is not None:
         return found
-    used = np.unique(np.append(root, base))
+    used = np.flatnonzero(np.bincount(np.append(root, base)))
     pair = clash(first[used], last[used])
     if pair is None:
         return None
@@ -156,7 +158,7 @@ def _chained(calls: Calls) -> "_Values | Decided":
         return Decided(False, "fast test", "lost-update", why, _begins(calls, one, two))
     depth = (before != np.arange(count)).astype(np.int64)
     root = before.copy()
-    for _ in range(count.bit_length() + 1):
+    for _ in range(count.bit_length() + 1 if len(swaps) else 0):
         depth += depth[root]
         root = root[root]
     round_ = np.flatnonzero(before[root] != root)
@@ -165,6 +167,17 @@ def _chained(calls: Calls) -> "_Values | Decided":
         why = f"{calls.call(one).said()} replaced a value that came from its own"
         return Decided(False, "fast test", "cyclic-versions", why, _begins(calls, one))
     return _Values(writer, before, depth, root)
+
+
+def _too_early(calls: Calls, values: _Values, own: Ints) -> Decided | None:
+    """A read that was over before the write of its value began, where nothing is swapped."""
+    writer = values.writer[own]
+    bad = np.flatnonzero((writer >= 0) & (calls.begun[writer] > calls.ended))
+    if not len(bad):
+        return None
+    two, one = int(bad[0]), int(writer[bad[0]])
+    why = f"{calls.call(two).said()} was over before {calls.call(one).said()} began"
+    return Decided(False, "fast test", "future-read", why, _begins(calls, two, one))
 
 
 def _inside(calls: Calls, root: Ints, place: Ints, at: Ints) -> Decided | None:
