@@ -229,9 +229,10 @@ class _Search:
         states = sorted({repr(self._states[state]) for state, _ in self._frontier})
         shown = ", ".join(states[:4])
         shown += f" and {len(states) - 4} more" if len(states) > 4 else ""
+        helpless = f"none of the {len(others)} other open calls makes it possible"
         why = (
             f"{call.said()} cannot have taken effect between its begin and its end: the state was "
-            f"{shown} before it, and none of the {len(others)} open calls makes it possible"
+            f"{shown} before it, and {helpless if others else 'no other call was open'}"
         )
         witness = (call.begun, *others[:3])
         return Decided(False, "search", "not-linearizable", why, witness, self._greatest)

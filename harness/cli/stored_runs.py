@@ -1,6 +1,6 @@
 """Commands on histories that are stored: ``maxq check`` and ``maxq export``."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from maxq.harness.cli.given.param_types import (
     Name,
     Names,
 )
+from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
@@ -30,12 +31,6 @@ from maxq.histories.store import StoredRun, open_run, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
 ENGINES = ("local", "columns", "spark")
-
-
-def _models() -> Collection[str]:
-    from maxq.checkers.models.catalogue import models  # numpy, for those who ask for one
-
-    return models()
 
 
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
@@ -69,7 +64,7 @@ TRUNCATED = click.option(
 )
 @click.option(
     "--model",
-    type=Name(_models, "NAME"),
+    type=Name(known_models, "NAME"),
     help="judge it by this model, whatever recorded it, and by nothing else: is it linearizable? "
     "(maxq list models)",
 )

@@ -8,11 +8,12 @@ from typing import Any
 import click
 import msgspec
 
-from maxq.checkers.models.catalogue import models
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
 from maxq.harness.cli.given.budget import Budget
+from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import WIDTH, wrapped
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
+from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import open_file
 from maxq.histories.history import History, wellformed
 from maxq.histories.lines.foreign import FORMATS, HEAD, READERS, format_of
@@ -32,7 +33,7 @@ def check_by_model(
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
     started = time.monotonic()
-    judged = judge(models()[name], history, budget.begun())
+    judged = judge(known_models()[name], history, budget.begun())
     seconds = time.monotonic() - started
     if not any(key.calls for key in judged.keys):
         seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
@@ -111,7 +112,8 @@ def _show(
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
     echo(f"decided: keys: {counted}; in {seconds:.2f} s")
-    echo(one_line(f"repeat:  maxq check {path} --model {judged.model}"))
+    plugged = "".join(f" --plugin {module}" for module in plugins.modules())
+    echo(one_line(f"repeat:  maxq check {path} --model {judged.model}{plugged}"))
 
 
 def _cells(key: KeyJudged) -> list[tuple[str, str]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from maxq.harness.cli.main import run_cli
+from maxq.harness.contracts.plugins import restored
 
 STALE = """\
 {:process 0, :type :invoke, :f :write, :value 1}
@@ -99,3 +100,27 @@ def test_a_file_of_no_known_format_is_refused(
 ) -> None:
     code, _, err = checked(capsys, tmp_path, "# hello\n", "--model", "register")
     assert (code, "is of no format that is known: --format edn" in err) == (254, True)
+
+
+def test_a_model_of_ones_own_is_used_by_its_name(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    stack = """\
+{:process 0, :type :invoke, :f :push, :value 1}
+{:process 0, :type :ok, :f :push, :value 1}
+{:process 0, :type :invoke, :f :push, :value 2}
+{:process 0, :type :info, :f :push, :value 2}
+{:process 1, :type :invoke, :f :pop, :value nil}
+{:process 1, :type :ok, :f :pop, :value 1}
+"""
+    with restored():
+        words = ("--plugin", "stack_model", "--model", "stack")
+        code, out, _ = checked(capsys, tmp_path, stack, *words)
+        assert (code, out.splitlines()[0]) == (
+            0,
+            "verdict: valid: 3 calls are linearizable as stack.",
+        )
+        assert "--model stack --plugin stack_model" in out
+        code, out, _ = checked(capsys, tmp_path, stack.replace(":info", ":ok"), *words)
+        assert code == 1
+        assert "the state was (1, 2) before it, and no other call was open" in " ".join(out.split())
