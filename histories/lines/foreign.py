@@ -18,6 +18,7 @@ from maxq.histories.op import HistoryError, Op
 FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log")
 HEAD = 4096  # bytes from which a format is found
 _LOG = re.compile(rb"^INFO\s+jepsen\.util - ")
+_NUMBER = re.compile(r"[0-9]{1,18}")
 _LOG_LINE = re.compile(r"^INFO\s+jepsen\.util - (\S+)\s+:(\w+)\s+:(\S+)\s+(.*)$")
 
 
@@ -58,7 +59,7 @@ def _log_ops(path: Path) -> Iterator[Op]:
         process, kind, f, value = match.groups()
         try:
             form = {
-                "process": int(process) if process.isdigit() else process.lstrip(":"),
+                "process": int(process) if _NUMBER.fullmatch(process) else process.lstrip(":"),
                 "type": kind, "f": f, "value": _value(kind, value),
             }  # fmt: skip
             yield op_of_form(form, count)
@@ -83,7 +84,7 @@ def read_json(path: Path) -> tuple[Op, ...]:
     """
     try:
         forms = msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise HistoryError(f"{path.name}: {error}") from None
     if not isinstance(forms, list):
         raise HistoryError(f"{path.name}: no vector of operations")
