@@ -10,7 +10,7 @@ import numpy as np
 
 from maxq.histories.columns.beside import beside
 from maxq.histories.columns.rows import INVOKE, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
+from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, scan
 
 _KEY, _VALUE = 1, 2
 _SENDS_ONE = Grammar({'[["send",': {BEGIN: _KEY}, ",": {_KEY: _VALUE}, "]]": {_VALUE: END}})
@@ -35,7 +35,7 @@ def around(rows: Rows, chosen: Ints, strikes: Sequence[int]) -> Ints:
     ok = np.flatnonzero(rows.type[chosen] == OK)
     node, odd = _nodes(rows, chosen[ok])
     kept += ok[odd].tolist()
-    for name in np.unique(node[~odd]):
+    for name in distinct(node[~odd]):
         mine = ok[~odd & (node == name)]
         after = np.searchsorted(rows.index[chosen[mine]], np.array(strikes), "right")
         for strike, at in zip(strikes, after.tolist(), strict=True):

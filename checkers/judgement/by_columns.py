@@ -174,8 +174,7 @@ class _Dealer:
 
     def chosen(self, rows: Rows, task: Task) -> Ints:
         """The rows that a check reads."""
-        codes = self._outline.codes(task.check.reads)
-        return np.flatnonzero(rows.client & np.isin(rows.f, codes))
+        return np.flatnonzero(rows.client & rows.of(task.check.reads))
 
     def take(self, rows: Rows) -> None:
         """Deal the rows of the next batch out."""

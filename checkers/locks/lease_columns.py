@@ -20,7 +20,7 @@ from maxq.checkers.core.columnar import UNSURE, Arrays, Dealing, Unsure
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import NEVER
 from maxq.histories.columns.rows import FAIL, INVOKE, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
+from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, scan
 from maxq.histories.observed import RELEASE
 
 GRANTED, REFUSED, GIVEN_BACK = range(3)
@@ -105,7 +105,7 @@ def clean(a: Arrays, apart_ns: int, client_ns: int) -> Clean | Unsure:
     if (gaps < 0).any():
         return UNSURE
     return Clean(
-        processes=frozenset(np.unique(process).tolist()),
+        processes=frozenset(distinct(process).tolist()),
         grants=len(time),
         untimed=untimed,
         gap_ns=int(gaps.min()) if len(gaps) else None,

@@ -16,7 +16,7 @@ from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.log import Assignment, LogFacts, ends_said, log_ops
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
 from maxq.histories.columns.rows import FAIL, INFO, INVOKE, OK, Rows
-from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.columns.scan import Ints, Mask, distinct
 from maxq.histories.text import decode_value
 
 SENT, POLLED, ENDED = range(3)
@@ -207,8 +207,8 @@ class _Log:
             return False
         self.offset[mine] = self.sent_offset[knows]
         held = self.offset[self.offset >= 0]
-        self.offsets = np.unique(held)
-        if len(self.offsets) != len(held):
+        self.offsets = np.sort(held)
+        if (self.offsets[1:] == self.offsets[:-1]).any():
             return False
         self.dense = np.where(self.offset >= 0, np.searchsorted(self.offsets, self.offset), -1)
         self.sent_place = self.dense[place]
@@ -249,16 +249,18 @@ class _Runs(NamedTuple):
 def _runs(key: int, log: _Log, known: LogFacts) -> _Runs:
     """As `read_key` cuts them."""
     reads, ends = _ByProcess(log.read_process, log.read_at), _ByProcess(log.end_process, log.end_at)
-    of_read = np.zeros(len(log.read_at), np.int64)
-    of_end = np.zeros(len(log.end_at), np.int64)
-    from_start, seeks = list[bool](), list[int]()
+    # One run of each process, but for those whose assignments cut theirs.
+    whole = distinct(np.concatenate([log.read_process, log.end_process]))
+    of_read = np.searchsorted(whole, log.read_process)
+    of_end = np.searchsorted(whole, log.end_process)
+    from_start, seeks = [known.plain] * len(whole), [-1] * len(whole)
     changes: dict[int, list[Assignment]] = {}
     for assigned in known.assignments:
         changes.setdefault(assigned.process, []).append(assigned)
-    for process in np.union1d(log.read_process, log.end_process).tolist():
+    for process in np.intersect1d(whole, np.array([*changes], np.int64)).tolist():
         cuts, born = [-1], [(known.plain, -1)]
         held = False  # whether the process is in a run, as far as assignments say
-        for step in changes.get(process, ()):
+        for step in changes[process]:
             if key not in step.keys:
                 cuts.append(step.at)
                 born.append((known.plain, -1))
@@ -343,7 +345,7 @@ def _still_there(log: _Log, runs: _Runs, ok: Mask, known: LogFacts) -> bool:
         return False
     # What was acknowledged before a re-read from the start, and is not in it.
     elected = np.array(known.elected, np.int64)
-    sought = np.unique(seek[seek >= 0])
+    sought = distinct(seek[seek >= 0])
     reigns = np.searchsorted(elected, sought, "right")
     last = {int(reign): int(s) for reign, s in zip(reigns, sought, strict=True)}
     acknowledged = log.sent_type == OK

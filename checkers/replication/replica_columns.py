@@ -21,7 +21,7 @@ from maxq.histories.columns.beside import beside
 from maxq.histories.columns.log_texts import Bodies, stored_log
 from maxq.histories.columns.messages import NO_OFFSET, messages_of
 from maxq.histories.columns.rows import OK, Rows
-from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.columns.scan import Ints, Mask, distinct
 from maxq.histories.observed import REPLICA_LOG, ReplicaLog
 from maxq.histories.op import HistoryError
 
@@ -142,7 +142,7 @@ def _sends(
     by_node = [_NOWHERE if node is None else number.get(node, _NOWHERE) for node in nodes]
     home = np.array(by_node, np.int64)[answered.code]
     lacks = np.flatnonzero(home == _NOWHERE)
-    for each in np.unique(key[lacks]).tolist():
+    for each in distinct(key[lacks]).tolist():
         there = of_key.get(each, frozenset())
         if len(there) == 1:
             home[lacks[key[lacks] == each]] = number[next(iter(there))]
@@ -182,7 +182,7 @@ def _begins(held: Ints, mine: Ints) -> bool:
     found = _found(theirs, ours.place)
     if (found < 0).any() or (theirs.value[found] != ours.value).any():
         return False
-    for key in np.unique(mine[:, 0]).tolist():
+    for key in distinct(mine[:, 0]).tolist():
         last = int(mine[mine[:, 0] == key, 1].max())
         before = (held[:, 0] == key) & (held[:, 1] < last)
         if int(before.sum()) != int((mine[:, 0] == key).sum()) - 1:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxq.histories.columns.scan import Ints
+from maxq.histories.columns.scan import Ints, distinct
 from maxq.histories.op import HistoryError
 from maxq.histories.text import decode_value, encode_value
 
@@ -80,7 +80,9 @@ def triples(body: bytes) -> Ints | None:
     if len(found) != 3 * rows or int(found.max()) >= _TOO_LARGE:
         return None
     # As many digits as the numbers have: so none of them has a leading zero.
-    digits = len(found) + sum(int((found >= power).sum()) for power in _POWERS)
+    most = int(found.max())
+    powers = [power for power in _POWERS if power <= most]
+    digits = len(found) + sum(int(np.count_nonzero(found >= power)) for power in powers)
     return found.reshape(-1, 3) if digits == len(flat) - len(marks) else None
 
 
@@ -96,6 +98,6 @@ def slimmed(text: bytes | None, bodies: Bodies) -> str | None:
     records = None if found is None else bodies.records(found.body)
     if found is None or records is None:
         return None
-    keys = np.unique(records[:, 0]).tolist()
+    keys = distinct(records[:, 0]).tolist()
     slim = {"digests": [], "records": [[key, 0, None] for key in keys]}
     return encode_value(found.head | slim).decode()

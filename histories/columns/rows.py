@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from maxq.histories.aliases import current_f
+from maxq.histories.columns.ext_texts import Texts, encoded
 from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.tables import op_of_row
@@ -188,12 +189,21 @@ class Rows:
 
     def is_of(self, chosen: Ints, *names: str) -> Mask:
         """Which of some rows are of these kinds."""
-        return np.isin(self.f[chosen], self._outline.codes(names))
+        return self.of(names)[chosen]
+
+    def of(self, names: Iterable[str]) -> Mask:
+        """Which rows are of these kinds."""
+        wanted = np.zeros(len(self._outline.names) + 1, np.bool_)
+        wanted[self._outline.codes(names)] = True
+        return wanted[self.f]
 
     def ext_has(self, chosen: Ints, name: str) -> Mask:
         """Which of some rows may hold a key of that name beside their values."""
-        found = pc.match_substring(self.exts(chosen), f'"{name}"')
-        return _mask(found.fill_null(False))
+        return self.beside().have(name)[chosen]
+
+    def beside(self) -> Texts:
+        """The different texts of what else was recorded, but for ``byte``."""
+        return self.once(_beside)
 
     def events(
         self, rows: Sequence[int] | Ints, *, bare: bool = False
@@ -229,6 +239,10 @@ class Rows:
         end = self._base + len(self)
         later = np.flatnonzero((self.type == INVOKE) & (self._pair >= end)) + self._base
         return {int(at): self._begun_value(int(at)) for at in later}
+
+
+def _beside(rows: Rows) -> Texts:
+    return encoded(rows.exts(np.arange(len(rows))))
 
 
 def rows_of(batches: Batches, outline: Outline) -> Iterator[Rows]:

@@ -29,6 +29,15 @@ _ZERO, _ZEROS = np.uint8(ord("0")), np.uint64(0x3030303030303030)
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
 
 
+def distinct(numbers: Ints) -> Ints:
+    """The different ones in order; many times faster than `numpy.unique` where many are equal."""
+    ordered = np.sort(numbers)
+    first = np.ones(len(ordered), np.bool_)
+    first[1:] = ordered[1:] != ordered[:-1]
+    found: Ints = ordered[first]
+    return found
+
+
 class Grammar:
     """Which strings may stand where.
 
@@ -86,7 +95,7 @@ class Numbers(NamedTuple):
 def scan(texts: pa.StringArray, grammar: Grammar) -> Numbers:
     """Cut every text into numbers; a null is foreign."""
     count = len(texts)
-    data, bounds = _bytes_of(texts)
+    data, bounds = bytes_of(texts)
     digit = (data - _ZERO) < 10
     starts, ends = _runs(digit, bounds)
     first = np.searchsorted(starts, bounds)
@@ -119,7 +128,7 @@ class _Gaps(NamedTuple):
     tail: npt.NDArray[np.int16]
 
 
-def _bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
+def bytes_of(texts: pa.StringArray) -> tuple[Bytes, Ints]:
     """All bytes, and where each text begins; one more than there are texts."""
     if not len(texts):
         return np.zeros(0, np.uint8), np.zeros(1, np.int64)
@@ -168,12 +177,12 @@ def _numbers_of(
         long = np.flatnonzero(lengths > 8 * w)
         if len(long):
             kept = np.minimum(lengths[long] - 8 * w, 8)
-            here[long] = _word_at(padded, begins[long] + FRONT + 8 * w) & _LOW_BYTES[kept]
+            here[long] = word_at(padded, begins[long] + FRONT + 8 * w) & _LOW_BYTES[kept]
         words.append(here)
     return grammar.number_of(words, lengths)
 
 
-def _word_at(padded: Bytes, at: Ints) -> Words:
+def word_at(padded: Bytes, at: Ints) -> Words:
     """The eight bytes from each position on, the first the lowest."""
     every: Any = np.ndarray((len(padded) - 7,), "<u8", padded, strides=(1,))
     return np.asarray(every[at], np.uint64)
@@ -213,7 +222,7 @@ def values_of(padded: Bytes, starts: Ints, ends: Ints) -> Ints:
         if not len(long):
             break
         kept = np.minimum(lengths[long] - 8 * w, 8)
-        word = _word_at(padded, ends[long] + (FRONT - 8 * (w + 1)))
+        word = word_at(padded, ends[long] + (FRONT - 8 * (w + 1)))
         value[long] += _eight_digits(word, kept) * np.uint64(scale)
     return value.astype(np.int64)
 
