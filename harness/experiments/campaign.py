@@ -48,6 +48,7 @@ from maxq.harness.environments.leaks import gone, left_of
 from maxq.harness.experiments.engine import JOURNAL, SPENT, run_missing
 from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.overview.page import write_index
+from maxq.harness.experiments.overview.power_sample import Called, Powers, called_in_run
 from maxq.harness.experiments.worker_pool import end_all, end_with_parent
 from maxq.harness.run import plugins
 from maxq.harness.schedule.format import Seed
@@ -121,17 +122,20 @@ class Campaign(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: a name that is its own in the campaign, what to run, what to expect."""
+    """One run: a name that is its own in the campaign, what to run, what to expect. If it is valid,
+    and `asked`, wrong answers are planted in it."""
 
     name: str
     words: tuple[str, ...]
     seed: int
     expect: str
+    asked: bool = False
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
     """How a run ended: as expected or not, and why not; `said` is its verdict in words, `repeat`
-    the command that repeats it, which names the environment that it was in."""
+    the command that repeats it, which names the environment that it was in; `power` counts by claim
+    the wrong answers that were called, and those that were tried."""
 
     name: str
     passed: bool
@@ -142,6 +146,7 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
     found: str = ""
     repeat: str = ""
+    power: Called = {}
 
 
 def built_in() -> list[tuple[str, str]]:
@@ -207,9 +212,10 @@ def jobs_of(campaign: Campaign) -> list[Job]:
             varied = [v for (_, v), options in zip(chosen, choices.values(), strict=False)
                       if len(options) > 1]  # fmt: skip
             words = tuple(word for pair in chosen for word in pair) + cell.options
-            for seed in cell.every_seed:
+            for turn, seed in enumerate(cell.every_seed):
                 name = " ".join([f"{number}.", cell.expect, *varied, f"seed {seed}"])
-                made.append(Job(name=name, words=words, seed=seed, expect=cell.expect))
+                made.append(Job(name=name, words=words, seed=seed, expect=cell.expect,
+                                asked=turn == 0))  # fmt: skip
     return made
 
 
@@ -273,10 +279,12 @@ def perform_job(job: Job, store: Path) -> Done:
     command += ["--seed", str(job.seed), "--store", str(store)]
     killed = job.expect == NOTHING_LEFT
     done = _killed(command, store, job) if killed else _judged(command, job)
+    if job.asked and job.expect == VALID and done.passed:
+        done = msgspec.structs.replace(done, power=called_in_run(Path(done.run)))
     return msgspec.structs.replace(done, seconds=round(time.monotonic() - begun, 1))
 
 
-def _done(job: Job, code: int, *, why: str = "", **printed: str) -> Done:
+def _done(job: Job, code: int, *, why: str = "", **printed: Any) -> Done:
     return Done(name=job.name, passed=not why, exit_code=code, seconds=0.0, why=why, **printed)
 
 
@@ -393,4 +401,8 @@ def table(done: Sequence[Done]) -> str:
         lines.append(f"{'passed' if d.passed else 'FAILED':8}{d.seconds:8.1f} s  {d.name}")
         lines += [f"{'':20}{d.said}"] if d.said else []
     passed = sum(d.passed for d in done)
+    powers = Powers()
+    for d in done:
+        powers.add(d.power)
+    lines += [powers.line()] if powers.runs else []
     return "\n".join([*lines, f"{passed} of {len(done)} passed"])

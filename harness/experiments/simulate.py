@@ -24,6 +24,7 @@ from maxq.checkers.judgement.runner import Results
 from maxq.harness.contracts.keyed_draws import Keyed
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
+from maxq.harness.experiments.overview.power_sample import Called, Powers, called_in, is_asked
 from maxq.harness.run import plugins
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import run_in_world
@@ -65,7 +66,8 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     invariants that it saw. `reached` is how far a mutant came: its code `ran`, or `diverged` from
     what the right code would have done. `length_ms` is what was asked for; 0: a drawn one.
     `beside` are faults, and `also` workloads, beside those that are drawn. `source` is the digest
-    of the source that ran.
+    of the source that ran. `power`, of a sample of valid runs, counts by claim the wrong answers
+    that were called, and those that were tried.
     """
 
     seed: int
@@ -89,6 +91,7 @@ class SeedResult(msgspec.Struct, frozen=True, kw_only=True):
     oracle: dict[str, int] = {}
     reached: str = ""
     source: str = ""
+    power: Called = {}
 
 
 class Silent(Progress):
@@ -149,7 +152,11 @@ def run_script(
     recorded = Steps() if steps else None
     try:
         with mutants.heard(lambda name, level: levels.add(level)):
-            result = _judged(simulated(script, options, folder, recorded), options, result)
+            run = simulated(script, options, folder, recorded)
+            result = _judged(run, options, result)
+        if result.valid is True and not options.mutant and is_asked(options.seed):
+            power = called_in(run.history, options)
+            result = msgspec.structs.replace(result, power=power)
     except Exception as error:  # one seed's failure must not end the campaign
         text = f"{type(error).__name__}: {error}"[:TRACEBACK_MAX]
         found = {f"failed/{type(error).__name__}": 1}
@@ -336,6 +343,7 @@ class Summary:
         self.doubts: Counter[str] = Counter()
         self.virtual_s = self.cpu_s = 0.0
         self.acknowledged = 0
+        self.powers = Powers()
         self._rows: list[dict[str, str]] = []
         self._begun = time.monotonic()
 
@@ -350,6 +358,7 @@ class Summary:
         self.virtual_s += result.virtual_s
         self.cpu_s += result.cpu_s
         self.acknowledged += result.acknowledged
+        self.powers.add(result.power)
         self._rows.append(result.factors)
         group = [*result.found, *(f"oracle/{name}" for name in result.oracle)]
         if group:
@@ -391,6 +400,8 @@ class Summary:
         for doubt, count in self.doubts.most_common(SHOWN_DOUBTS):
             yield f"{count:5}  {doubt}"
         yield f"liveness reached: in {self.live} of {sum(self.verdicts.values())} seeds"
+        if power := self.powers.line():
+            yield power
         covered = self.covered
         yield f"pairs of values met: {covered.met} of {covered.of}"
         speed = self.virtual_s / self.cpu_s if self.cpu_s else 0.0

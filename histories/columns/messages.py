@@ -97,7 +97,7 @@ def _messages(rows: Rows) -> Messages:
     return Messages(
         row=chosen[found.row[at]],
         key=key,
-        offset=np.where(bare, NO_OFFSET, found.value[at - 1]) if len(at) else found.value,
+        offset=np.where(bare, NO_OFFSET, found.value[at - 1]) if len(at) else at,
         value=found.value[at],
         polled=polled[at],
         foreign=chosen[odd],

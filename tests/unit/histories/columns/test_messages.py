@@ -128,3 +128,19 @@ def test_a_type_that_is_none_is_named() -> None:
     odd = table.set_column(at, table.schema.field(at), pa.array(["done"]))
     with pytest.raises(HistoryError, match="unknown type: 'done'"):
         OutlineMaker().take(odd.to_batches()[0])
+
+
+def test_a_batch_of_which_no_row_can_be_read_as_arrays_has_no_messages() -> None:
+    """As where the only one that completed names a queue twice."""
+    ops = (Op("invoke", 0, "poll", None, None, 0, 0), Op("ok", 0, "poll", None, None, 1, 0))
+    table = events_table(ops, run_id="r")
+    texts = ['[["poll"]]', '[["poll",{"$map":[[1,[[2,3]]],[1,[[2,3]]]]}]]']
+    at = table.schema.get_field_index("value")
+    odd = table.set_column(at, table.schema.field(at), pa.array(texts, pa.string()))
+    maker, batches = OutlineMaker(), batches_of(odd, 10)
+    for each in batches():
+        maker.take(each)
+    [rows] = rows_of(batches(), maker.done())
+    found = messages_of(rows, np.arange(2))
+    assert [len(column) for column in found[:5]] == [0] * 5
+    assert found.foreign.tolist() == [1]
