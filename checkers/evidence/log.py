@@ -38,8 +38,7 @@ SEEK = "seek-to-beginning?"
 class LogOp(NamedTuple):
     """A completion (or an open invocation, as `info`) with its messages taken apart.
 
-    Of an operation on several keys there is one for each: `shared` says so, and `places` are the
-    positions of the key's first message among all that were polled, and sent.
+    Of an operation on several keys there is one for each, and `shared` says so.
     """
 
     at: int  # index of the completion; of the invocation while open
@@ -52,7 +51,6 @@ class LogOp(NamedTuple):
     end: int | None = None  # the confirmed end of the log
     rebalanced: frozenset[int] = frozenset()  # keys
     shared: bool = False
-    places: tuple[int, int] = (0, 0)
     node: str | None = None  # the broker set that answered, of an ok one; and which broker of it
     broker: str | None = None
 
@@ -219,7 +217,6 @@ def _by_key(op: LogOp, ends: Mapping[int, int]) -> Iterable[tuple[int, LogOp]]:
     if len(keys) == 1:
         (key,) = keys
         return ((key, op._replace(end=ends[key]) if ends else op),)
-    polled, sent = _first_places(op.polled), _first_places(op.sent)
     return [
         (
             key,
@@ -228,15 +225,10 @@ def _by_key(op: LogOp, ends: Mapping[int, int]) -> Iterable[tuple[int, LogOp]]:
                 polled=[e for e in op.polled if e.key == key],
                 end=ends.get(key),
                 shared=True,
-                places=(polled.get(key, 0), sent.get(key, 0)),
             ),
         )
         for key in sorted(keys)
     ]
-
-
-def _first_places(elements: Sequence[Element]) -> dict[int, int]:
-    return {e.key: at for at, e in reversed(list(enumerate(elements)))}
 
 
 def _rebalanced(ext: dict[str, Any]) -> frozenset[int]:

@@ -16,6 +16,7 @@ from maxq.checkers.core.api import Anomaly, Checker, ClaimVerdict, Context, Stat
 from maxq.checkers.core.claims import BY_ID, unmade
 from maxq.checkers.core.promises import DEFAULTS
 from maxq.checkers.evidence.blame import Blamer
+from maxq.checkers.evidence.listing import reported
 from maxq.checkers.evidence.stores.lost_stores import (
     begun_anew,
     elected_empty,
@@ -28,7 +29,6 @@ from maxq.histories.history import History
 from maxq.histories.observed import LATE_MS
 
 LATE_MS_MAX = 250
-LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 EVERY = ""  # as a claim: all of a checker
 
 
@@ -199,12 +199,8 @@ def _anomalies(history: History, found: Sequence[Found]) -> tuple[Anomaly, ...]:
     if not found:
         return ()
     teller, blamer = Storyteller(history), Blamer(history)
-    reported: Counter[str] = Counter()
     anomalies: list[Anomaly] = []
-    for f in found:
-        if reported[f.name] >= LISTED_MAX:
-            continue
-        reported[f.name] += 1
+    for f in reported(found, lambda f: (f.claim, f.name)):
         ops = tuple(sorted(set(f.ops)))
         of = str(f.detail.get("set") or "")
         anomalies.append(

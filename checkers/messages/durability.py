@@ -14,14 +14,15 @@ Not here yet: cycles of dependencies between transactions (G0, G1c), and `order`
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.harms import located, losses
+from maxq.checkers.evidence.listing import reported
 from maxq.checkers.evidence.log import (
     MESSAGES,
     LogFacts,
@@ -37,15 +38,13 @@ from maxq.checkers.evidence.story import Storyteller
 from maxq.checkers.evidence.verdicts import EVERY, Case, Found, conditions, rule
 from maxq.checkers.messages.aged import Aged
 from maxq.checkers.messages.excuses import WHATEVER, Excuses
-from maxq.checkers.messages.log_order import OrderFold, Placed
+from maxq.checkers.messages.log_order import OrderFold
 from maxq.histories.history import History
 
 if TYPE_CHECKING:
     from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
-
-LISTED_MAX = 100  # anomalies of one name that are reported; all are counted
 
 CLAIMS: dict[str, str] = {
     "lost-write": "S6",
@@ -76,7 +75,6 @@ class KeyVerdict(NamedTuple):
     """
 
     findings: list[Finding]
-    order: list[Placed]
     names: Counter[tuple[str, bool]]  # and whether no setting excuses it
     lost: dict[int, tuple[str, ...]]  # writers of lost messages, and by what that shows
     unseen: int
@@ -112,19 +110,14 @@ class Durability(KeyedChecker):
         proven = mine | (more or frozenset())
         judged = judge_key(log, proven)
         fold = OrderFold(key, judged.order)
-        placed = [found for step in steps for found in fold.step(step)] if self.orders else []
+        order = [found for step in steps for found in fold.step(step)] if self.orders else []
         shared = {row.at for row in rows if row.shared and row.sent and row.type == "info"}
         excuses = Excuses(key, steps, judged.order, known.unrest)
         aged = Aged(key, steps, judged.order, log.expired)
         findings = [excuses.marked(f) for f in judged.findings if not aged.explains(f)]
-        placed = [
-            p._replace(finding=excuses.marked(p.finding))
-            for p in placed if not aged.explains(p.finding)
-        ]  # fmt: skip
-        found = [*findings, *(p.finding for p in placed)]
+        found = [*findings, *(excuses.marked(f) for f in order if not aged.explains(f))]
         return KeyVerdict(
-            findings=_tellable(findings, lambda f: f),
-            order=_tellable(placed, lambda p: p.finding),
+            findings=_tellable(found),
             names=Counter((f.name, f.inexcusable) for f in found),
             lost=_shown_by(findings),
             unseen=judged.unseen,
@@ -151,7 +144,7 @@ class Durability(KeyedChecker):
         found = log_columns.clean(key, arrays, known, more, orders=self.orders)
         if not isinstance(found, log_columns.Clean):
             return found
-        return KeyVerdict(findings=[], order=[], lost={}, **found._asdict())
+        return KeyVerdict(findings=[], lost={}, **found._asdict())
 
     def again(self, results: Mapping[int, KeyVerdict]) -> Mapping[int, frozenset[int]]:
         proven = _proven(results)
@@ -191,26 +184,14 @@ class Durability(KeyedChecker):
         return msgspec.structs.replace(verdict, harms=losses(history, lost))
 
 
-FoundT = TypeVar("FoundT")
-
-
-def _tellable(found: Iterable[FoundT], finding: Callable[[FoundT], Finding]) -> list[FoundT]:
-    """The first of each name: more are never reported. Of those that no setting excuses as many."""
-    reported: Counter[Hashable] = Counter()
-    kept = []
-    for f in found:
-        name = finding(f).name
-        reported[name, finding(f).inexcusable] += 1
-        if name in CLAIMS and reported[name, finding(f).inexcusable] <= LISTED_MAX:
-            kept.append(f)
-    return kept
+def _tellable(found: Iterable[Finding]) -> list[Finding]:
+    """Those that can be reported: the first of each name, and as many that no setting excuses."""
+    return reported((f for f in found if f.name in CLAIMS), lambda f: (f.name, f.inexcusable))
 
 
 def _reported(results: Mapping[int, KeyVerdict]) -> list[Finding]:
-    """Everything that is reported: keys first, then each process's order along the history."""
-    findings = [f for v in results.values() for f in v.findings]
-    placed = sorted((p for v in results.values() for p in v.order), key=lambda p: p.place)
-    return _tellable([*findings, *(p.finding for p in placed)], lambda f: f)
+    """Everything that is reported."""
+    return _tellable(f for v in results.values() for f in v.findings)
 
 
 def _proven(results: Mapping[int, KeyVerdict]) -> frozenset[int]:

@@ -11,19 +11,12 @@ Source: docs/spec/checkers.md 2.2 and 2.3.
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from maxq.checkers.evidence.log import Assignment, LogOp, Step, Value
 from maxq.checkers.evidence.log_key import Finding, Order
 
 Memory = dict[int, tuple[Value, int]]  # process -> last value, and the operation that it came with
-
-
-class Placed(NamedTuple):
-    """A finding and its place among those of all keys: by operation, polls first, by position."""
-
-    place: tuple[bool, int, bool, int]
-    finding: Finding
 
 
 class OrderFold:
@@ -35,18 +28,15 @@ class OrderFold:
         self._read: Memory = {}
         self._sent: Memory = {}
 
-    def step(self, step: Step) -> Iterator[Placed]:
+    def step(self, step: Step) -> Iterator[Finding]:
         """Take one operation; yield what is wrong with it."""
         if isinstance(step, Assignment):
             self._assign(step)
             return
-        polled, sent = step.places
         if step.polled:
-            for found in self._polls(step):
-                yield Placed((step.open, step.at, False, polled), found)
+            yield from self._polls(step)
         if step.sent and step.type != "fail":
-            for found in self._sends(step):
-                yield Placed((step.open, step.at, True, sent), found)
+            yield from self._sends(step)
 
     def _assign(self, assigned: Assignment) -> None:
         listed = self._key in assigned.keys

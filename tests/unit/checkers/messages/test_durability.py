@@ -7,8 +7,9 @@ from history_recorder import Recorder
 from profiles import settings
 
 from maxq.checkers.core.api import Context, Valid, Verdict
+from maxq.checkers.evidence.listing import LISTED_MAX
 from maxq.checkers.evidence.story import Storyteller
-from maxq.checkers.messages.durability import ALLOWED, CLAIMS, LISTED_MAX, NO_PROOF, Durability
+from maxq.checkers.messages.durability import ALLOWED, CLAIMS, NO_PROOF, Durability
 from maxq.harness.contracts.target import Profile
 from maxq.histories.op import NEMESIS
 

@@ -85,7 +85,7 @@ def test_two_sets_under_one_number_are_a_fork(other: Any) -> None:
 def test_two_masters_under_one_number_are_a_fork_too() -> None:
     r = fail_over()
     r.controllers(set_view(3, 5, 3, 2, 3))
-    fork, elected = judge(r).anomalies
+    elected, fork = judge(r).anomalies
     assert (fork.name, fork.detail["masters"]) == ("sync-state-set-forked", [2, 3])
     assert elected.name == "master-outside-set"  # the set of epoch 4 was {2}
 
