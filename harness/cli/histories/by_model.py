@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import click
 import msgspec
 
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
@@ -41,7 +40,8 @@ def check_by_model(
             f"{path.name}: no operation that {name} knows; its operations are: {seen}"
         )
     if as_json:
-        click.echo(msgspec.json.encode(_document(path, judged, broken, seconds)))
+        found = msgspec.json.encode(_document(path, judged, broken, seconds))
+        echo(msgspec.json.format(found, indent=2).decode())
     else:
         _show(path, judged, [b.text for b in broken], seconds, verbose=verbose)
     return 2 if broken and judged.valid is True else EXIT_CODES[judged.valid]
