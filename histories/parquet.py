@@ -156,6 +156,17 @@ def _check_schema(schema: pa.Schema) -> None:
     if missing := set(EVENTS.names) - set(schema.names):
         raise HistoryError(f"not an events table: no column {sorted(missing)}")
     for field in schema:
-        text = field.name in EVENTS.names and pa.types.is_string(EVENTS.field(field.name).type)
-        if text and (pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type)):
+        if field.name in EVENTS.names:
+            _check_type(field)
+
+
+def _check_type(field: "pa.Field[Any]") -> None:
+    """Refuse a column that not all readers would read alike."""
+    wanted = EVENTS.field(field.name)
+    if pa.types.is_string(wanted.type):
+        if pa.types.is_binary(field.type) or pa.types.is_large_binary(field.type):
             raise HistoryError(f"not an events table: {field.name} is {field.type}, not text")
+    elif not pa.types.is_integer(field.type) and not (
+        pa.types.is_null(field.type) and wanted.nullable
+    ):
+        raise HistoryError(f"not an events table: {field.name} is {field.type}, not a number")

@@ -5,7 +5,7 @@ A lull between two actions of the nemesis is judged for a broker set if, all the
 1. a majority of the controllers, all name servers that are not gone, at least one, and as many
    replicas of the set as must acknowledge are sound and connected
    (`maxq.checkers.evidence.active_faults`), and every other replica of the set, every other
-   controller and name server is gone or cut off from them both ways: one that is half alive (a
+   controller and name server is gone or cut off from them both ways: one that is degraded (a
    master whose disk is full still says that it is well, a broker on a damaged store may refuse it)
    may stop everything, and RocketMQ promises nothing then;
 2. no cut concerns clients;

@@ -346,8 +346,8 @@ CLAIMS: tuple[Claim, ...] = (
         id="S13d",
         promise="A set takes messages during faults that leave connected a majority of the "
         "controllers, the name servers that answer, a member of the SyncStateSet and as many "
-        "replicas as must acknowledge, none of them half alive: some send succeeds later than the "
-        "recovery bound after the last change.",
+        "replicas as must acknowledge, while no node is degraded (slow, its disk full or its store "
+        "damaged): some send succeeds later than the recovery bound after the last change.",
         source="decided here",
         of_stores=True,
         of_replicas=True,

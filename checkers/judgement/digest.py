@@ -5,6 +5,7 @@ index of runs, JUnit and pytest all show these rows, so that all say the same. P
 of the history.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ ROWS_MAX, FAULTS_MAX = 50, 1000  # rows of a digest; faults that are named
 NO_FAULT = "no fault came before"
 ACKNOWLEDGED_BY = "acknowledged by "
 NOT_PROMISED = "not promised"
+_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d{1,5}\b")
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -277,6 +279,11 @@ def brokers_by_address(history: History) -> dict[str, str]:
         if op.f == OBSERVE_REPLICA and op.type == "ok" and isinstance(op.value, dict):
             found[str(op.value.get("address"))] = str(op.value.get("node"))
     return found
+
+
+def named(story: str, brokers: Mapping[str, str]) -> str:
+    """A story with the names of brokers in the place of their addresses."""
+    return _ADDRESS.sub(lambda match: brokers.get(match[0], match[0]), story)
 
 
 def _caused(row: Row, acts: Sequence[Act], blamed: Sequence[int], at_ns: int) -> Row:

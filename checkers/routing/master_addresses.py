@@ -5,7 +5,7 @@ that the controller knows, or joined at it and was not touched by its owner sinc
 at that address once, for the recovery bound,
 
 1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
-   other, and no controller was half alive (`maxq.checkers.evidence.quiescence.undisturbed`); an
+   other, and no controller was degraded (`maxq.checkers.evidence.quiescence.undisturbed`); an
    address change is over at once;
 2. a controller answered all the while, with which the broker could register.
 

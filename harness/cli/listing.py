@@ -8,6 +8,7 @@ import click
 from maxq.checkers.core.claims import BY_ID
 from maxq.harness.cli.given.options import KNOWN_PROFILES
 from maxq.harness.cli.given.param_types import PLUGIN_OPTION, Name
+from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.terminal import echo, one_line
 from maxq.harness.environments.choose import DOCKER, LOCAL, SIMULATED
@@ -100,6 +101,8 @@ LISTED: dict[str, tuple[str, Callable[[], Rows]]] = {
     "targets": ("what can run", _targets),
     "environments": ("where it runs", _environments),
     "checkers": ("what judges a run", _checkers),
+    "models": ("of any history, for `maxq check FILE --model`",
+               lambda: [(name, model.about) for name, model in known_models().items()]),
     "claims": ("what is promised", lambda: [(c.id, c.promise) for c in BY_ID.values()]),
     "mutants": ("seeded bugs of the reference",
                 lambda: [(name, mutants.title(name)) for name in mutants.names()]),

@@ -13,7 +13,7 @@ from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.evidence.harms import plain as plain_harms
 from maxq.checkers.judgement import summary
-from maxq.checkers.judgement.digest import NOT_PROMISED, Row
+from maxq.checkers.judgement.digest import NOT_PROMISED, Row, brokers_by_address, named
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import ADVICE, Power, power_rows, weakly
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
@@ -139,8 +139,7 @@ def _foot(judged: Shown) -> list[str]:
     if found := judged.recoveries:
         known = [r.after_ns for r in found if r.after_ns is not None]
         late = len(found) - len(known)
-        over = sum(r.failed_over for r in found)
-        text = f"faults:  {len(found)}, {over} fail-over{'' if over == 1 else 's'}"
+        text = f"faults:  {len(found)}{_failed_over(found)}"
         if known:
             text += f"; a send was ok again after at most {max(known) / 1e9:.2f} s"
         text += f"; after {late} of them not until the last send" if late else ""
@@ -176,7 +175,7 @@ def _cells(row: Row) -> list[tuple[str, str]]:
 
 def _show_all(judged: Shown) -> None:
     """Every finding with its story, every claim, every fault."""
-    show_findings(judged.results)
+    show_findings(judged)
     echo("\nclaims:")
     for line in claim_lines(judged.results):
         echo(line)
@@ -256,12 +255,11 @@ def show_recoveries(judged: Shown) -> None:
     if not found:
         return
     costs = charged(judged.results.findings)
-    over = sum(r.failed_over for r in found)
-    echo(f"\nrecovery: {len(found)} faults, {over} fail-overs; until a send was ok")
+    echo(f"\nrecovery: {len(found)} faults{_failed_over(found)}; until a send was ok")
     for r in found:
         unseen = f"not in the {r.sent_ns / 1e9:.2f} s until the last send"
         after = unseen if r.after_ns is None else f"{r.after_ns / 1e9:.2f} s"
-        text = "  fail-over" if r.failed_over else ""
+        text = "  by another master" if r.failed_over else ""
         cost = costs.pop(r.act, 0)
         text += f"  {cost:,} messages lost" if cost else ""
         part = f" ({r.part})" if r.part else ""
@@ -270,9 +268,15 @@ def show_recoveries(judged: Shown) -> None:
         echo(f"  {rest:,} messages lost by nothing that was done")
 
 
-def show_findings(results: Results) -> None:
+def _failed_over(found: Sequence[Recovery]) -> str:
+    over = sum(r.failed_over for r in found)
+    return f"; after {over} of them another master took the next send" if over else ""
+
+
+def show_findings(judged: Shown) -> None:
     """Show each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
-    found = results.findings
+    found = judged.results.findings
+    brokers = brokers_by_address(judged.stored.history) if found else {}
     if not found:
         return
     echo(f"\nfindings: {len(found)}")
@@ -282,7 +286,7 @@ def show_findings(results: Results) -> None:
             break
         measured = "" if harm.broken else " (measured; not promised)"
         echo(wrapped(f"\n  {number}. {harm.title}{measured}", indent=5))
-        echo(_indented(harm.story))
+        echo(_indented(named(harm.story, brokers)))
         symptoms = ", ".join(f"{n} {name}" for name, n in harm.seen_as)
         echo(_indented(f"Seen as: {symptoms}.") if symptoms else "")
 

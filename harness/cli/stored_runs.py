@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from maxq.checkers.judgement.runner import check_all
+from maxq.harness.cli.given.budget import BudgetType
 from maxq.harness.cli.given.param_types import (
     EXPLAIN_OPTION,
     FAIL_ON_OPTION,
@@ -17,6 +18,7 @@ from maxq.harness.cli.given.param_types import (
     Name,
     Names,
 )
+from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
@@ -24,10 +26,13 @@ from maxq.harness.run import piecewise, rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
+from maxq.histories.lines.foreign import FORMATS as FOREIGN
 from maxq.histories.store import StoredRun, open_run, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
 ENGINES = ("local", "columns", "spark")
+
+
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
 TRUNCATED = click.option(
     "--allow-truncated", is_flag=True, help="take the readable part of a damaged history"
@@ -57,6 +62,25 @@ TRUNCATED = click.option(
     multiple=True,
     help="what clients did, where RUN is a file and no run's folder",
 )
+@click.option(
+    "--model",
+    type=Name(known_models, "NAME"),
+    help="judge it by this model, whatever recorded it, and by nothing else: is it linearizable? "
+    "(maxq list models)",
+)
+@click.option(
+    "--budget",
+    type=BudgetType(),
+    default="30s,1GB",
+    show_default=True,
+    help="time and memory for --model; over it the verdict is unknown",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=Name(FOREIGN),
+    help="of the file, for --model; by default found from its first bytes",
+)
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
@@ -71,8 +95,15 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     """Judge a stored run (its folder) again, also one whose harness was killed.
 
     The new verdict replaces the stored one, unless the run still goes on or its history is damaged.
-    RUN may also be a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet).
+    RUN may also be a history of Jepsen (.edn), a journal (.jsonl) or a table (.parquet); with
+    --model also JSON as elle-cli takes it, and a log of Jepsen.
     """
+    if given["model"]:
+        from maxq.harness.cli.histories.by_model import check_by_model
+
+        return check_by_model(
+            run, given["model"], given["budget"], given["format_"], as_json=as_json, verbose=verbose
+        )
     judge = _judge_of(given["engine"], given["master"])
     named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile

@@ -1,4 +1,4 @@
-"""What others add to Max-Q: kinds of workloads, checkers and targets, and the list of them.
+"""What others add to Max-Q: kinds of workloads, checkers, targets and models, and their list.
 
 A kind is one value, which says all that Max-Q must know of it. Kinds of faults are values as well,
 `maxq.nemeses.kind.Kind`. Who finds and loads them: `maxq.harness.run.plugins`. The registry itself
@@ -13,6 +13,7 @@ import msgspec
 
 from maxq.checkers.core.api import Checker
 from maxq.checkers.core.claims import BY_ID, Claim
+from maxq.checkers.linearizability.model import Model
 from maxq.harness.contracts.cluster import Workload
 from maxq.harness.contracts.target import Target
 
@@ -78,6 +79,7 @@ class Registry(msgspec.Struct, frozen=True):
     workloads: Mapping[str, WorkloadKind] = {}
     checkers: Mapping[str, CheckerKind] = {}
     targets: Mapping[str, TargetKind] = {}
+    models: Mapping[str, Model] = {}
 
     def with_workload(self, kind: WorkloadKind) -> "Registry":
         """With one more.
@@ -98,6 +100,17 @@ class Registry(msgspec.Struct, frozen=True):
         """
         _free("target", kind.name, self.targets)
         return msgspec.structs.replace(self, targets={**self.targets, kind.name: kind})
+
+    def with_model(self, model: Model) -> "Registry":
+        """With one more.
+
+        Raises:
+            ValueError: there is one of this name, or it does not say what it is.
+        """
+        _free("model", model.name, self.models)
+        if not model.about:
+            raise ValueError(f"model {model.name!r}: `about` says in a line what it promises")
+        return msgspec.structs.replace(self, models={**self.models, model.name: model})
 
     def with_checker(self, kind: CheckerKind) -> "Registry":
         """With one more.

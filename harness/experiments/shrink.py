@@ -25,7 +25,14 @@ from maxq.harness.experiments.journal import append, resumed
 from maxq.harness.experiments.simulate import simulated
 from maxq.harness.experiments.worker_pool import workers
 from maxq.harness.run import provenance
-from maxq.harness.run.replay import NotRepeated, Rate, options_for, other_seed, with_seed
+from maxq.harness.run.replay import (
+    NotRepeated,
+    Rate,
+    gravest_first,
+    options_for,
+    other_seed,
+    with_seed,
+)
 from maxq.harness.schedule import reductions
 from maxq.harness.schedule.format import Schedule, decode, encode
 from maxq.harness.schedule.from_history import main_part
@@ -84,7 +91,7 @@ def examine(script: Schedule, signature: str) -> Seen:
     values: list[int] = []
     story = ""
     begun = main_part(run.history)
-    for anomaly in run.results.broken:  # and not what is only measured
+    for anomaly in gravest_first(run.results.broken):  # and not what is only measured
         found[anomaly.signature] = found.get(anomaly.signature, 0) + 1
         if anomaly.signature == signature and not story:
             story = anomaly.story
@@ -152,7 +159,7 @@ class Shrinker:
     def line(self) -> str:
         """How far it has come."""
         faults, ops = self.size
-        return f"best so far: {faults} faults, {ops} operations; trying: {self.stage}"
+        return f"best so far: {_sized(faults, ops, ', ')}; trying: {self.stage}"
 
     # Trying.
 
@@ -384,11 +391,17 @@ def signature_of(script: Schedule) -> str:
     return next(iter(found))
 
 
+def _sized(faults: int, operations: int, between: str = " and ") -> str:
+    return f"{faults:,} fault{'' if faults == 1 else 's'}{between}{operations:,} operations"
+
+
 def story_of(found: Shrunk, path: Path) -> Iterator[str]:
     """What came of a shrinking, for people."""
     (faults, ops), (faults_left, ops_left) = found.before, found.after
-    yield f"{found.script.header.name}: {faults} faults and {ops} operations became "
-    yield f"{faults_left} and {ops_left}, by {found.simulations} simulations in {found.seconds} s."
+    yield (
+        f"{found.script.header.name}: {_sized(faults, ops)} became "
+        f"{_sized(faults_left, ops_left)}, by {found.simulations} simulations in {found.seconds} s."
+    )
     yield ""
     yield encode(found.script).decode().rstrip()
     yield ""

@@ -92,6 +92,7 @@ class Outcome:
 
     def __init__(self, judged: "Judged", *, allow_unknown: bool) -> None:
         from maxq.checkers.judgement import summary
+        from maxq.checkers.judgement.digest import brokers_by_address
 
         results = judged.results
         self.allow_unknown = allow_unknown
@@ -108,6 +109,7 @@ class Outcome:
         self.lost, self.acknowledged = summary.lost_of(results)
         self.measured: Mapping[str, int] = summary.measured_names(results.claims)
         self.anomalies: tuple[Anomaly, ...] = results.broken
+        self._brokers = brokers_by_address(judged.stored.history) if self.anomalies else {}
         self.claims: Mapping[str, Status] = {c: r.status for c, r in results.claims.items()}
         self.promised: tuple[str, ...] = tuple(
             claim for claim, status in self.claims.items() if status != "not promised"
@@ -149,6 +151,8 @@ class Outcome:
         return printable("\n".join(lines))
 
     def _stories(self) -> Iterator[str]:
+        from maxq.checkers.judgement.digest import named
+
         by_name: dict[tuple[str, str], list[Anomaly]] = {}
         for anomaly in self.anomalies:
             by_name.setdefault((anomaly.claim, anomaly.name), []).append(anomaly)
@@ -156,7 +160,7 @@ class Outcome:
             by_name.items(), key=lambda e: (not e[0][1].startswith("lost"), e[0])
         ):
             for anomaly in found[:SHOWN_MAX]:
-                yield f"\n{claim} {name}\n  {anomaly.story}"
+                yield f"\n{claim} {name}\n  {named(anomaly.story, self._brokers)}"
             more = self.found.get(f"{claim} {name}", 0) - SHOWN_MAX
             if more > 0:
                 yield f"\n... and {more} more {name}"

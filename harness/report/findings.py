@@ -9,6 +9,7 @@ import msgspec
 from maxq.checkers.core.api import ClaimVerdict, Harm, Status
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement import summary as words
+from maxq.checkers.judgement.digest import named
 from maxq.checkers.judgement.phrases import said
 from maxq.harness.report.evidence import Evidence, Group, Numbered
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
@@ -21,7 +22,6 @@ OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_0
 CARDS_MAX = 3  # anomalies of one name whose operations are shown
 HARMS_OPEN = 6  # findings that need no click
 START_MAX = 140  # characters of a story that is folded
-_ADDRESS = re.compile(r"\b\d{1,3}(?:\.\d{1,3}){3}:\d{1,5}\b")
 _OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
 
 
@@ -148,11 +148,6 @@ def harms(evidence: Evidence, groups: Sequence[Group], brokers: Mapping[str, str
         else None,
         join(el("h3", "Causes, tried"), el("pre", short(tried, TRIED_MAX))) if tried else None,
     )
-
-
-def named(story: str, brokers: Mapping[str, str]) -> str:
-    """A story with the names of brokers in the place of their addresses."""
-    return _ADDRESS.sub(lambda match: brokers.get(match[0], match[0]), story)
 
 
 def _harm(

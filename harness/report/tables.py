@@ -153,7 +153,7 @@ def recovery_table(evidence: Evidence) -> Html:
     if lost:
         rows.append(("", "all", f"of {acknowledged:,} acknowledged messages", "", f"{lost:,}", ""))
     heads = ("at", "fault", "node (as)", "until a send was ok (RTO)", "messages lost (RPO)",
-             "fail-over")  # fmt: skip
+             "by another master")  # fmt: skip
     more = len(found) - min(len(found), RECOVERIES_MAX)
     note = el("p", f"{more} more are not shown.", class_="note") if more else None
     return join(table("recovery", heads, rows), note)

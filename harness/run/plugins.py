@@ -1,4 +1,4 @@
-"""Plug-ins: workloads, faults, checkers and targets that are not Max-Q's own, found and loaded.
+"""Plug-ins: workloads, faults, checkers, targets, models that are not Max-Q's own, and loading.
 
 A distribution names them by entry points of the groups below, each a value of the group's kind; a
 module that is named (``--plugin``) has them as values of its own. Each is registered once in a
@@ -17,6 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from maxq.checkers.linearizability.model import Model
 from maxq.harness.contracts import plugins as registry
 from maxq.harness.contracts.plugins import CheckerKind, TargetKind, WorkloadKind
 from maxq.harness.run import judging, run_plan
@@ -25,17 +26,28 @@ from maxq.harness.targets.rocketmq.releases import PREFIX, REFERENCE
 from maxq.nemeses import catalogue
 from maxq.nemeses.kind import Kind
 
-__all__ = ["CheckerKind", "Kind", "Making", "PluginError", "TargetKind", "WorkloadKind", "load"]
+__all__ = [
+    "CheckerKind",
+    "Kind",
+    "Making",
+    "Model",
+    "PluginError",
+    "TargetKind",
+    "WorkloadKind",
+    "load",
+]
 
-Addition = WorkloadKind | CheckerKind | TargetKind | Kind
+Addition = WorkloadKind | CheckerKind | TargetKind | Kind | Model
 GROUPS: dict[str, type[Any]] = {
     "maxq.workloads": WorkloadKind,
     "maxq.nemeses": Kind,
     "maxq.checkers": CheckerKind,
     "maxq.targets": TargetKind,
+    "maxq.models": Model,
 }
 WORDS: dict[type[Any], str] = {
     WorkloadKind: "workload", Kind: "nemesis", CheckerKind: "checker", TargetKind: "target",
+    Model: "model",
 }  # fmt: skip
 
 
@@ -130,6 +142,11 @@ def _register(value: Addition, name: str) -> None:
             if name.startswith(PREFIX):
                 raise ValueError(f"{PREFIX} is of releases of Apache RocketMQ")
             registry.install(known.with_target(value))
+        case Model():
+            from maxq.checkers.models.catalogue import models  # numpy, where there is one
+
+            _own(name, models())
+            registry.install(known.with_model(value))
         case Kind():
             if value not in catalogue.registered():
                 catalogue.register(value)
@@ -194,6 +211,8 @@ def _files(value: Addition) -> set[str]:
             parts = [value.make]
         case CheckerKind():
             parts = [type(value.checker)]
+        case Model():
+            parts = [type(value)]
         case Kind():
             parts = [value.rounds, *(act.do for act in value.acts)]
     names = {getattr(part, "__module__", "") for part in parts}

@@ -6,12 +6,13 @@ is what is told.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from maxq.checkers.core.api import Anomaly
 from maxq.harness.contracts.nearest import nearest
 from maxq.harness.contracts.plugins import current
 from maxq.harness.contracts.target import plan
@@ -225,4 +226,9 @@ def late(script: Schedule, judged: Judged, after_s: float = LATE_S) -> list[tupl
 
 def signatures(judged: Judged) -> Sequence[str]:
     """What a run showed: its anomalies, each kind once; not what is only measured."""
-    return list(dict.fromkeys(a.signature for a in judged.results.broken))
+    return list(dict.fromkeys(a.signature for a in gravest_first(judged.results.broken)))
+
+
+def gravest_first(found: Iterable[Anomaly]) -> list[Anomaly]:
+    """Lost messages before everything else, as verdicts say them."""
+    return sorted(found, key=lambda anomaly: not anomaly.name.startswith("lost"))

@@ -40,11 +40,10 @@ def test_kill_and_restart_lose_nothing(tmp_path: Path) -> None:
     assert not processes_of(tmp_path)
 
 
-@pytest.mark.parametrize("attempt", [1, 2, 3])
-def test_the_first_mutant_is_caught(tmp_path: Path, attempt: int) -> None:
+def test_the_first_mutant_is_caught(tmp_path: Path) -> None:
     """S6: a broker that acknowledges at once and writes a second later."""
     code, verdict = run_json(
-        tmp_path, "--time-limit", "8s", "--mutant", "ack_before_write", "--seed", str(attempt)
+        tmp_path, "--time-limit", "8s", "--mutant", "ack_before_write", "--seed", "1"
     )
     assert code == 1
     assert any(a["name"] in ("lost-write", "lost-tail") for a in verdict["anomalies"])

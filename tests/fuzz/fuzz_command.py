@@ -30,21 +30,22 @@ class Progress:
 @click.command()
 @click.option("--minutes", type=click.FloatRange(min=0.1), default=1.0, show_default=True)
 @click.option("--files", type=click.IntRange(1, 10**7), help="so many damaged files instead")
+@click.option("--histories", is_flag=True, help="of these files, only histories")
 @click.option("--first", type=click.IntRange(min=0), default=0, help="number of the first file")
 @click.option("--seed", type=int, help="of the input; drawn if there is none")
-def main(minutes: float, files: int | None, first: int, seed: int | None) -> None:
+def main(minutes: float, files: int | None, histories: bool, first: int, seed: int | None) -> None:
     """Send hostile frames to a cluster of its own, or have damaged files read."""
     chosen = secrets.randbelow(10**6) if seed is None else seed
     print(f"seed {chosen}", flush=True)
     if files is not None:
-        sys.exit(read_files(chosen, range(first, first + files)))
+        sys.exit(read_files(chosen, range(first, first + files), histories=histories))
     sys.exit(send_frames(chosen, minutes))
 
 
-def read_files(seed: int, numbers: range) -> int:
+def read_files(seed: int, numbers: range, *, histories: bool) -> int:
     """Have damaged files read; 1 if something is wrong."""
     with tempfile.TemporaryDirectory() as folder:
-        found = fuzz_files.run(Path(folder), seed, numbers, Progress().say)
+        found = fuzz_files.run(Path(folder), seed, numbers, Progress().say, histories=histories)
     print(f"{sum(found.ends.values())} files: {dict(sorted(found.ends.items()))}")
     print(f"{found.more_bytes >> 20} MiB more than before, slowest {found.slowest_s:.3f} s")
     for fault in found.faults:

@@ -10,7 +10,7 @@ import pytest
 from maxq.checkers.core.elements import elements_of
 from maxq.histories.observed import ReplicaLog, encoded
 from maxq.histories.op import NEMESIS, HistoryError, Op
-from maxq.histories.parquet import check_pages, encode_parquet, read_parquet
+from maxq.histories.parquet import check_pages, encode_parquet, read_batches, read_parquet
 from maxq.histories.tables import EVENTS, events_table, ops_from_events
 
 POLLED = {2: [[0, 7], [1, "corrupt:ff"]], 3: [[None, -5], [4, "corrupt:ff"]]}
@@ -124,6 +124,18 @@ def test_a_row_group_that_claims_more_than_its_file_holds_is_refused(tmp_path: P
     pq.write_table(table, path, compression="zstd", row_group_size=len(table))
     with pytest.raises(HistoryError, match="row group 0 claims 1200000 rows in"):
         read_parquet(path)
+
+
+def test_numbers_that_are_durations_are_no_events_table(tmp_path: Path) -> None:
+    path = tmp_path / "history.parquet"
+    events = events_table(OPS, run_id="r")
+    for at, name in ((2, "time"), (4, "process")):
+        changed = events.set_column(at, name, events[name].cast(pa.duration("ns")))
+        pq.write_table(changed, path)
+        with pytest.raises(HistoryError, match=f"{name} is duration.ns., not a number"):
+            read_parquet(path)
+        with pytest.raises(HistoryError, match=f"{name} is duration.ns., not a number"):
+            list(read_batches(path))
 
 
 def test_text_that_is_bytes_is_no_events_table(tmp_path: Path) -> None:

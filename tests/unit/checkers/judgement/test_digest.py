@@ -1,7 +1,7 @@
 """The first screen's rows: how many, when, who had acknowledged, and by which fault."""
 
 from maxq.checkers.core.api import Anomaly, ClaimVerdict, Harm, Verdict
-from maxq.checkers.judgement.digest import NO_FAULT, digest
+from maxq.checkers.judgement.digest import NO_FAULT, digest, named
 from maxq.checkers.judgement.runner import Results
 from maxq.histories.history import History
 from maxq.histories.op import NEMESIS, Op
@@ -99,3 +99,10 @@ def test_what_is_broken_stands_before_what_is_not_promised() -> None:
     rows = digest(history(), judged(measured, *broken))
     assert [row.broken for row in rows] == [True, False]
     assert rows[1].share == "not promised"
+
+
+def test_a_story_names_brokers_and_leaves_addresses_that_nobody_has() -> None:
+    story = "granted by 198.18.0.80:10911, then by 198.18.0.9:10911"
+    assert named(story, {"198.18.0.80:10911": "b0-0"}) == (
+        "granted by b0-0, then by 198.18.0.9:10911"
+    )

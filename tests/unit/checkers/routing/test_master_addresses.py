@@ -82,7 +82,7 @@ def test_a_broker_that_is_believed_to_be_where_it_was(told: SetView) -> None:
         ("restart", "b0-1", True),
         ("restart", "b0-0", False),  # it begins anew
         ("pause", "b0-0", False),
-        ("start-delay", "c0", False),  # one that is half alive
+        ("start-delay", "c0", False),  # one that is degraded
     ],
 )
 def test_what_is_done_meanwhile(f: str, node: str, *, judged: bool) -> None:

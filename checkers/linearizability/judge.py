@@ -1,0 +1,23 @@
+"""One key, decided: by the model's fast test where it can, else by search."""
+
+import numpy as np
+
+from maxq.checkers.linearizability.calls import FAILED, OPEN, Calls
+from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.model import Model
+from maxq.checkers.linearizability.search import Over, search
+
+
+def decide(model: Model, calls: Calls, over: Over) -> Decided:
+    """Decide one key."""
+    found = model.fast(calls)
+    return search(model, searched(model, calls), over) if found is None else found
+
+
+def searched(model: Model, calls: Calls) -> Calls:
+    """The calls that a search needs: without those that failed and show nothing, and without reads
+    that have no answer."""
+    nothing = calls.of(*model.reads) & (calls.outcome == OPEN)
+    failed = np.flatnonzero(calls.outcome == FAILED)
+    nothing[[at for at in failed.tolist() if not model.observes_failure(calls.call(at))]] = True
+    return calls.take(~nothing)

@@ -1,0 +1,69 @@
+"""What a model is: how an object answers when nobody else uses it.
+
+A history is linearizable if every call can be given one instant between its begin and its end so
+that, in the order of these instants, each answer is the one that the model gives. A model says
+three things: what an operation was (`read`), in which state the object begins (`initial`), and
+which states may follow when a call takes effect (`step`). Everything else has a default.
+"""
+
+from collections.abc import Collection, Hashable, Iterable
+from typing import TYPE_CHECKING
+
+from maxq.checkers.linearizability.decided import Decided
+from maxq.histories.op import Op
+
+if TYPE_CHECKING:  # numpy, for those who judge
+    from maxq.checkers.linearizability.calls import Call, Calls, Row
+
+State = Hashable
+ANYTHING = "anything"  # what a call wants that wants some change, whichever
+
+
+class Model:
+    """The base of all models; a model of one's own overrides `read`, `initial` and `step`.
+
+    `name` is that of ``--model``; `about` says in a line what it promises. `reads` are the kinds of
+    calls that never change the state: they cost the search nothing.
+    """
+
+    name: str = ""
+    about: str = ""
+    reads: Collection[str] = ()
+    initial: State = None
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable["Row"]:
+        """The calls of an operation.
+
+        Args:
+            begun: its invocation.
+            ended: its completion; None while there is none. Where it failed, only what shows that
+                it failed may be read out of it.
+
+        Raises:
+            HistoryError: its value has not the model's shape.
+        """
+        raise NotImplementedError
+
+    def step(self, state: State, call: "Call") -> Iterable[State]:
+        """The states that may follow if a call takes effect now; none: its answer is impossible.
+        Of a call without an answer, `result` is None and any answer will do."""
+        raise NotImplementedError
+
+    def observes_failure(self, call: "Call") -> bool:
+        """Whether a call that failed shows something of the state, as a compare-and-set that was
+        refused does. `step` gets it with the outcome FAILED then; others are left out."""
+        return False
+
+    def gives(self, call: "Call") -> Hashable:
+        """What a call brings about that another one may want; None: it cannot be said, and the
+        search tries it at any time. Only asked of calls without an answer."""
+        return None
+
+    def wants(self, call: "Call") -> Hashable:
+        """What must have been brought about for a call; None: nothing; ANYTHING: it may be any
+        change, as for a compare-and-set that was refused."""
+        return None
+
+    def fast(self, calls: "Calls") -> Decided | None:
+        """Decide one key without a search; None: not mine, search."""
+        return None

@@ -1,0 +1,25 @@
+"""All models by name."""
+
+from collections.abc import Mapping
+
+from maxq.checkers.linearizability.model import Model
+from maxq.checkers.models.kv import KeyValue
+from maxq.checkers.models.locks import Mutex
+from maxq.checkers.models.queues import FifoQueue, Queue
+from maxq.checkers.models.registers import (
+    CasRegister,
+    MultiRegister,
+    Register,
+    StrictCasRegister,
+)
+from maxq.checkers.models.sets import Counter, GrowSet, UniqueIds
+
+OURS: tuple[type[Model], ...] = (
+    CasRegister, Counter, FifoQueue, KeyValue, MultiRegister, Mutex, Queue, Register, GrowSet,
+    StrictCasRegister, UniqueIds,
+)  # fmt: skip
+
+
+def models() -> Mapping[str, Model]:
+    """Every model there is, by name, in order of names."""
+    return {kind.name: kind() for kind in sorted(OURS, key=lambda kind: kind.name)}

@@ -1,0 +1,70 @@
+"""A history judged by a model: every key decided by itself."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
+from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.judge import decide
+from maxq.checkers.linearizability.model import Model
+from maxq.checkers.linearizability.search import Over
+from maxq.histories.history import History
+
+OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
+
+
+class KeyJudged(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one key; `calls` is how many there were on it."""
+
+    key: Any
+    calls: int
+    decided: Decided
+
+
+class ModelJudged(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of all keys, in order of their names."""
+
+    model: str
+    keys: tuple[KeyJudged, ...]
+
+    @property
+    def valid(self) -> bool | Literal["unknown"]:
+        """Invalid if a key is; unknown if one could not be decided, or if there is none."""
+        every = {k.decided.valid for k in self.keys}
+        if False in every:
+            return False
+        return True if every == {True} else "unknown"
+
+    def of(self, valid: object) -> list[KeyJudged]:
+        """The keys of one verdict."""
+        return [k for k in self.keys if k.decided.valid is valid or k.decided.valid == valid]
+
+
+def judge(model: Model, history: History, over: Over) -> ModelJudged:
+    """Judge every key; the budget is for all of them together.
+
+    Raises:
+        HistoryError: an operation has not the model's shape.
+    """
+    found = []
+    for key, calls in sorted(calls_by_key(model, history), key=lambda pair: repr(pair[0])):
+        decided = decide(model, calls, over)
+        found.append(KeyJudged(key=key, calls=calls.size, decided=decided))
+    return ModelJudged(model=model.name, keys=tuple(found))
+
+
+def calls_by_key(model: Model, history: History) -> Iterator[tuple[Any, Calls]]:
+    """The calls on each key."""
+    makers: dict[Any, CallsMaker] = defaultdict(CallsMaker)
+    for op in history.clients:
+        if op.type != "invoke":
+            continue
+        ended = history.completion(op)
+        outcome = OPEN if ended is None else OUTCOMES[ended.type]
+        end = -1 if ended is None else ended.index
+        for row in model.read(op, ended):
+            makers[row.key].add(row, op.index, end, outcome, int(op.process))
+    return ((key, maker.done()) for key, maker in makers.items())

@@ -1,0 +1,50 @@
+"""Key-value stores of texts: put, get, append."""
+
+from collections.abc import Iterable, Iterator
+
+from maxq.checkers.linearizability import growing
+from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.models.shapes import keyed
+from maxq.histories.op import HistoryError, Op
+
+GET, PUT, APPEND = growing.GET, "put", growing.APPEND
+
+
+class KeyValue(Model):
+    """Texts by key, each a linearizable object of its own.
+
+    Operations have a `key` beside their value: `get` (its completion has the text; one that was
+    never written is empty), `put` text, `append` text.
+    """
+
+    name = "kv"
+    about = "linearizable texts by key, with get, put and append"
+    reads = (GET,)
+    initial: State = ""
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        key, text = keyed(begun)
+        if begun.f == GET:
+            answer = ended.value if ended is not None and ended.type == "ok" else None
+            yield Row(key, GET, result=_text(begun, "" if answer is None else answer))
+        elif begun.f in (PUT, APPEND):
+            yield Row(key, begun.f, _text(begun, text))
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        if call.kind == PUT:
+            yield call.argument
+        elif call.kind == APPEND:
+            yield f"{state}{call.argument}"
+        elif call.outcome == OPEN or call.result == state:
+            yield state
+
+    def fast(self, calls: Calls) -> Decided | None:
+        return growing.decide(calls)
+
+
+def _text(op: Op, value: object) -> str:
+    if not isinstance(value, str):
+        raise HistoryError(f"op {op.index}: {op.f} wants a text, not {value!r:.100}")
+    return value

@@ -1,0 +1,113 @@
+"""Registers: one value, written, read and compared-and-set."""
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from maxq.checkers.linearizability import registers
+from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.model import ANYTHING, Model, State
+from maxq.checkers.models.shapes import frozen, keyed, pair_in
+from maxq.histories.op import Op
+
+
+class CasRegister(Model):
+    """A value that is read, written, and replaced where it is as expected.
+
+    Operations: `read` (its completion has the value), `write` v, `cas` [old new]. What failed did
+    not happen; why a cas failed is not asked (`StrictCasRegister`).
+    """
+
+    name = "cas-register"
+    about = "linearizable register with read, write and compare-and-set"
+    reads = (registers.READ,)
+    initial: State = None
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        key, asked = keyed(begun)
+        if begun.f == registers.READ:
+            answer = keyed(ended)[1] if ended is not None and ended.type == "ok" else None
+            yield Row(key, registers.READ, result=frozen(answer))
+        elif begun.f == registers.WRITE:
+            yield Row(key, registers.WRITE, frozen(asked))
+        elif begun.f == registers.CAS:
+            old, new = pair_in(begun, asked)
+            yield Row(key, registers.CAS, frozen(old), other=frozen(new))
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        if call.kind == registers.READ:
+            if call.result == state or call.outcome == OPEN:
+                yield state
+        elif call.kind == registers.WRITE:
+            yield call.argument
+        elif call.outcome == FAILED:
+            if call.argument != state:
+                yield state
+        elif call.argument == state:
+            yield call.other
+
+    def gives(self, call: Call) -> Hashable:
+        return ("value", call.other if call.kind == registers.CAS else call.argument)
+
+    def wants(self, call: Call) -> Hashable:
+        if call.kind == registers.WRITE:
+            return None
+        if call.outcome == FAILED:
+            return ANYTHING
+        return ("value", call.argument if call.kind == registers.CAS else call.result)
+
+    def fast(self, calls: Calls) -> Decided | None:
+        return registers.decide(calls) or registers.surely_stale(calls)
+
+
+class StrictCasRegister(CasRegister):
+    """A compare-and-set that fails shows that the value was another one than it expected."""
+
+    name = "strict-cas-register"
+    about = "cas-register where a cas that failed shows that the value was not the old one"
+
+    def observes_failure(self, call: Call) -> bool:
+        return call.kind == registers.CAS
+
+    def fast(self, calls: Calls) -> Decided | None:
+        return registers.decide(calls, refusals=True) or registers.surely_stale(calls)
+
+
+class Register(CasRegister):
+    """The same without compare-and-set."""
+
+    name = "register"
+    about = "linearizable register with read and write"
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        return () if begun.f == registers.CAS else super().read(begun, ended)
+
+
+class MultiRegister(Model):
+    """Several registers that are read and written together: `txn` [["read" k v], ["write" k v] …].
+
+    All keys are one object. A register that was not written may hold anything: what is first read
+    of it, it held at the beginning.
+    """
+
+    name = "multi-register"
+    about = "several registers, read and written together in one linearizable step"
+    initial: State = frozenset()
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        parts = ended.value if ended is not None and ended.type == "ok" else begun.value
+        if isinstance(parts, list) and all(isinstance(p, list) and len(p) == 3 for p in parts):
+            only_reads = all(str(p[0]) in ("r", "read") for p in parts)
+            kind = "reads" if only_reads else "txn"
+            yield Row(None, kind, frozen([[str(p[0])[:1], p[1], p[2]] for p in parts]))
+
+    reads = ("reads",)
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        have: dict[Any, Any] = dict(state)  # type: ignore[call-overload]
+        for what, key, value in call.argument:
+            if what == "w":
+                have[key] = value
+            elif call.outcome != OPEN and have.setdefault(key, value) != value:
+                return
+        yield frozenset(have.items())

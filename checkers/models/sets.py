@@ -1,0 +1,95 @@
+"""Sets that grow, counters, and numbers that are given out once."""
+
+from collections.abc import Iterable, Iterator
+
+from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
+from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.models.shapes import frozen, keyed
+from maxq.histories.op import HistoryError, Op
+
+
+class GrowSet(Model):
+    """Values are added, and all of them are read.
+
+    Operations: `add` v; `read` (its completion has them all).
+    """
+
+    name = "set"
+    about = "linearizable set to which values are added, and which is read whole"
+    reads = ("read",)
+    initial: State = frozenset()
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        key, value = keyed(begun)
+        if begun.f == "add":
+            yield Row(key, "add", frozen(value))
+        elif begun.f == "read":
+            answer = ended.value if ended is not None and ended.type == "ok" else None
+            yield Row(key, "read", result=None if answer is None else _members(begun, answer))
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        inside: frozenset[State] = state  # type: ignore[assignment]
+        if call.kind == "add":
+            yield inside | {call.argument}
+        elif call.outcome == OPEN or call.result == state:
+            yield state
+
+
+def _members(op: Op, value: object) -> frozenset[object]:
+    if not isinstance(value, list | tuple | frozenset):
+        raise HistoryError(f"op {op.index}: a read of a set wants a list, not {value!r:.100}")
+    return frozenset(map(frozen, value))
+
+
+class Counter(Model):
+    """A number that is added to and read. Operations: `add` n; `read` (its completion has it)."""
+
+    name = "counter"
+    about = "linearizable counter with add and read"
+    reads = ("read",)
+    initial: State = 0
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        key, value = keyed(begun)
+        if begun.f == "add":
+            if type(value) is not int:
+                raise HistoryError(f"op {begun.index}: add wants a number, not {value!r:.100}")
+            yield Row(key, "add", value)
+        elif begun.f == "read":
+            answer = ended.value if ended is not None and ended.type == "ok" else None
+            yield Row(key, "read", result=answer)
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        if call.kind == "add":
+            yield state + call.argument
+        elif call.outcome == OPEN or call.result == state:
+            yield state
+
+
+class UniqueIds(Model):
+    """Each number is given out once. Operation: `generate` (its completion has the number)."""
+
+    name = "unique-ids"
+    about = "no id is given out twice"
+    initial: State = frozenset()
+
+    def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
+        if begun.f == "generate" and ended is not None and ended.type == "ok":
+            yield Row(keyed(begun)[0], "generate", result=frozen(ended.value))
+
+    def step(self, state: State, call: Call) -> Iterator[State]:
+        given: frozenset[State] = state  # type: ignore[assignment]
+        if call.result not in given:
+            yield given | {call.result}
+
+    def fast(self, calls: Calls) -> Decided | None:
+        seen: dict[object, Call] = {}
+        for at in range(calls.size):
+            call = calls.call(at)
+            if call.outcome == OK and call.result in seen:
+                why = f"{seen[call.result].said()} and {call.said()} were given the same"
+                witness = (seen[call.result].begun, call.begun)
+                return Decided(False, "fast test", "duplicate", why, witness)
+            seen[call.result] = call
+        return LEGAL

@@ -1,0 +1,13 @@
+"""Every model that there is: Max-Q's own, and those of plug-ins."""
+
+from collections.abc import Mapping
+
+from maxq.checkers.linearizability.model import Model
+from maxq.harness.contracts.plugins import current
+
+
+def known_models() -> Mapping[str, Model]:
+    """By name, in order of names."""
+    from maxq.checkers.models.catalogue import models  # numpy, for those who ask for one
+
+    return dict(sorted({**models(), **current().models}.items()))

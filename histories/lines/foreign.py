@@ -1,0 +1,99 @@
+"""What a file is, found from its first bytes; and the formats of other checkers' files.
+
+Jepsen's log has a line ``INFO  jepsen.util - 0 :invoke :write 3`` for each operation, in columns of
+tabs or spaces; other lines are passed over. JSON: one vector of Jepsen's maps, as elle-cli takes
+them. Everything else is a format of ours (``maxq.histories.store``) or Jepsen's EDN.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from maxq.histories.edn_read import read_edn
+from maxq.histories.jepsen import op_of_form, read_edn_history
+from maxq.histories.op import HistoryError, Op
+
+FORMATS = ("edn", "jsonl", "parquet", "json", "jepsen-log")
+HEAD = 4096  # bytes from which a format is found
+_LOG = re.compile(rb"^INFO\s+jepsen\.util - ")
+_LOG_LINE = re.compile(r"^INFO\s+jepsen\.util - (\S+)\s+:(\w+)\s+:(\S+)\s+(.*)$")
+
+
+def format_of(head: bytes) -> str:
+    """The format of a file that begins so; empty: none that is known."""
+    if head.startswith(b"PAR1"):
+        return "parquet"
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if _LOG.match(text):
+        return "jepsen-log"
+    while text.startswith(b";"):  # a comment of EDN
+        text = text.partition(b"\n")[2].lstrip()
+    first = text.lstrip(b"[( \r\n\t,")
+    if first.startswith(b"{"):
+        inner = first[1:].lstrip()
+        if inner.startswith(b":"):
+            return "edn"
+        if inner.startswith(b'"'):
+            return "json" if text.startswith(b"[") else "jsonl"
+    return "edn" if first.startswith(b"#jepsen") else ""
+
+
+def read_log(path: Path) -> tuple[Op, ...]:
+    """The operations of a Jepsen log.
+
+    Raises:
+        HistoryError: a line of it is none; with its number.
+    """
+    return tuple(_log_ops(path))
+
+
+def _log_ops(path: Path) -> Iterator[Op]:
+    count = 0
+    for number, line in enumerate(path.read_bytes().decode(errors="replace").splitlines(), 1):
+        match = _LOG_LINE.match(line)
+        if match is None:
+            continue
+        process, kind, f, value = match.groups()
+        try:
+            form = {
+                "process": int(process) if process.isdigit() else process.lstrip(":"),
+                "type": kind, "f": f, "value": _value(kind, value),
+            }  # fmt: skip
+            yield op_of_form(form, count)
+        except HistoryError as error:
+            raise HistoryError(f"{path.name}: line {number}: {error}") from None
+        count += 1
+
+
+def _value(kind: str, text: str) -> object:
+    forms = list(read_edn(text))
+    if len(forms) != 1:
+        raise HistoryError(f"not one value: {text:.100}")
+    # Of a call without an answer it is why there is none.
+    return None if kind == "info" else forms[0]
+
+
+def read_json(path: Path) -> tuple[Op, ...]:
+    """The operations of a vector of maps.
+
+    Raises:
+        HistoryError: it is none; with the number of the operation.
+    """
+    try:
+        forms = msgspec.json.decode(path.read_bytes())
+    except msgspec.DecodeError as error:
+        raise HistoryError(f"{path.name}: {error}") from None
+    if not isinstance(forms, list):
+        raise HistoryError(f"{path.name}: no vector of operations")
+    found = []
+    for at, form in enumerate(forms):
+        try:
+            found.append(op_of_form(form, at))
+        except HistoryError as error:
+            raise HistoryError(f"{path.name}: operation {at}: {error}") from None
+    return tuple(found)
+
+
+READERS = {"edn": read_edn_history, "json": read_json, "jepsen-log": read_log}

@@ -1,0 +1,115 @@
+"""Small histories of a model, right and nearly right, and every order of them tried."""
+
+from collections.abc import Callable, Hashable
+from random import Random
+
+from maxq.checkers.linearizability.calls import (
+    FAILED,
+    OK,
+    OPEN,
+    Call,
+    Calls,
+    CallsMaker,
+    Row,
+    calls_of,
+)
+from maxq.checkers.linearizability.model import Model
+
+REFUSED = "refused"  # the result of a call that failed
+Ask = Callable[[Random, Hashable], tuple[Row, Hashable]]  # a call and the state after it
+
+
+def exhaustive(model: Model, calls: Calls) -> bool:
+    """Whether some order of calls is legal, by trying them all."""
+    every = [calls.call(at) for at in range(calls.size)]
+    every = [c for c in every if c.outcome != FAILED or model.observes_failure(c)]
+    must = frozenset(n for n, c in enumerate(every) if c.outcome != OPEN)
+    dead: set[tuple[frozenset[int], Hashable]] = set()
+
+    def legal(done: frozenset[int], state: Hashable) -> bool:
+        if must <= done:
+            return True
+        if (done, state) in dead:
+            return False
+        for n, call in enumerate(every):
+            first = n not in done and all(m in done or every[m].ended >= call.begun for m in must)
+            if first and any(legal(done | {n}, new) for new in model.step(state, call)):
+                return True
+        dead.add((done, state))
+        return False
+
+    return legal(frozenset(), model.initial)
+
+
+def drawn(ask: Ask, model: Model, random: Random, *, info: float, wrong: float,
+          length: int = 9) -> Calls:  # fmt: skip
+    """A history of a few threads that ask one object: each call takes effect at an instant of its
+    own. Of a share no answer came, whether it took effect or not; of a share the answer is another
+    one's."""
+    position, left = 0, length
+    open_: list[tuple[int, Row | None]] = []  # the begin, and the call once it took effect
+    done: list[tuple[Row, int, int, int]] = []
+    state: Hashable = model.initial
+    while left or open_:
+        if left and len(open_) < 4 and (not open_ or random.random() < 0.5):
+            open_.append((position, None))
+            left -= 1
+        else:
+            at = random.randrange(len(open_))
+            begun, row = open_.pop(at)
+            if row is None:
+                row, state = ask(random, state)
+                if random.random() < wrong:
+                    row, _ = ask(random, model.initial)
+                open_.append((begun, row))
+                continue
+            done.append(_answered(row, begun, position, lost=random.random() < info))
+        position += 1
+    return calls_of(done)
+
+
+def _answered(row: Row, begun: int, position: int, *, lost: bool) -> tuple[Row, int, int, int]:
+    if row.result == REFUSED:
+        return row._replace(result=None), begun, position, FAILED
+    if lost:
+        return row._replace(result=None), begun, -1, OPEN
+    return row, begun, position, OK
+
+
+def locked(random: Random, *, info: float, wrong: float, length: int = 9) -> Calls:
+    """A history of clients that compete for one lock, as `drawn`: each acquires, then releases."""
+    maker, position, left, holder, fresh = CallsMaker(), 0, length, -1, 4
+    busy: dict[int, tuple[str, int, bool | None]] = {}
+    has: dict[int, bool] = dict.fromkeys(range(4), False)
+    while left or busy:
+        position += 1
+        who = random.choice([*has])
+        if who not in busy:
+            if left and len(busy) < 3:
+                kind = "release" if has[who] else "acquire"
+                busy[who] = (kind, position, None)
+                left -= 1
+            continue
+        kind, begun, took = busy[who]
+        if took is None:
+            free = holder == (-1 if kind == "acquire" else who) or random.random() < wrong
+            if free:
+                holder = who if kind == "acquire" else -1
+            elif random.random() < 0.5 and left:
+                continue  # it waits
+            busy[who] = (kind, begun, free)
+            continue
+        del busy[who]
+        lost = took and random.random() < info
+        outcome = OPEN if lost else OK if took else FAILED
+        maker.add(Row(None, kind, who), begun, position, outcome, who)
+        if lost:  # its client is gone, and another one comes
+            del has[who]
+            who, fresh = fresh, fresh + 1
+        has[who] = bool(took) and not lost and kind == "acquire"
+    return maker.done()
+
+
+def said(calls: Calls) -> list[Call]:
+    """All calls, for the message of a test."""
+    return [calls.call(at) for at in range(calls.size)]
