@@ -8,7 +8,7 @@ What `columns` returns can be cut, pickled and joined: a key's arrays may come i
 of the history, made in different processes. `judge_columns` is a pure function of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -37,6 +37,31 @@ class Dealing(NamedTuple):
     names: tuple[str, ...] = ()
 
 
+class Groups(NamedTuple):
+    """Each key's elements are those from its bound to the next one, in order of the history."""
+
+    keys: list[Any]
+    bounds: Ints  # one more than there are keys
+    arrays: Arrays
+
+    @classmethod
+    def of(cls, key: Any, arrays: Arrays) -> "Groups":
+        """One key's."""
+        count = len(next(iter(arrays.values())))
+        return cls([key], np.array([0, count], np.int64), arrays)
+
+    @property
+    def number(self) -> Ints:
+        """Which of the keys each element is of."""
+        return np.repeat(np.arange(len(self.keys)), np.diff(self.bounds))
+
+    def each(self) -> Iterator[tuple[Any, Arrays]]:
+        """Each key with its own arrays."""
+        for number, key in enumerate(self.keys):
+            begin, end = self.bounds[number : number + 2]
+            yield key, {name: column[begin:end] for name, column in self.arrays.items()}
+
+
 class Unsure:
     """The answer of `judge_columns` that leaves a key to its rows."""
 
@@ -63,6 +88,29 @@ class Columnar(Dealt[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
         ...
 
 
+@runtime_checkable
+class Together(Columnar[KnownT, RowT, ResultT], Protocol[KnownT, RowT, ResultT]):
+    """A check of which there may be many small keys: it judges them together."""
+
+    def judge_groups(self, groups: Groups, known: KnownT) -> "list[ResultT | Unsure]":
+        """What `judge_columns` says of each key, in order."""
+        ...
+
+
+def judged_groups(
+    check: Columnar[KnownT, RowT, ResultT], groups: Groups, known: KnownT
+) -> "list[ResultT | Unsure]":
+    """What a check says of each of some keys, in order."""
+    if groups.keys and isinstance(check, Together):
+        return check.judge_groups(groups, known)
+    return [check.judge_columns(key, own, known) for key, own in groups.each()]
+
+
+def joined(pieces: Sequence[Arrays]) -> Arrays:
+    """A key's arrays, of pieces in order of the history; there is at least one."""
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
 class KeyArrays:
     """Collects what batches say, and gives each key its own."""
 
@@ -80,22 +128,24 @@ class KeyArrays:
         self._names = dealing.names
         self.unsure |= dealing.unsure
 
-    def by_key(self) -> Iterator[tuple[Any, Arrays]]:
-        """Each key's arrays, in order of keys; those of unsure keys too. Once."""
+    def groups(self) -> Groups:
+        """Each key's arrays, in order of keys, but for those that are unsure. Once."""
         if not self._keys:
-            return
+            return Groups([], np.zeros(1, np.int64), {})
         key = np.concatenate(self._keys)
         self._keys.clear()
         sorted_already = not (key[1:] < key[:-1]).any()
         order = None if sorted_already else np.argsort(key, kind="stable")
+        if self.unsure:
+            left = np.isin(key, numbers_of(self._names, self.unsure))
+            order = np.flatnonzero(~left) if order is None else order[~left[order]]
         arrays = {name: self._joined(name, order) for name in list(self._pieces[0])}
         self._pieces.clear()
         key = key if order is None else key[order]
-        bounds = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
-        for begin, end in zip(bounds, [*bounds[1:], len(key)], strict=True):
-            own = {name: column[begin:end] for name, column in arrays.items()}
-            number = int(key[begin])
-            yield self._names[number] if self._names else number, own
+        begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
+        numbers = key[begins].tolist()
+        keys = [self._names[number] for number in numbers] if self._names else numbers
+        return Groups(keys, np.append(begins, len(key)), arrays)
 
     def _joined(self, name: str, order: Ints | None) -> Any:
         whole = np.concatenate([piece.pop(name) for piece in self._pieces])
@@ -104,9 +154,13 @@ class KeyArrays:
 
 def touching(dealing: Dealing, keys: frozenset[Any]) -> Ints:
     """The rows of a batch that may say something of some keys."""
-    names = dealing.names
-    numbers = [at for at, name in enumerate(names) if name in keys] if names else list(keys)
+    numbers = numbers_of(dealing.names, keys)
     return np.union1d(dealing.row[np.isin(dealing.key, numbers)], dealing.foreign)
+
+
+def numbers_of(names: Sequence[str], keys: Collection[Any]) -> list[int]:
+    """What some keys are in `Dealing.key`, where all have these names."""
+    return [at for at, name in enumerate(names) if name in keys] if names else list(keys)
 
 
 @runtime_checkable

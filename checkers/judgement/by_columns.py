@@ -18,6 +18,7 @@ from maxq.checkers.core.columnar import (
     KeyArrays,
     Sifted,
     Unsure,
+    judged_groups,
     touching,
 )
 from maxq.checkers.core.keyed import Event
@@ -144,15 +145,14 @@ def _judged(
     check: Columnar[Any, Any, Any], known: Any, arrays: KeyArrays
 ) -> tuple[dict[Any, Any], set[Any]]:
     """The results of keys of which nothing is wrong, and the other keys."""
+    groups = arrays.groups()
     results: dict[Any, Any] = {}
     left = set(arrays.unsure)
-    for key, own in arrays.by_key():
-        if key not in left:
-            result = check.judge_columns(key, own, known)
-            if isinstance(result, Unsure):
-                left.add(key)
-            else:
-                results[key] = result
+    for key, result in zip(groups.keys, judged_groups(check, groups, known), strict=True):
+        if isinstance(result, Unsure):
+            left.add(key)
+        else:
+            results[key] = result
     return results, left
 
 

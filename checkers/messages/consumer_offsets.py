@@ -36,7 +36,7 @@ from maxq.histories.observed import COMMIT_OFFSET, FETCH_OFFSET
 from maxq.histories.op import HistoryError, Op
 
 if TYPE_CHECKING:
-    from maxq.checkers.core.columnar import Arrays, Dealing, Unsure
+    from maxq.checkers.core.columnar import Arrays, Dealing, Groups, Unsure
     from maxq.histories.columns.rows import Rows
     from maxq.histories.columns.scan import Ints
 
@@ -108,10 +108,16 @@ class Offsets(KeyedChecker):
     def judge_columns(
         self, key: int, arrays: "Arrays", known: Circumstances, more: object = None
     ) -> "Kept | Unsure":
+        from maxq.checkers.core.columnar import Groups
+
+        (found,) = self.judge_groups(Groups.of(key, arrays), known)
+        return found
+
+    def judge_groups(self, groups: "Groups", known: Circumstances) -> "list[Kept | Unsure]":
         from maxq.checkers.messages import offset_columns
 
-        found = offset_columns.clean(arrays, known)
-        return Kept([], *found) if isinstance(found, offset_columns.Clean) else found
+        answers = offset_columns.clean(groups, known)
+        return [Kept([], *a) if isinstance(a, offset_columns.Clean) else a for a in answers]
 
     def evidence(self, results: Mapping[int, Kept]) -> Iterator[int]:
         yield from (at for kept in results.values() for f in kept.found for at in f.ops)

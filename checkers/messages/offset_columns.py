@@ -2,17 +2,19 @@
 
 Where commits are copied in the order in which they were made, those that count for a fetch are the
 first ones of a key, so that running maxima say how far it was. Any other key is left to its rows.
+A key is a group of one process, and there may be many with few offsets: they are judged together.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from maxq.checkers.core.columnar import UNSURE, Arrays, Dealing, Unsure, keys_of
+from maxq.checkers.core.columnar import UNSURE, Arrays, Dealing, Groups, Unsure, keys_of
+from maxq.checkers.core.groups import before, chosen, running_max
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.observations import NEVER
-from maxq.checkers.messages.copied_offsets import Circumstances, Latest, Moves, Quiet
+from maxq.checkers.messages.copied_offsets import Circumstances, Moves, Quiet
 from maxq.histories.columns.beside import beside
 from maxq.histories.columns.rows import OK, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, scan
@@ -24,28 +26,28 @@ _FAR_NS = 1 << 60  # beyond it sums of times might not fit
 
 
 def elements(
-    rows: Rows, chosen: Ints, until: int, said: Callable[[Event], Iterable[tuple[int, Any]]]
+    rows: Rows, wanted: Ints, until: int, said: Callable[[Event], Iterable[tuple[int, Any]]]
 ) -> Dealing:
     """The commits and fetches of a batch that were ok, an element a row.
 
     Args:
         rows: a batch.
-        chosen: operations on offsets, by row.
+        wanted: operations on offsets, by row.
         until: the index from which on nothing is judged.
         said: what an event says of which keys, if only the decoder can read it.
 
     Raises:
         HistoryError: a value is not [key, offset].
     """
-    chosen = chosen[(rows.type[chosen] == OK) & (rows.index[chosen] < until)]
-    found = scan(rows.values(chosen), _GRAMMAR)
-    broker, named = _brokers(rows, chosen)
-    plain = found.plain & named & (rows.begun[chosen] >= 0)
-    foreign = chosen[~plain]
+    wanted = wanted[(rows.type[wanted] == OK) & (rows.index[wanted] < until)]
+    found = scan(rows.values(wanted), _GRAMMAR)
+    broker, named = _brokers(rows, wanted)
+    plain = found.plain & named & (rows.begun[wanted] >= 0)
+    foreign = wanted[~plain]
     unsure = set[int]()
     for at, op, begun in rows.events(foreign):
         unsure |= keys_of(said(Event(op, begun, bool(rows.open[at]))))
-    row = chosen[plain]
+    row = wanted[plain]
     numbers = found.value[plain[found.row]].reshape(-1, 2)
     arrays = {
         "at": rows.index[row],
@@ -59,9 +61,9 @@ def elements(
     return Dealing(numbers[:, 0], row, arrays, foreign, frozenset(unsure))
 
 
-def _brokers(rows: Rows, chosen: Ints) -> tuple[Any, Mask]:
+def _brokers(rows: Rows, wanted: Ints) -> tuple[Any, Mask]:
     """Who answered, an array of texts and None; and of which rows that is sure."""
-    said, code = beside(rows, chosen)
+    said, code = beside(rows, wanted)
     brokers = [ext.get("broker") for ext in said]
     sure = np.array([broker is None or isinstance(broker, str) for broker in brokers])
     table = np.empty(len(brokers), object)
@@ -76,93 +78,122 @@ class Clean(NamedTuple):
     elsewhere: int
 
 
-def clean(a: Arrays, known: Circumstances) -> Clean | Unsure:
-    """The counts of a key of which nothing is wrong; or `UNSURE`."""
-    if (a["at"][1:] <= a["at"][:-1]).any() or int(a["time"].max(initial=0)) > _FAR_NS:
-        return UNSURE
-    commits = _of(a, a["commits"])
-    fetches = _of(a, ~a["commits"])
-    copies = _copies(commits, Quiet(known))
-    if copies is None:
-        return UNSURE
+def clean(groups: Groups, known: Circumstances) -> list[Clean | Unsure]:
+    """The counts of each key of which nothing is wrong; or `UNSURE`."""
+    count = len(groups.keys)
+    quiet = _Spans.of(Quiet(known))
+    if quiet is None:
+        return [UNSURE] * count
+    a = {"key": groups.number, **groups.arrays}
+    good = np.ones(count, np.bool_)
+    good[a["key"][1:][(a["key"][1:] == a["key"][:-1]) & (a["at"][1:] <= a["at"][:-1])]] = False
+    good[a["key"][a["time"] > _FAR_NS]] = False
+    # Who answered, and the broker set of that, as numbers.
+    codes = {broker: number for number, broker in enumerate(dict.fromkeys(a["broker"].tolist()))}
+    a["broker"] = np.fromiter(map(codes.__getitem__, a["broker"].tolist()), np.int64, len(a["key"]))
+    a = chosen(a, good[a["key"]])
+    commits = chosen(a, a["commits"])
+    copies = _copies(commits, quiet)
+    group = copies.key
+    good[group[1:][(group[1:] == group[:-1]) & (np.diff(copies.at_ns) < 0)]] = False
+    commits = chosen(commits, good[commits["key"]])
+    fetches = chosen(a, ~a["commits"] & good[a["key"]])
+    copies = _copies(commits, quiet)
+
     moves = Moves(known)
-    brokers = dict.fromkeys(commits["broker"].tolist())
-    home = {broker: moves.home(broker) for broker in brokers}
-    # What counts for each fetch are the first of those that were copied.
-    count = np.minimum(
-        np.searchsorted(commits["at"][copies.place], fetches["begun"]),
-        np.searchsorted(copies.at_ns, fetches["begun_ns"]),
-    )
-    some = np.flatnonzero(count)
-    last = count[some] - 1
-    furthest = np.maximum.accumulate(commits["offset"][copies.place])
-    if (fetches["offset"][some] < furthest[last]).any():
-        return UNSURE
-    moved = np.full(len(copies.place), NEVER, np.int64)
-    names = _names(commits["broker"], home)
-    for name in set(home.values()):
-        mine = names[copies.place] == name
-        spans = moves.earliest[name]
-        ends = np.array([*spans.until, NEVER], np.int64)
-        moved[mine] = ends[np.searchsorted(np.array(spans.at, np.int64), copies.until[mine])]
-    moved = np.minimum.accumulate(moved)
-    judged = int((moved[last] < fetches["begun"][some]).sum())
-    return Clean(judged, _elsewhere(commits, fetches, names, moves.latest))
+    homes = [moves.home(broker) for broker in codes]
+    moved = _moved(commits["broker"][copies.place], copies.until, homes, moves)
+    last, some = _counting(commits, copies, fetches)
+    furthest = running_max(copies.key, commits["offset"][copies.place])
+    behind = fetches["offset"][some] < furthest[last]
+    good[fetches["key"][some[behind]]] = False
+    earliest = -running_max(copies.key, -moved)
+    judged = some[earliest[last] < fetches["begun"][some]]
+    another = _elsewhere(commits, fetches, homes, moves)
+    return _counted(good, fetches["key"][judged], fetches["key"][another])
 
 
-def _of(a: Arrays, chosen: Mask) -> Arrays:
-    return {name: column[chosen] for name, column in a.items()}
+def _counted(good: Mask, judged: Ints, another: Ints) -> list[Clean | Unsure]:
+    """What is counted, of each key that is one by one to be counted in these."""
+    each = (np.bincount(keys, minlength=len(good)).tolist() for keys in (judged, another))
+    numbers = zip(good.tolist(), *each, strict=True)
+    return [Clean(j, e) if sure else UNSURE for sure, j, e in numbers]
 
 
-def _names(broker: Any, home: dict[Any, str | None]) -> Any:
-    """The broker set of each, an array of texts and None."""
-    names = np.empty(len(broker), object)
-    names[:] = [home[b] for b in broker.tolist()]
-    return names
+class _Spans(NamedTuple):
+    """The times in which offsets are copied, as `Quiet` has them."""
+
+    at_ns: Ints
+    until_ns: Ints
+    until: Ints
+    since: Ints
+
+    @classmethod
+    def of(cls, quiet: Quiet) -> "_Spans | None":
+        """None where an order is missing."""
+        columns = (quiet.at_ns, quiet.until_ns, quiet.until, quiet.since)
+        found = cls(*(np.array(column, np.int64) for column in columns))
+        ordered = not (np.diff(found.until_ns) < 0).any() and not (np.diff(found.since) < 0).any()
+        return found if ordered else None
 
 
 class _Copies(NamedTuple):
-    """Of the commits that were copied: their place among all, since when (ns), and until which
-    index nothing happened."""
+    """Of the commits that were copied: their place among all, their key, since when (ns), and until
+    which index nothing happened."""
 
     place: Ints
+    key: Ints
     at_ns: Ints
     until: Ints
 
 
-def _copies(commits: Arrays, quiet: Quiet) -> _Copies | None:
-    """What was copied, in order; None where that is not the order of the commits."""
-    at_ns, until_ns, until, since = (
-        np.array(column, np.int64)
-        for column in (quiet.at_ns, quiet.until_ns, quiet.until, quiet.since)
-    )
-    if not len(at_ns):
+def _copies(commits: Arrays, quiet: _Spans) -> _Copies:
+    """What was copied, in order of the commits."""
+    if not len(quiet.at_ns):
         none = np.zeros(0, np.int64)
-        return _Copies(none, none, none)
-    if (np.diff(until_ns) < 0).any() or (np.diff(since) < 0).any():
-        return None
-    span = np.searchsorted(until_ns, commits["time"] + COPIED_NS, "right")
-    there = np.minimum(span, len(at_ns) - 1)
-    place = np.flatnonzero((span < len(at_ns)) & (since[there] <= commits["begun"]))
+        return _Copies(none, none, none, none)
+    span = np.searchsorted(quiet.until_ns, commits["time"] + COPIED_NS, "right")
+    there = np.minimum(span, len(quiet.at_ns) - 1)
+    place = np.flatnonzero((span < len(quiet.at_ns)) & (quiet.since[there] <= commits["begun"]))
     there = there[place]
-    copied_ns = np.maximum(at_ns[there], commits["time"][place]) + COPIED_NS
-    if (np.diff(copied_ns) < 0).any():
-        return None
-    return _Copies(place, copied_ns, until[there])
+    copied_ns = np.maximum(quiet.at_ns[there], commits["time"][place]) + COPIED_NS
+    return _Copies(place, commits["key"][place], copied_ns, quiet.until[there])
 
 
-def _elsewhere(
-    commits: Arrays, fetches: Arrays, names: Any, latest: dict[str | None, Latest]
-) -> int:
-    """How many fetches may have been answered by another master than took the last note."""
-    before = np.asarray(np.searchsorted(commits["at"], fetches["begun"]), np.int64)
-    some = np.flatnonzero(before)
-    last = before[some] - 1
-    another = np.asarray(commits["broker"][last] != fetches["broker"][some], np.bool_)
-    for name, spans in latest.items():
+def _counting(commits: Arrays, copies: _Copies, fetches: Arrays) -> tuple[Ints, Ints]:
+    """Of each fetch for which a commit counts the last one that does, by its place among those that
+    were copied; and these fetches. What counts are the first ones of its key that were copied."""
+    key, at = copies.key, commits["at"][copies.place]
+    ended, first = before(key, at, fetches["key"], fetches["begun"])
+    copied, _ = before(key, copies.at_ns, fetches["key"], fetches["begun_ns"])
+    count = np.minimum(ended, copied)
+    some = np.flatnonzero(count)
+    return first[some] + count[some] - 1, some
+
+
+def _moved(broker: Ints, until: Ints, homes: Sequence[str | None], moves: Moves) -> Ints:
+    """At which index a fail-over after each copy was over."""
+    moved = np.full(len(until), NEVER, np.int64)
+    for name in set(homes):
+        mine = np.array([home == name for home in homes], np.bool_)[broker]
+        spans = moves.earliest[name]
+        ends = np.array([*spans.until, NEVER], np.int64)
+        moved[mine] = ends[np.searchsorted(np.array(spans.at, np.int64), until[mine])]
+    return moved
+
+
+def _elsewhere(commits: Arrays, fetches: Arrays, homes: Sequence[str | None], moves: Moves) -> Ints:
+    """The fetches that may have been answered by another master than took the last note."""
+    count, first = before(commits["key"], commits["at"], fetches["key"], fetches["begun"])
+    some = np.flatnonzero(count)
+    last = first[some] + count[some] - 1
+    took = commits["broker"][last]
+    another = took != fetches["broker"][some]
+    for name, spans in moves.latest.items():
         if spans.at:
-            mine = np.flatnonzero(np.asarray(names[last] == name, np.bool_))
+            mine = np.flatnonzero(np.array([home == name for home in homes], np.bool_)[took])
             ends = np.array([-NEVER, *spans.until], np.int64)
             met = np.searchsorted(np.array(spans.at, np.int64), fetches["at"][some[mine]])
             another[mine] |= ends[met] > commits["begun"][last[mine]]
-    return int(another.sum())
+    found: Ints = some[another]
+    return found

@@ -6,9 +6,10 @@ from typing import Any
 from unittest import mock
 
 from maxq.checkers.core.api import Context
-from maxq.checkers.core.columnar import Unsure
+from maxq.checkers.core.columnar import Groups, Unsure, judged_groups
 from maxq.checkers.core.keyed import results_of
 from maxq.checkers.core.stats import Stats
+from maxq.checkers.judgement import by_columns
 from maxq.checkers.judgement.by_columns import judge_batches
 from maxq.checkers.judgement.dealt import Request
 from maxq.checkers.judgement.runner import check_all
@@ -32,14 +33,15 @@ def compared(check: Any, histories: Iterable[tuple[History, Context]]) -> Compar
         AssertionError: something differs.
     """
     found = Compared()
-    quick, answers = type(check).judge_columns, dict[int, Any]()
+    answers = dict[Any, Any]()
 
-    def noted(self: Any, key: int, *arguments: Any) -> Any:
-        answers[key] = quick(self, key, *arguments)
-        return answers[key]
+    def noted(check: Any, groups: Groups, known: Any) -> list[Any]:
+        found = judged_groups(check, groups, known)
+        answers.update(zip(groups.keys, found, strict=True))
+        return found
 
     checkers = [check, Stats()]
-    with mock.patch.object(type(check), "judge_columns", noted):
+    with mock.patch.object(by_columns, "judged_groups", noted):
         for number, (history, context) in enumerate(histories):
             answers.clear()
             table = events_table(history.ops, run_id="r")
