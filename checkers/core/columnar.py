@@ -106,11 +106,6 @@ def judged_groups(
     return [check.judge_columns(key, own, known) for key, own in groups.each()]
 
 
-def joined(pieces: Sequence[Arrays]) -> Arrays:
-    """A key's arrays, of pieces in order of the history; there is at least one."""
-    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
-
-
 class KeyArrays:
     """Collects what batches say, and gives each key its own."""
 

@@ -18,6 +18,7 @@ Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 OK, OPEN, FAILED = 0, 1, 2  # outcomes: it happened; it may happen; it did not
 NEVER = np.iinfo(np.int64).max  # the end of a call that has none
+WORD_MAX = 80  # characters of a value in a story
 NOTHING = -1  # the code of a value that is not there
 
 
@@ -59,7 +60,15 @@ class Call(NamedTuple):
 
 
 def _word(value: Any) -> str:
-    return msgspec.json.encode(value).decode() if not isinstance(value, str) else value
+    if isinstance(value, str):
+        return shortened(value)
+    return shortened(msgspec.json.encode(value, enc_hook=str).decode())  # a keyword is a text
+
+
+def shortened(text: str) -> str:
+    """A text as long as a story can bear: its begin and its end."""
+    half = WORD_MAX // 2
+    return text if len(text) <= WORD_MAX else f"{text[:half]} … {text[-half:]}"
 
 
 class Calls(NamedTuple):

@@ -6,6 +6,7 @@ three things: what an operation was (`read`), in which state the object begins (
 which states may follow when a call takes effect (`step`). Everything else has a default.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ State = Hashable
 ANYTHING = "anything"  # what a call wants that wants some change, whichever
 
 
-class Model:
+class Model(ABC):
     """The base of all models; a model of one's own overrides `read`, `initial` and `step`.
 
     `name` is that of ``--model``; `about` says in a line what it promises. `reads` are the kinds of
@@ -31,6 +32,7 @@ class Model:
     reads: Collection[str] = ()
     initial: State = None
 
+    @abstractmethod
     def read(self, begun: Op, ended: Op | None) -> Iterable["Row"]:
         """The calls of an operation.
 
@@ -42,12 +44,11 @@ class Model:
         Raises:
             HistoryError: its value has not the model's shape.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, state: State, call: "Call") -> Iterable[State]:
         """The states that may follow if a call takes effect now; none: its answer is impossible.
         Of a call without an answer, `result` is None and any answer will do."""
-        raise NotImplementedError
 
     def observes_failure(self, call: "Call") -> bool:
         """Whether a call that failed shows something of the state, as a compare-and-set that was

@@ -7,7 +7,7 @@ from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model, State
 from maxq.checkers.models.shapes import frozen, keyed
-from maxq.histories.op import Op
+from maxq.histories.op import HistoryError, Op
 
 EMPTY_ERRORS = ("empty", "exhausted")  # of a dequeue that found nothing, and says so
 
@@ -27,6 +27,8 @@ class FifoQueue(Model):
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         key, value = keyed(begun)
         if begun.f == "enqueue":
+            if value is None:
+                raise HistoryError(f"op {begun.index}: enqueue wants a value")
             yield Row(key, queues.PUT, frozen(value))
         elif begun.f == "dequeue":
             answered = ended is not None and ended.type == "ok"

@@ -97,11 +97,7 @@ class MultiRegister(Model):
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         parts = ended.value if ended is not None and ended.type == "ok" else begun.value
         if isinstance(parts, list) and all(isinstance(p, list) and len(p) == 3 for p in parts):
-            only_reads = all(str(p[0]) in ("r", "read") for p in parts)
-            kind = "reads" if only_reads else "txn"
-            yield Row(None, kind, frozen([[str(p[0])[:1], p[1], p[2]] for p in parts]))
-
-    reads = ("reads",)
+            yield Row(None, "txn", frozen([[str(p[0])[:1], p[1], p[2]] for p in parts]))
 
     def step(self, state: State, call: Call) -> Iterator[State]:
         have: dict[Any, Any] = dict(state)  # type: ignore[call-overload]

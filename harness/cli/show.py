@@ -276,9 +276,9 @@ def _failed_over(found: Sequence[Recovery]) -> str:
 def show_findings(judged: Shown) -> None:
     """Show each harm once: what it was, what it is blamed on, how it shows; and one anomaly."""
     found = judged.results.findings
-    brokers = brokers_by_address(judged.stored.history) if found else {}
     if not found:
         return
+    brokers = brokers_by_address(judged.stored.history)
     echo(f"\nfindings: {len(found)}")
     for number, harm in enumerate(found, start=1):
         if number > SHOWN_MAX:

@@ -99,11 +99,11 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
     --model also JSON as elle-cli takes it, and a log of Jepsen.
     """
     if given["model"]:
-        from maxq.harness.cli.histories.by_model import check_by_model
+        from maxq.harness.cli.histories.by_model import Asked, check_by_model
 
-        return check_by_model(
-            run, given["model"], given["budget"], given["format_"], as_json=as_json, verbose=verbose
-        )
+        _refuse_beside_model(given)
+        asked = Asked(run, given["model"], given["budget"], given["format_"] or "", allow_truncated)
+        return check_by_model(asked, as_json=as_json, verbose=verbose)
     judge = _judge_of(given["engine"], given["master"])
     named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile
@@ -126,6 +126,16 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         judged = explained(judged)
     show(judged, as_json=as_json, verbose=verbose)
     return judged.exit_code
+
+
+def _refuse_beside_model(given: dict[str, Any]) -> None:
+    """What a model does not ask for is refused, and not passed over."""
+    beside = {
+        "--workload": given["workload"], "--power": given["power"], "--explain": given["explain"],
+        "--fail-on": given["fail_on"], "--engine": given["engine"] != ENGINES[0],
+    }  # fmt: skip
+    if wrong := [name for name, value in beside.items() if value]:
+        raise click.UsageError(f"{wrong[0]} is for claims: --model judges by a model alone")
 
 
 def explained(judged: Judged) -> Judged:

@@ -19,8 +19,9 @@ from maxq.checkers.power.power import Power
 from maxq.harness.run.explained import Explained
 from maxq.harness.run.judging import judges_of
 from maxq.histories.history import History
-from maxq.histories.jepsen import encode_edn, read_edn_history
+from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
+from maxq.histories.lines.foreign import READERS
 from maxq.histories.op import HistoryError, Op
 from maxq.histories.store import StoredRun
 from maxq.histories.text import encode_op
@@ -73,18 +74,25 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
         return self.results.exit_code
 
 
-def open_file(path: Path, *, allow_truncated: bool = False) -> StoredRun:
-    """Read a history by the suffix of its file.
+def open_file(path: Path, *, kind: str = "", allow_truncated: bool = False) -> StoredRun:
+    """Read a history.
+
+    Args:
+        path: the file.
+        kind: its format, one of `maxq.histories.lines.foreign.FORMATS`; by default its suffix says
+            which of `FORMATS` it is.
+        allow_truncated: of a damaged journal, take what precedes the damage.
 
     Raises:
         HistoryError: it is none, or its suffix is unknown.
     """
     report = None
-    if path.suffix == ".edn":
-        ops = read_edn_history(path)
-    elif path.suffix == ".jsonl":
+    kind = kind or (path.suffix[1:] if path.suffix[1:] in FORMATS else "")
+    if kind in READERS:
+        ops = READERS[kind](path)
+    elif kind == "jsonl":
         ops, report = read_jsonl(path, allow_truncated=allow_truncated)
-    elif path.suffix == ".parquet":
+    elif kind == "parquet":
         from maxq.histories.parquet import read_parquet
 
         ops = read_parquet(path)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from local_cluster import missing
+from waiting import eventually, line_count
 
 from maxq.harness.cli.given.ticker import Steps, cut, in_words
 from maxq.harness.cli.main import run_cli
@@ -28,20 +29,16 @@ def interrupted(
     took to end: with the exit code of its signal, and nothing of it is left then."""
     process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, start_new_session=True)  # fmt: skip
-    deadline = time.monotonic() + 90
-    while not seen.exists() or seen.read_bytes().count(b"\n") < lines:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert eventually(lambda: line_count(seen) >= lines or process.poll() is not None, 90)
+    assert process.poll() is None, process.communicate()
     left = left_of(process.pid)
     begun = time.monotonic()
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
     took = time.monotonic() - begun
     # A helper process of the interpreter goes once it notices that the command has gone.
-    while left.still_there() and time.monotonic() < begun + OVER_S:
-        time.sleep(0.05)
-    assert left.still_there() == []
+    gone = eventually(lambda: not left.still_there(), begun + OVER_S - time.monotonic())
+    assert gone, left.still_there()
     assert process.returncode == 128 + number, err
     return out, err, took
 
@@ -129,10 +126,7 @@ def test_a_part_of_a_run_is_judged_by_what_could_be_done_in_it(tmp_path: Path) -
     process = subprocess.Popen([*MAXQ, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, start_new_session=True)  # fmt: skip
     journal = tmp_path / "latest" / "history.jsonl"
-    deadline = time.monotonic() + 90
-    while not journal.exists() or journal.stat().st_size < 500_000:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert eventually(lambda: journal.exists() and journal.stat().st_size >= 500_000, 90)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=120)
     printed = json.loads(out)

@@ -116,7 +116,12 @@ def _modelled(path: Path) -> None:
     if kind not in READERS:
         raise HistoryError("no format that is known")
     until = time.monotonic() + MODEL_S
-    judge(models()["cas-register"], History(READERS[kind](path)), lambda: time.monotonic() > until)
+    history = History(READERS[kind](path))
+    for model in models().values():
+        try:
+            judge(model, history, lambda: time.monotonic() > until)
+        except HistoryError:
+            continue
 
 
 FOREIGN = {

@@ -1,4 +1,4 @@
-"""How much time and memory a command may use: ``--budget 30s,1GB``."""
+"""How much time and memory a search may use: ``--budget 30s,1GB``."""
 
 import re
 import resource
@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import click
 
+from maxq.harness.cli.given.param_types import Duration
+
 UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 
 
@@ -16,6 +18,9 @@ class Budget(NamedTuple):
 
     seconds: float = 30.0
     memory: int = 1 << 30
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g}s,{self.memory >> 20}MB"
 
     def begun(self) -> Callable[[], bool]:
         """Says from now on whether it is used up."""
@@ -39,10 +44,9 @@ class BudgetType(click.ParamType[Budget]):
             return value
         found = Budget()
         for part in str(value).split(","):
-            if match := re.fullmatch(r"(\d+(?:\.\d+)?)(s|min)?", part.strip()):
-                found = found._replace(seconds=float(match[1]) * (60 if match[2] == "min" else 1))
-            elif match := re.fullmatch(r"(\d+)(KB|MB|GB)", part.strip(), re.IGNORECASE):
+            if match := re.fullmatch(r"(\d{1,9})(KB|MB|GB)", part.strip(), re.IGNORECASE):
                 found = found._replace(memory=int(match[1]) * UNITS[match[2].upper()])
             else:
-                self.fail(f"{part!r} is neither a time (30s, 2min) nor a size (500MB, 1GB)")
+                duration_ns = Duration().convert(part.strip(), param, ctx)
+                found = found._replace(seconds=duration_ns / 1e9)
         return found

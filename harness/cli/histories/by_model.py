@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -14,66 +14,104 @@ from maxq.harness.cli.show import WIDTH, wrapped
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import open_file
-from maxq.histories.history import History, wellformed
-from maxq.histories.lines.foreign import FORMATS, HEAD, READERS, format_of
+from maxq.histories.history import wellformed
+from maxq.histories.lines.foreign import FORMATS, HEAD, format_of
 from maxq.histories.op import HistoryError
-from maxq.histories.store import open_run
+from maxq.histories.store import StoredRun, open_run
 
 ROWS_MAX = 12
 COLUMNS = (("key", 2), ("calls", 1), ("found", 10))
 EXIT_CODES: dict[object, int] = {True: 0, False: 1, "unknown": 2}
 
 
-def check_by_model(
-    path: Path, name: str, budget: Budget, format_: str | None, *, as_json: bool, verbose: bool
-) -> int:
+class Asked(NamedTuple):
+    """What is judged, and how: the file's format (empty: found from its first bytes), and whether
+    the readable part of a damaged history will do."""
+
+    path: Path
+    model: str
+    budget: Budget
+    kind: str = ""
+    allow_truncated: bool = False
+
+    def repeat(self) -> str:
+        """The command that does it again."""
+        words = ["maxq check", str(self.path), "--model", self.model]
+        words += ["--format", self.kind] if self.kind else []
+        words += ["--allow-truncated"] if self.allow_truncated else []
+        if self.budget != Budget():
+            words += ["--budget", str(self.budget)]
+        return " ".join([*words, *(f"--plugin {module}" for module in plugins.modules())])
+
+
+def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     """Judge a history by a model, print the verdict, and return its exit code."""
-    history = _history(path, format_)
+    stored = _stored(asked)
+    history = stored.history
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
     started = time.monotonic()
-    judged = judge(known_models()[name], history, budget.begun())
+    judged = judge(known_models()[asked.model], history, asked.budget.begun())
     seconds = time.monotonic() - started
     if not any(key.calls for key in judged.keys):
         seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
         raise HistoryError(
-            f"{path.name}: no operation that {name} knows; its operations are: {seen}"
+            f"{asked.path.name}: no operation that {asked.model} knows; its operations are: {seen}"
         )
+    said = Said(judged, [f"{b.rule} at op {b.index}: {b.text}" for b in broken], seconds)
     if as_json:
-        found = msgspec.json.encode(_document(path, judged, broken, seconds))
+        found = msgspec.json.encode(_document(asked, said), enc_hook=str)  # of keywords
         echo(msgspec.json.format(found, indent=2).decode())
     else:
-        _show(path, judged, [b.text for b in broken], seconds, verbose=verbose)
-    return 2 if broken and judged.valid is True else EXIT_CODES[judged.valid]
+        if stored.report.damage:
+            echo(f"the history is damaged: {stored.report.damage}; judged what precedes it",
+                 err=True)  # fmt: skip
+        _show(asked, said, verbose=verbose)
+    return EXIT_CODES[said.valid]
 
 
-def _history(path: Path, format_: str | None) -> History:
+class Said(NamedTuple):
+    """What came of it. Of a history that breaks the rules nothing is known: whose answer is whose
+    may be wrong."""
+
+    judged: ModelJudged
+    malformed: Sequence[str]
+    seconds: float
+
+    @property
+    def valid(self) -> bool | Literal["unknown"]:
+        """The verdict."""
+        return "unknown" if self.malformed else self.judged.valid
+
+
+def _stored(asked: Asked) -> StoredRun:
+    path, allow_truncated = asked.path, asked.allow_truncated
     if path.is_dir():
-        return open_run(path).history
-    if format_ is None:
+        return open_run(path, allow_truncated=allow_truncated)
+    kind = asked.kind
+    if not kind:
         with path.open("rb") as file:
-            format_ = format_of(file.read(HEAD))
-        if not format_:
+            kind = format_of(file.read(HEAD))
+        if not kind:
             raise HistoryError(
                 f"{path.name} is of no format that is known: --format {', '.join(FORMATS)}"
             )
-    if format_ in READERS:
-        return History(READERS[format_](path))
-    return open_file(path).history
+    return open_file(path, kind=kind, allow_truncated=allow_truncated)
 
 
-def _document(
-    path: Path, judged: ModelJudged, broken: Sequence[Any], seconds: float
-) -> dict[str, Any]:
+def _document(asked: Asked, said: Said) -> dict[str, Any]:
     return {
-        "file": str(path),
-        "model": judged.model,
-        "valid": judged.valid if not broken or judged.valid is False else "unknown",
-        "malformed": [b.text for b in broken],
-        "seconds": round(seconds, 3),
+        "file": str(asked.path),
+        "model": asked.model,
+        "valid": said.valid,
+        "verdict": headline(said),
+        "malformed": said.malformed,
+        "seconds": round(said.seconds, 3),
         "keys": [
-            {"key": _plain(k.key), "calls": k.calls, **k.decided._asdict()} for k in judged.keys
+            {"key": _plain(k.key), "calls": k.calls, **k.decided._asdict()}
+            for k in said.judged.keys
         ],
+        "repeat": asked.repeat(),
     }
 
 
@@ -81,11 +119,16 @@ def _plain(key: Any) -> Any:
     return sorted(map(repr, key)) if isinstance(key, frozenset) else key
 
 
-def headline(judged: ModelJudged) -> str:
+def headline(said: Said) -> str:
     """The verdict in a sentence."""
+    judged = said.judged
     bad, open_ = judged.of(False), judged.of("unknown")
     calls, keys = sum(key.calls for key in judged.keys), len(judged.keys)
     what = f"{calls:,} calls" if keys == 1 else f"{calls:,} calls on {keys:,} keys"
+    if said.malformed:
+        return (f"unknown: whether {what} are linearizable as {judged.model} cannot be said: the "
+                f"history breaks the rules of histories: {said.malformed[0]}"
+                f" ({len(said.malformed):,} breaches).")  # fmt: skip
     if bad:
         which = "" if keys == 1 else f": those on {len(bad):,} of the keys have no legal order"
         return f"INVALID: {what} are not linearizable as {judged.model}{which}."
@@ -96,24 +139,19 @@ def headline(judged: ModelJudged) -> str:
     return f"valid: {what} are linearizable as {judged.model}."
 
 
-def _show(
-    path: Path, judged: ModelJudged, broken: Sequence[str], seconds: float, *, verbose: bool
-) -> None:
-    echo(wrapped(f"verdict: {headline(judged)}"))
+def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
+    echo(wrapped(f"verdict: {headline(said)}"))
+    judged = said.judged
     found = [*judged.of(False), *judged.of("unknown")]
-    if found:
+    if found and not said.malformed:
         shown = found if verbose else found[:ROWS_MAX]
         echo_drawn(table(COLUMNS, map(_cells, shown), width=WIDTH, colour=coloured()))
         if len(found) > len(shown):
             echo(f"  ... and {len(found) - len(shown)} more keys; -v shows all")
-    if broken:
-        echo(wrapped(f"malformed: {len(broken)} operations, so nothing is called valid; the first: "
-                     f"{broken[0]}"))  # fmt: skip
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
-    echo(f"decided: keys: {counted}; in {seconds:.2f} s")
-    plugged = "".join(f" --plugin {module}" for module in plugins.modules())
-    echo(one_line(f"repeat:  maxq check {path} --model {judged.model}{plugged}"))
+    echo(f"decided: keys: {counted}; in {said.seconds:.2f} s")
+    echo(one_line(f"repeat:  {asked.repeat()}"))
 
 
 def _cells(key: KeyJudged) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from maxq.checkers.linearizability.search import search
 from maxq.checkers.models.kv import KeyValue
 from maxq.checkers.models.locks import Mutex
 from maxq.checkers.models.queues import FifoQueue, Queue
-from maxq.checkers.models.registers import CasRegister, Register, StrictCasRegister
+from maxq.checkers.models.registers import CasRegister, MultiRegister, Register, StrictCasRegister
 from maxq.checkers.models.sets import Counter as CounterModel
 from maxq.checkers.models.sets import GrowSet
 
@@ -95,6 +95,23 @@ def counter(values: Values) -> Ask:
     return ask
 
 
+def registers(values: Values) -> Ask:
+    """Two of them; what they hold at the beginning shows when they are read first."""
+
+    def ask(random: Random, state: Hashable) -> tuple[Row, Hashable]:
+        have: dict[str, int] = dict(state)  # type: ignore[call-overload]
+        parts = []
+        for key in random.choice((("x",), ("y",), ("x", "y"))):
+            if random.random() < 0.5:
+                parts.append(("r", key, have.setdefault(key, 7)))
+            else:
+                have[key] = values(random)
+                parts.append(("w", key, have[key]))
+        return Row(None, "txn", tuple(parts)), frozenset(have.items())
+
+    return ask
+
+
 CASES: dict[str, tuple[Model, Callable[[], Ask], bool]] = {
     "register": (Register(), lambda: register(once(), swaps=False), True),
     "register, values again": (Register(), lambda: register(again(), swaps=False), False),
@@ -105,6 +122,7 @@ CASES: dict[str, tuple[Model, Callable[[], Ask], bool]] = {
     "fifo-queue": (FifoQueue(), lambda: queue(once()), True),
     "fifo-queue, values again": (FifoQueue(), lambda: queue(again()), False),
     "queue": (Queue(), lambda: queue(once()), False),
+    "multi-register": (MultiRegister(), lambda: registers(again()), False),
     "kv": (KeyValue(), lambda: text(once()), False),
     "set": (GrowSet(), lambda: growing(once()), False),
     "counter": (CounterModel(), lambda: counter(once()), False),

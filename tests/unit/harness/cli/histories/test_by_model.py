@@ -7,6 +7,9 @@ import pytest
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.contracts.plugins import restored
+from maxq.harness.run.rejudge import encode_jsonl
+from maxq.histories.jepsen import read_edn_history
+from maxq.histories.parquet import encode_parquet
 
 STALE = """\
 {:process 0, :type :invoke, :f :write, :value 1}
@@ -71,7 +74,7 @@ def test_a_used_up_budget_is_unknown(capsys: pytest.CaptureFixture[str], tmp_pat
     for at in range(24):
         lines.append(f"{{:process {at}, :type :invoke, :f :enqueue, :value 1}}\n")
     lines += [f"{{:process {at}, :type :ok, :f :enqueue, :value 1}}\n" for at in range(24)]
-    code, out, _ = checked(capsys, tmp_path, "".join(lines), "--model", "queue", "--budget", "0s")
+    code, out, _ = checked(capsys, tmp_path, "".join(lines), "--model", "queue", "--budget", "1ms")
     assert code == 2
     assert "unknown: whether 24 calls are linearizable as queue is not known" in " ".join(
         out.split()
@@ -82,7 +85,7 @@ def test_a_used_up_budget_is_unknown(capsys: pytest.CaptureFixture[str], tmp_pat
     ("words", "said"),
     [
         (("--model", "regster"), "did you mean register"),
-        (("--model", "register", "--budget", "soon"), "'soon' is neither a time"),
+        (("--model", "register", "--budget", "soon"), "'soon' is no duration"),
         (("--model", "mutex"), "no operation that mutex knows; its operations are: read, write"),
         (("--model", "register", "--format", "json"), "history.edn: "),
     ],
@@ -124,3 +127,86 @@ def test_a_model_of_ones_own_is_used_by_its_name(
         code, out, _ = checked(capsys, tmp_path, stack.replace(":info", ":ok"), *words)
         assert code == 1
         assert "the state was (1, 2) before it, and no other call was open" in " ".join(out.split())
+
+
+def test_a_register_that_was_not_written_holds_one_value(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """What it held at the beginning is not known, but it was one value."""
+    text = "".join(
+        f"{{:process 0, :type :{kind}, :f :txn, :value [[:r :x {value}]]}}\n"
+        for seen in (1, 2) for kind, value in (("invoke", "nil"), ("ok", seen))
+    )  # fmt: skip
+    code, out, _ = checked(capsys, tmp_path, text, "--model", "multi-register")
+    assert (code, "2 calls are not linearizable as multi-register" in out) == (1, True)
+    assert 'txn [["r","x",2]]' in " ".join(out.split())
+
+
+def test_keywords_are_keys_and_values_as_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = KEYS.replace('"a"', ":a").replace('"b"', ":b")
+    code, out, _ = checked(capsys, tmp_path, text, "--model", "kv", "--json")
+    assert (code, [key["key"] for key in json.loads(out)["keys"]]) == (1, ["a", "b"])
+    code, out, _ = checked(capsys, tmp_path, STALE.replace("value 1}", "value :one}"),
+                           "--model", "register")  # fmt: skip
+    assert (code, "op 4 (read returned one)" in " ".join(out.split())) == (1, True)
+
+
+def test_of_a_malformed_history_nothing_is_known(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A process that invokes twice: whose answer is whose?"""
+    twice = STALE.replace(":process 1, :type :ok", ":process 1, :type :invoke")
+    for text in (twice, twice.replace("value 1}", "value 2}")):
+        code, out, _ = checked(capsys, tmp_path, text, "--model", "register")
+        words = " ".join(out.split())
+        assert code == 2
+        assert words.startswith("verdict: unknown: whether ")
+        assert "the history breaks the rules of histories: W3 at op 3: process 1 invokes" in words
+        code, out, _ = checked(capsys, tmp_path, text, "--model", "register", "--json")
+        assert (code, json.loads(out)["valid"]) == (2, "unknown")
+
+
+@pytest.mark.parametrize(
+    "words", [("--power",), ("--explain",), ("--fail-on", "loss"), ("--engine", "columns")]
+)
+def test_what_a_model_does_not_ask_for_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    code, _, err = checked(capsys, tmp_path, STALE, "--model", "register", *words)
+    assert (code, f"{words[0]} is for claims" in err) == (254, True)
+
+
+def test_a_format_counts_and_not_the_name_of_the_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    ops = read_edn_history(_written(tmp_path / "a.edn", STALE))
+    for name, data in (
+        ("a.journal", encode_jsonl(ops)),
+        ("a.table", encode_parquet(ops, run_id="r")),
+    ):
+        (tmp_path / name).write_bytes(data)
+        assert run_cli(["check", str(tmp_path / name), "--model", "register"]) == 1
+        assert "3 calls are not linearizable as register" in capsys.readouterr().out
+
+
+def _written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_a_story_stays_short_and_a_queue_takes_values_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    long = (
+        KEYS.replace('"x"', f'"{"x" * 5000}"').replace(":append", ":put", 2).replace('"b"', '"a"')
+    )
+    long = long.replace(
+        f':f :get, :key "a", :value "{"x" * 5000}"', ':f :get, :key "a", :value "y"'
+    )
+    code, out, _ = checked(capsys, tmp_path, long, "--model", "kv")
+    assert (code, len(out) < 2000) == (1, True)
+    empty = "{:process 0, :type :invoke, :f :enqueue, :value nil}\n"
+    code, _, err = checked(capsys, tmp_path, empty, "--model", "fifo-queue")
+    assert (code, "op 0: enqueue wants a value" in err) == (254, True)
