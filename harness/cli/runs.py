@@ -62,12 +62,14 @@ def runs(
     left = 0 if every else len(found) - SHOWN
     if left > 0:
         echo(f"... and {left} older ones; --all shows them")
-    try:
-        from maxq.harness.experiments.overview.page import write_index
+    from maxq.harness.experiments.overview.page import write_index
 
-        echo(f"page:    {write_index(store)}")
+    try:
+        page = write_index(store)
     except OSError as error:
         echo(f"the page is not written: {error}", err=True)
+    else:
+        echo(f"page:    {page}")
     return 0
 
 
