@@ -1,7 +1,6 @@
 """A history judged by a model: every key decided by itself."""
 
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
 from typing import Any, Literal
 
 import msgspec
@@ -25,10 +24,12 @@ class KeyJudged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelJudged(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of all keys, in order of their names."""
+    """What became of all keys, in order of their names; `passed` counts by kind the operations
+    of clients that are none of the model's."""
 
     model: str
     keys: tuple[KeyJudged, ...]
+    passed: dict[str, int] = {}
 
     @property
     def valid(self) -> bool | Literal["unknown"]:
@@ -49,15 +50,16 @@ def judge(model: Model, history: History, over: Over) -> ModelJudged:
     Raises:
         HistoryError: an operation has not the model's shape.
     """
-    found = []
-    for key, calls in sorted(calls_by_key(model, history), key=lambda pair: repr(pair[0])):
+    found, passed = [], Counter[str]()
+    dealt = calls_by_key(model, history, passed)
+    for key, calls in sorted(dealt.items(), key=lambda pair: repr(pair[0])):
         decided = decide(model, calls, over)
         found.append(KeyJudged(key=key, calls=calls.size, decided=decided))
-    return ModelJudged(model=model.name, keys=tuple(found))
+    return ModelJudged(model=model.name, keys=tuple(found), passed=dict(passed))
 
 
-def calls_by_key(model: Model, history: History) -> Iterator[tuple[Any, Calls]]:
-    """The calls on each key."""
+def calls_by_key(model: Model, history: History, passed: Counter[str]) -> dict[Any, Calls]:
+    """The calls on each key; operations without one are counted in `passed`."""
     makers: dict[Any, CallsMaker] = defaultdict(CallsMaker)
     for op in history.clients:
         if op.type != "invoke":
@@ -65,6 +67,8 @@ def calls_by_key(model: Model, history: History) -> Iterator[tuple[Any, Calls]]:
         ended = history.completion(op)
         outcome = OPEN if ended is None else OUTCOMES[ended.type]
         end = -1 if ended is None else ended.index
-        for row in model.read(op, ended):
+        rows = list(model.read(op, ended))
+        for row in rows:
             makers[row.key].add(row, op.index, end, outcome, int(op.process))
-    return ((key, maker.done()) for key, maker in makers.items())
+        passed.update(() if rows else (op.f,))
+    return {key: maker.done() for key, maker in makers.items()}

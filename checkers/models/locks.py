@@ -6,15 +6,15 @@ from maxq.checkers.linearizability import holds
 from maxq.checkers.linearizability.calls import Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model, State
-from maxq.checkers.models.shapes import keyed
+from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import Op
 
 
 class Mutex(Model):
     """A lock that one process at a time holds, until it releases it.
 
-    Operations: `acquire` and `release`, of the process that holds it. One that failed changed
-    nothing.
+    Operations: `acquire` and `release`, of the process that holds it; where they have a value it
+    names the lock. One that failed changed nothing.
     """
 
     name = "mutex"
@@ -23,7 +23,8 @@ class Mutex(Model):
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
         if begun.f in (holds.ACQUIRE, holds.RELEASE):
-            yield Row(keyed(begun)[0], begun.f, begun.process)
+            key, name = keyed(begun)
+            yield Row(frozen(name) if key is None else key, begun.f, begun.process)
 
     def step(self, state: State, call: Call) -> Iterator[State]:
         if call.kind == holds.ACQUIRE:

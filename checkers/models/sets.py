@@ -75,19 +75,24 @@ class UniqueIds(Model):
     initial: State = frozenset()
 
     def read(self, begun: Op, ended: Op | None) -> Iterable[Row]:
-        if begun.f == "generate" and ended is not None and ended.type == "ok":
-            yield Row(keyed(begun)[0], "generate", result=frozen(ended.value))
+        if begun.f == "generate":
+            given = ended.value if ended is not None and ended.type == "ok" else None
+            yield Row(keyed(begun)[0], "generate", result=frozen(given))
 
     def step(self, state: State, call: Call) -> Iterator[State]:
         given: frozenset[State] = state  # type: ignore[assignment]
-        if call.result not in given:
+        if call.outcome == OPEN:
+            yield state
+        elif call.result not in given:
             yield given | {call.result}
 
     def fast(self, calls: Calls) -> Decided | None:
         seen: dict[object, Call] = {}
         for at in range(calls.size):
             call = calls.call(at)
-            if call.outcome == OK and call.result in seen:
+            if call.outcome != OK:
+                continue
+            if call.result in seen:
                 why = f"{seen[call.result].said()} and {call.said()} were given the same"
                 witness = (seen[call.result].begun, call.begun)
                 return Decided(False, "fast test", "duplicate", why, witness)

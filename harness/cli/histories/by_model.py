@@ -111,6 +111,7 @@ def _document(asked: Asked, said: Said) -> dict[str, Any]:
             {"key": _plain(k.key), "calls": k.calls, **k.decided._asdict()}
             for k in said.judged.keys
         ],
+        "left_out": said.judged.passed,
         "repeat": asked.repeat(),
     }
 
@@ -151,6 +152,9 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
     echo(f"decided: keys: {counted}; in {said.seconds:.2f} s")
+    if judged.passed:
+        others = ", ".join(f"{count:,} {f}" for f, count in sorted(judged.passed.items()))
+        echo(wrapped(f"left out: operations that {judged.model} does not know: {others}"))
     echo(one_line(f"repeat:  {asked.repeat()}"))
 
 

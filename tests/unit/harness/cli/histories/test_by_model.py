@@ -210,3 +210,19 @@ def test_a_story_stays_short_and_a_queue_takes_values_alone(
     empty = "{:process 0, :type :invoke, :f :enqueue, :value nil}\n"
     code, _, err = checked(capsys, tmp_path, empty, "--model", "fifo-queue")
     assert (code, "op 0: enqueue wants a value" in err) == (254, True)
+
+
+def test_locks_have_names_and_what_is_left_out_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Two clients hold two locks, and one of them renews."""
+    ops = [(0, "acquire", 7), (1, "acquire", 8), (1, "renew", 8), (0, "release", 7)]
+    text = "".join(
+        f"{{:process {who}, :type :{kind}, :f :{f}, :value {lock}}}\n"
+        for who, f, lock in ops for kind in ("invoke", "ok")
+    )  # fmt: skip
+    code, out, _ = checked(capsys, tmp_path, text, "--model", "mutex")
+    assert (code, "valid: 3 calls on 2 keys are linearizable as mutex." in out) == (0, True)
+    assert "left out: operations that mutex does not know: 1 renew" in out
+    code, out, _ = checked(capsys, tmp_path, text.replace("8", "7"), "--model", "mutex")
+    assert (code, "held the lock at one time" in " ".join(out.split())) == (1, True)
