@@ -21,9 +21,9 @@ Claims: S13b, S13d, S14, S14b (docs/spec/controller-ha.md 6.3).
 from collections import defaultdict
 from collections.abc import Sequence
 
+from maxq.checkers.availability.attempts import Served, finding_of, lost_of, served
 from maxq.checkers.availability.failure_detection import Stayed, Watch, silences
 from maxq.checkers.availability.service import awaited
-from maxq.checkers.availability.write_availability import Served, finding_of, lost_of, served
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.known_by import KnownBy
 from maxq.checkers.evidence.observations import SetSighting, Sighting

@@ -1,4 +1,4 @@
-"""Which sends can say something of recoveries and of attempts, by columns.
+"""Sends by columns: which of them can say something of recoveries.
 
 Of a batch those are kept that may be the ones looked for in the whole history. Whatever is not
 plain is kept as well.
@@ -10,10 +10,7 @@ import numpy as np
 
 from maxq.histories.columns.beside import beside
 from maxq.histories.columns.rows import INVOKE, OK, Rows
-from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, scan
-
-_KEY, _VALUE = 1, 2
-_SENDS_ONE = Grammar({'[["send",': {BEGIN: _KEY}, ",": {_KEY: _VALUE}, "]]": {_VALUE: END}})
+from maxq.histories.columns.scan import Ints, Mask, distinct
 
 
 def around(rows: Rows, chosen: Ints, strikes: Sequence[int]) -> Ints:
@@ -47,40 +44,6 @@ def around(rows: Rows, chosen: Ints, strikes: Sequence[int]) -> Ints:
     return chosen[np.unique(np.array(kept, np.int64))]
 
 
-def attempted(
-    rows: Rows,
-    chosen: Ints,
-    windows: Sequence[tuple[int, int]],
-    led: Sequence[tuple[int, int]],
-) -> Ints:
-    """The sends in some windows, ok sends shortly before some faults, and of each key and broker
-    set an ok one.
-
-    Args:
-        rows: a batch.
-        chosen: sends, by row.
-        windows: since when (ns) a send must have been begun, and before which index be over.
-        led: before which index an ok send must be over, and since when (ns) begun.
-    """
-    chosen = chosen[rows.type[chosen] != INVOKE]
-    ok = rows.type[chosen] == OK
-    index, begun_ns = rows.index[chosen], rows.begun_ns[chosen]
-    kept = np.zeros(len(chosen), np.bool_)
-    for due_ns, until in windows:
-        kept |= (begun_ns >= due_ns) & (index < until)
-    for before, since_ns in led:
-        kept |= ok & (index < before) & (begun_ns >= since_ns)
-    rest = np.flatnonzero(ok & ~kept)
-    node, odd = _nodes(rows, chosen[rest])
-    key, plain = _keys(rows, chosen[rest])
-    odd |= ~plain
-    kept[rest[odd]] = True
-    both = np.stack([key[~odd], node[~odd]])
-    _, first = np.unique(both, axis=1, return_index=True)
-    kept[rest[~odd][first]] = True
-    return chosen[kept]
-
-
 def _nodes(rows: Rows, chosen: Ints) -> tuple[Ints, Mask]:
     """Which broker set answered each, as a number of this batch; and where that is no text."""
     said, code = beside(rows, chosen)
@@ -91,16 +54,3 @@ def _nodes(rows: Rows, chosen: Ints) -> tuple[Ints, Mask]:
         0 if o else numbers.setdefault(n, len(numbers)) for n, o in zip(names, odd, strict=True)
     ]
     return np.array(number, np.int64)[code], np.array(odd, np.bool_)[code]
-
-
-def _keys(rows: Rows, chosen: Ints) -> tuple[Ints, Mask]:
-    """The key that each was begun with; and where that is plain to see."""
-    begun = rows.invocations(chosen)
-    here = np.flatnonzero(begun >= 0)
-    found = scan(rows.values(begun[here]), _SENDS_ONE)
-    key = np.zeros(len(chosen), np.int64)
-    plain = np.zeros(len(chosen), np.bool_)
-    keys = found.role == _KEY
-    key[here[found.row[keys]]] = found.value[keys]
-    plain[here[found.plain]] = True
-    return key, plain

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from maxq.checkers.availability.attempts import Attempts, served_in
 from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.recovery import Recoveries, Recovery, recovered
-from maxq.checkers.availability.write_availability import Attempts, served_in
 from maxq.checkers.core.api import Checker, Context, Verdict, unreadable
 from maxq.checkers.core.keyed import BULK, Dealt, Keyed
 from maxq.checkers.judgement.grounds import Ticks, standing

@@ -7,8 +7,9 @@ from cluster_recorder import Cluster, broker, set_view
 from history_recorder import SECOND_NS
 from profiles import under
 
+from maxq.checkers.availability.attempts import Attempts
 from maxq.checkers.availability.availability import Availability
-from maxq.checkers.availability.write_availability import Attempts, windows
+from maxq.checkers.availability.write_availability import windows
 from maxq.checkers.core.api import Anomaly, Context, Verdict
 from maxq.checkers.core.keyed import Event
 from maxq.checkers.evidence.active_faults import connected
