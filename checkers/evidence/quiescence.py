@@ -11,7 +11,7 @@ force meanwhile, which nodes must be undisturbed, and what ends the time:
   proven. For claims about what is left of the whole run: a log read to its end, the ids of brokers.
 - `lulls`: between two acts of the nemesis, with whatever faults are in force (`State`). For claims
   about what must work during faults. They end where the state is not known any more.
-- `undisturbed`: certain nodes are not struck and no cut parts them; other nodes may be. For claims
+- `Undisturbed`: certain nodes are not struck and no cut parts them; other nodes may be. For claims
   about nodes that communicate with each other. Acts on other nodes do not end it, so it is no lull.
 - `Standstills`: no act is under way, and only silences and wrong wall clocks are in force. For
   claims about how the others treat a silent node. Unlike lulls they are looked up at any operation,
@@ -26,8 +26,8 @@ after it is undisturbed by any of these notions, except `after_faults` and `afte
 an act for over with its completion. `unknown_acts` is the reason in words.
 """
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -185,37 +185,100 @@ def lulls(history: History) -> Iterator[Lull]:
 # Certain nodes.
 
 
-def undisturbed(
-    acts: Sequence[Fault], nodes: Collection[str], peers: Collection[str] = ()
-) -> Iterator[Interval]:
+class Undisturbed:
     """The times in which certain nodes are not struck and no cut parts them, as long as the state
     is known. Other nodes may be struck.
 
-    Args:
-        acts: of the nemesis, in order.
-        nodes: that are not struck.
-        peers: that may be ended or started, but are not struck otherwise, nor parted from `nodes`.
+    Asked of many nodes of one history: what is in force after each act is worked out once, and
+    nodes that no act concerns have the same times.
     """
-    force, concerned = InForce(), {*nodes, *peers}
-    now: Interval | None = Interval()
-    for act in acts:
-        touched = {*act.nodes}
-        disturbs = not only_cuts(act) and not touched.isdisjoint(nodes)
-        disturbs = disturbs or (not leaves_ways(act) and not touched.isdisjoint(peers))
-        disturbs = not act.harmless and (disturbs or act.ended is None)
-        force.take(act)
-        gone, doubtful, cuts = force.state
-        cut = any(a in concerned and b in concerned for a, b in cuts)
-        if now is not None and (disturbs or cut or force.lost):
-            yield now._replace(until=act.begun, until_ns=act.begun_ns)
-            now = None
-        if force.lost:
-            return
-        sound = concerned.isdisjoint(doubtful) and gone.isdisjoint(nodes)
-        if now is None and sound and not cut and act.ended is not None:
-            now = Interval(act.ended, act.ended_ns or 0)
-    if now is not None:
-        yield now
+
+    def __init__(self, acts: Iterable[Fault]) -> None:
+        force = InForce()
+        self._steps: list[_Step] = []
+        self._known: dict[tuple[frozenset[str], frozenset[str]], Spans] = {}
+        named: set[str] = set()
+        for act in acts:
+            force.take(act)
+            self._steps.append(_Step(act, frozenset(act.nodes), force.state, force.lost))
+            named.update(act.nodes, *force.state.cuts)
+            if force.lost:
+                break
+        self._named = frozenset(named)
+
+    def of(self, nodes: Iterable[str], peers: Iterable[str] = ()) -> "Spans":
+        """The undisturbed times of certain nodes.
+
+        Args:
+            nodes: that are not struck.
+            peers: that may be ended or started, but are not struck otherwise, nor parted from
+                `nodes`.
+        """
+        key = self._named.intersection(nodes), self._named.intersection(peers)
+        if key not in self._known:
+            self._known[key] = Spans(self._found(*key))
+        return self._known[key]
+
+    def _found(self, nodes: frozenset[str], peers: frozenset[str]) -> Iterator[Interval]:
+        concerned = nodes | peers
+        now: Interval | None = Interval()
+        for act, touched, (gone, doubtful, cuts), lost in self._steps:
+            disturbs = not only_cuts(act) and not touched.isdisjoint(nodes)
+            disturbs = disturbs or (not leaves_ways(act) and not touched.isdisjoint(peers))
+            disturbs = not act.harmless and (disturbs or act.ended is None)
+            cut = any(a in concerned and b in concerned for a, b in cuts)
+            if now is not None and (disturbs or cut or lost):
+                yield now._replace(until=act.begun, until_ns=act.begun_ns)
+                now = None
+            if lost:
+                return
+            sound = concerned.isdisjoint(doubtful) and gone.isdisjoint(nodes)
+            if now is None and sound and not cut and act.ended is not None:
+                now = Interval(act.ended, act.ended_ns or 0)
+        if now is not None:
+            yield now
+
+
+class _Step(NamedTuple):
+    """An act, whom it concerns, and what is in force after it."""
+
+    act: Fault
+    touched: frozenset[str]
+    state: State
+    lost: bool
+
+
+class Spans:
+    """Times that do not overlap, in order. One that is over before it begins holds nothing, and is
+    left out."""
+
+    def __init__(self, times: Iterable[Interval]) -> None:
+        self._times = [time for time in times if time.at < time.until]
+        self._begins = [time.at for time in self._times]
+        self._ends = [time.until for time in self._times]
+
+    def __iter__(self) -> Iterator[Interval]:
+        return iter(self._times)
+
+    def at(self, index: int) -> Interval | None:
+        """The one that began before an index and is not over then."""
+        before = bisect_left(self._begins, index) - 1
+        return self._times[before] if before >= 0 and index < self._ends[before] else None
+
+    def between(self, after: int, until: int) -> Sequence[Interval]:
+        """Those that have an index between two others."""
+        first, last = bisect_right(self._ends, after), bisect_left(self._begins, until)
+        return self._times[first:last]
+
+
+def slice_between(ends: Sequence[int], span: Interval) -> slice:
+    """Which of some answers ended in a time; all that are of it as a whole are among them.
+
+    Args:
+        ends: their completions, ascending.
+        span: the time.
+    """
+    return slice(bisect_right(ends, span.at), bisect_left(ends, span.until))
 
 
 # Nothing goes on.

@@ -26,7 +26,7 @@ from maxq.checkers.core.api import Context, Verdict
 from maxq.checkers.core.keyed import Event, KeyedChecker
 from maxq.checkers.evidence.faults import Fault, faults
 from maxq.checkers.evidence.observations import NEVER, SetSighting, set_sightings
-from maxq.checkers.evidence.quiescence import Interval, undisturbed
+from maxq.checkers.evidence.quiescence import Interval, Undisturbed
 from maxq.checkers.evidence.story import when
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.messages.copied_offsets import Circumstances, FailOver, Moves, Quiet
@@ -224,7 +224,7 @@ def _quiet(history: History, context: Context, elections: Sequence[Interval]) ->
     acts = faults(history)
     nodes = {n for names in context.broker_sets.values() for n in names}
     nodes |= {n for act in acts if not act.harmless for n in act.nodes}
-    for span in undisturbed([a for a in acts if a.kind != "question"], nodes):
+    for span in Undisturbed(a for a in acts if a.kind != "question").of(nodes):
         left = [span]
         for election in elections:
             left = [part for whole in left for part in whole.without(election)]

@@ -5,7 +5,7 @@ that the controller knows, or joined at it and was not touched by its owner sinc
 at that address once, for the recovery bound,
 
 1. nothing was done to the broker, no cut parted it from a controller or two controllers from each
-   other, and no controller was degraded (`maxq.checkers.evidence.quiescence.undisturbed`); an
+   other, and no controller was degraded (`maxq.checkers.evidence.quiescence.Undisturbed`); an
    address change is over at once;
 2. a controller answered all the while, with which the broker could register.
 
@@ -15,14 +15,14 @@ Claim: S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from maxq.checkers.evidence.faults import Fault
 from maxq.checkers.evidence.observations import NEVER, SetSighting, Sighting, registered, shaped
-from maxq.checkers.evidence.quiescence import MEMBERSHIP, Interval, undisturbed
+from maxq.checkers.evidence.quiescence import MEMBERSHIP, Interval, Undisturbed, slice_between
 from maxq.checkers.evidence.verdicts import Found
 from maxq.histories.fault_facts import RESTART
 from maxq.histories.history import History
@@ -101,18 +101,40 @@ def known(
         msgspec.structs.replace(a, f=RESTART) if a.changes_address and a.holds else a for a in acts
     ]
     lives: dict[str, list[Sighting[ReplicaView]]] = {}
-    for s in replicas:
+    for s in sorted(replicas, key=_end):
         lives.setdefault(s.view.node, []).append(s)
+    times, none = Undisturbed(over), Answers(())
+    reported = {name: Answers(said) for name, said in sets.items()}
     found: list[Known] = []
     for node, seen in sorted(lives.items()):
-        reported = sorted(sets.get(seen[0].view.set, ()), key=_end)
-        for span in undisturbed(over, [node], controllers):
-            found += _due(reported, sorted(seen, key=_end), span, bound_ns)
+        ends = [s.at for s in seen]
+        said = reported.get(seen[0].view.set, none)
+        for span in times.of([node], controllers):
+            found += _due(said, seen, ends, span, bound_ns)
     for stay in joined:
-        reported = sorted(sets.get(stay.placed.set, ()), key=_end)
-        for span in undisturbed(over, [stay.placed.node], controllers):
-            found += _at_home(reported, stay, span, bound_ns)
+        said = reported.get(stay.placed.set, none)
+        for span in times.of([stay.placed.node], controllers).between(stay.placed.at, stay.until):
+            found += _at_home(said, stay, span, bound_ns)
     return [one for one in found if one.address is not None]
+
+
+class Answers:
+    """What controllers said of a set, in order of completion."""
+
+    def __init__(self, said: Iterable[SetSighting]) -> None:
+        self._said = sorted(said, key=_end)
+        self._ends = [s.at for s in self._said]
+
+    def heard(self, span: Interval) -> Iterator[tuple[SetSighting, int]]:
+        """Those of a time, each with how long (ns) controllers had answered without a pause."""
+        since_ns, last_ns = span.at_ns, NEVER
+        for s in self._said[slice_between(self._ends, span)]:
+            if s.begun <= span.at:
+                continue
+            if last_ns + SILENT_NS < s.begun_ns or last_ns == NEVER:
+                since_ns = max(span.at_ns, s.at_ns)
+            last_ns = s.at_ns
+            yield s, s.begun_ns - since_ns
 
 
 def stays(history: History) -> list[Stay]:
@@ -145,10 +167,9 @@ def _end(s: SetSighting | Sighting[ReplicaView]) -> int:
 
 
 def _due(
-    reported: Sequence[SetSighting], seen: Replicas, span: Interval, bound_ns: int
+    said: Answers, seen: Replicas, ends: Sequence[int], span: Interval, bound_ns: int
 ) -> Iterator[Known]:
-    ends = [s.at for s in seen]
-    for s, for_ns in _heard(reported, span):
+    for s, for_ns in said.heard(span):
         if for_ns <= bound_ns:
             continue
         around = _around(s, seen, ends, span)
@@ -156,27 +177,13 @@ def _due(
             yield Known(around, s, for_ns)
 
 
-def _heard(reported: Sequence[SetSighting], span: Interval) -> Iterator[tuple[SetSighting, int]]:
-    """Answers of an interval, each with how long (ns) controllers had answered without a pause."""
-    since_ns, last_ns = span.at_ns, NEVER
-    for s in reported:
-        if s.begun <= span.at or s.at >= span.until:
-            continue
-        if last_ns + SILENT_NS < s.begun_ns or last_ns == NEVER:
-            since_ns = max(span.at_ns, s.at_ns)
-        last_ns = s.at_ns
-        yield s, s.begun_ns - since_ns
-
-
-def _at_home(
-    reported: Sequence[SetSighting], stay: Stay, undisturbed_in: Interval, bound_ns: int
-) -> Iterator[Known]:
+def _at_home(said: Answers, stay: Stay, undisturbed_in: Interval, bound_ns: int) -> Iterator[Known]:
     span = Interval(
         max(undisturbed_in.at, stay.placed.at),
         max(undisturbed_in.at_ns, stay.joined_ns),
         min(undisturbed_in.until, stay.until),
     )
-    for s, for_ns in _heard(reported, span):
+    for s, for_ns in said.heard(span):
         if for_ns > bound_ns:
             yield Known(stay.placed, s, for_ns)
 

@@ -4,12 +4,14 @@ What is judged is an answer of a name server between two of the broker itself, b
 Claims and their exceptions: the text of `routes`.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, groupby, islice
 from typing import NamedTuple
 
 from maxq.checkers.evidence.faults import Fault
 from maxq.checkers.evidence.observations import SetSighting, Sighting
-from maxq.checkers.evidence.quiescence import Interval, undisturbed
+from maxq.checkers.evidence.quiescence import Interval, Spans, Undisturbed
 from maxq.checkers.evidence.verdicts import Found
 from maxq.histories.fault_facts import ELECT_MASTER
 from maxq.histories.observed import ReplicaView, RouteView
@@ -37,6 +39,14 @@ def by_node(answers: Answers) -> dict[str, list[Sighting[RouteView]]]:
     for s in answers:
         reported.setdefault(s.view.node, []).append(s)
     return reported
+
+
+def by_broker(replicas: Replicas) -> dict[str, list[Sighting[ReplicaView]]]:
+    """What each broker said of itself."""
+    lives: dict[str, list[Sighting[ReplicaView]]] = {}
+    for s in replicas:
+        lives.setdefault(s.view.node, []).append(s)
+    return lives
 
 
 # N6.
@@ -79,22 +89,22 @@ class Welcome:
         bound_ns: int,
     ) -> None:
         self.bound_ns = bound_ns
+        self.undisturbed = Undisturbed(acts)
         self._acts, self._controllers = acts, controllers
         self._appeared = _appeared(answers)
         self._lives: dict[str, tuple[list[int], list[int]]] = {}  # by broker: its starts, its ends
-        self._due: dict[str, list[Interval]] = {}  # by broker
 
     def has(self, node: str, address: str, before: int, at: Sighting[RouteView]) -> bool:
         """Whether a broker had registered in the life that it had before an operation: a name
         server listed it that had not done so since its former life ended, or by the time of an
         answer it and the controllers had been undisturbed for the recovery bound."""
-        if node not in self._due:
-            spans = undisturbed(self._acts, [node, *self._controllers])
-            self._due[node] = [p._replace(at_ns=p.at_ns + self.bound_ns) for p in spans]
+        span = self.undisturbed.of([node, *self._controllers]).at(at.begun)
+        if span is not None and within(at, span._replace(at_ns=span.at_ns + self.bound_ns)):
+            return True
         ended, begun = self._life(node, before)
         listed = self._appeared.get(address, ())
-        registered = any(absent >= ended and begun < seen < before for absent, seen in listed)
-        return registered or any(within(at, span) for span in self._due[node])
+        first, last = (bisect_left(listed, at, key=_seen) for at in (begun + 1, before))
+        return any(absent >= ended for absent, _ in listed[first:last])
 
     def _life(self, node: str, before: int) -> tuple[int, int]:
         """When a broker's life before the one that it has then was over, and when this one began;
@@ -102,11 +112,17 @@ class Welcome:
         if node not in self._lives:
             starts = [_over(a) for a in self._acts if may_start(a, node)]
             ends = [_over(a) for a in self._acts if a.brings_down and node in a.nodes]
-            self._lives[node] = starts, ends
+            self._lives[node] = [-1, -1, *sorted(starts)], sorted(ends)
         starts, ends = self._lives[node]
-        *_, former, last = (-1, -1, *(at for at in starts if at < before))
+        born = max(bisect_left(starts, before) - 1, 1)
+        former, last = starts[born - 1 : born + 1]
         # Who ended by itself may have done so at any time until it was started.
-        return max((at for at in ends if former < at < last), default=last), last
+        ended = bisect_left(ends, last) - 1
+        return (ends[ended] if ended >= 0 and ends[ended] > former else last), last
+
+
+def _seen(appeared: tuple[int, int]) -> int:
+    return appeared[1]
 
 
 def _appeared(answers: Answers) -> dict[str, list[tuple[int, int]]]:
@@ -121,7 +137,7 @@ def _appeared(answers: Answers) -> dict[str, list[tuple[int, int]]]:
             for address in sorted(now - here):
                 found.setdefault(address, []).append((absent, s.at))
             here, absent = now, s.begun
-    return found
+    return {address: sorted(each, key=_seen) for address, each in found.items()}
 
 
 def _over(act: Fault) -> int:
@@ -129,36 +145,40 @@ def _over(act: Fault) -> int:
 
 
 def undisturbed_replicas(
-    replicas: Replicas, answers: Answers, acts: Sequence[Fault], welcome: Welcome
+    replicas: Replicas, answers: Answers, welcome: Welcome
 ) -> Iterator[Living]:
     """Each answer of a name server between two of a broker at one address, nothing being done to
     either meanwhile; whether the broker must be listed."""
-    lives: dict[str, list[Sighting[ReplicaView]]] = {}
-    for s in replicas:
-        lives.setdefault(s.view.node, []).append(s)
+    lives = by_broker(replicas)
     for namesrv, reported in by_node(answers).items():
         for node, seen in sorted(lives.items()):
-            for span in undisturbed(acts, [namesrv, node]):
-                yield from _due(_between(reported, seen, span), welcome)
+            spans = welcome.undisturbed.of([namesrv, node])
+            for _, living in groupby(_between(reported, seen, spans), key=_span):
+                yield from _due(living, welcome)
+
+
+def _span(one: Living) -> Interval:
+    return one.span
 
 
 def _between(
-    answers: Answers, seen: Sequence[Sighting[ReplicaView]], span: Interval
+    answers: Answers, seen: Sequence[Sighting[ReplicaView]], spans: Spans
 ) -> Iterator[Living]:
-    """The answers with an answer of the broker before and after, at one address."""
+    """The answers with an answer of the broker before and after, at one address and in one time."""
     at = 0
     for s in answers:
         while at + 1 < len(seen) and seen[at + 1].at < s.begun:
             at += 1
-        after = next((b for b in seen[at:] if b.begun > s.at and b.at < span.until), None)
         before = seen[at]
-        if after is None or not span.at < before.at < s.begun:
+        span = spans.at(before.at) if before.at < s.begun else None
+        after = next((b for b in islice(seen, at, None) if b.begun > s.at), None)
+        if span is None or after is None or after.at >= span.until:
             continue
         if (before.view.set, before.view.address) == (after.view.set, after.view.address):
             yield Living(before, after, s, span)
 
 
-def _due(living: Iterator[Living], welcome: Welcome) -> Iterator[Living]:
+def _due(living: Iterable[Living], welcome: Welcome) -> Iterator[Living]:
     """The same; it must be listed once the bound is over and controllers have welcomed it, or if it
     was before, and nothing was done to either yet."""
     listed = False
@@ -215,6 +235,7 @@ def undisturbed_masters(
 ) -> Iterator[tuple[Living, int]]:
     """Those whose broker must be listed as master, and the epoch in which it leads."""
     begun: dict[Term, int] = {}  # when it was first seen leading
+    reported = {name: _Epochs(said) for name, said in sets.items()}
     listed: set[Term] = set()
     for one in living:
         view, epoch = one.broker.view, _led(one.broker.view)
@@ -223,7 +244,8 @@ def undisturbed_masters(
         term = (one.answer.view.node, view.node, epoch)
         since_ns = begun.setdefault(term, one.broker.at_ns)
         ripe = term in listed or one.answer.begun_ns > since_ns + bound_ns
-        if one.due and ripe and _newest(epoch, one, sets.get(view.set, ())):
+        known = reported.get(view.set)
+        if one.due and ripe and known is not None and known.newest(epoch, one.answer.at):
             yield one, epoch
         if one.lists(MASTER):
             listed.add(term)
@@ -234,10 +256,18 @@ def _led(view: ReplicaView) -> int | None:
     return view.epochs[-1].epoch if view.leads and view.epochs else None
 
 
-def _newest(epoch: int, one: Living, reported: Sequence[SetSighting]) -> bool:
-    """Whether controllers, asked later, knew of no newer epoch."""
-    later = (s for s in reported if s.begun > one.answer.at)
-    return next((s.view.master_epoch == epoch for s in later), False)
+class _Epochs:
+    """The master epochs that controllers reported of a set, in order of completion."""
+
+    def __init__(self, reported: Sequence[SetSighting]) -> None:
+        self._reported = reported
+        self._latest = list(accumulate((s.begun for s in reported), max))
+
+    def newest(self, epoch: int, after: int) -> bool:
+        """Whether controllers, asked after an index, knew of no newer epoch."""
+        first = bisect_right(self._latest, after)
+        later = self._reported[first : first + 1]
+        return bool(later) and later[0].view.master_epoch == epoch
 
 
 def not_master(leading: Sequence[tuple[Living, int]]) -> Iterator[Found]:

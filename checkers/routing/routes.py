@@ -24,8 +24,9 @@ well (S2b): see `addresses`.
 Claims: N1, N5, N6, N10 (docs/spec/acting-master.md 8.1), S2b (docs/spec/controller-ha.md 6.3).
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Context, Verdict, unreadable
 from maxq.checkers.evidence.faults import HOLDS, Fault, faults
@@ -36,13 +37,14 @@ from maxq.checkers.evidence.observations import (
     set_sightings,
     sightings,
 )
-from maxq.checkers.evidence.quiescence import Interval, undisturbed
+from maxq.checkers.evidence.quiescence import Interval, slice_between
 from maxq.checkers.evidence.verdicts import Case, Found, rule
 from maxq.checkers.routing.master_addresses import elsewhere, known, stays
 from maxq.checkers.routing.route_completeness import (
     Answers,
     Replicas,
     Welcome,
+    by_broker,
     by_node,
     following,
     may_start,
@@ -94,8 +96,8 @@ def _judge(history: History, context: Context) -> Case:
     ordered = min((op.index for op in history.of_f(CHANGE_LEADER)), default=NEVER)
     before = [answer for answer in answers if answer.at < ordered]
     welcome = Welcome(before, acts, controllers, context.recovery_ns)
-    late = [*_late(deaths, before, acts, welcome, context)]
-    living = [*undisturbed_replicas(replicas, before, acts, welcome)]
+    late = [*_late(deaths, before, welcome, context)]
+    living = [*undisturbed_replicas(replicas, before, welcome)]
     due = [*following(living, acts, context.recovery_ns)]
     sets = set_sightings(history)
     leading = [*undisturbed_masters(living, sets, context.recovery_ns)]
@@ -157,38 +159,49 @@ def _twice(answers: Answers) -> Iterator[Found]:
 def _deaths(acts: Sequence[Fault], replicas: Replicas) -> list[Death]:
     """Brokers that were killed or stopped."""
     found = []
+    lives = by_broker(replicas)
+    starts: dict[str, list[int]] = {}
     for act in acts:
         if not act.ends_connections or act.ended is None or act.ended_ns is None:
             continue
         for node, done in sorted((act.result or {}).items()):
-            starts = (a.begun for a in acts if a.begun > act.begun and may_start(a, node))
-            until = min(starts, default=NEVER)
-            known = [s.view for s in replicas if s.view.node == node and s.at < act.begun]
-            if known and done.get(HOLDS) is True and act.ended < until:
-                last = known[-1]
+            if node not in starts:
+                starts[node] = [a.begun for a in acts if may_start(a, node)]
+            until = _next(starts[node], act.begun)
+            seen = lives.get(node, [])
+            before = bisect_left(seen, act.begun, key=_end)
+            if before and done.get(HOLDS) is True and act.ended < until:
+                last = seen[before - 1].view
                 found.append(Death(node, last.set, last.address, act.ended, act.ended_ns, until))
     return found
 
 
+def _next(ascending: Sequence[int], index: int) -> int:
+    """The first one after an index; NEVER if there is none."""
+    at = bisect_right(ascending, index)
+    return ascending[at] if at < len(ascending) else NEVER
+
+
+def _end(s: Sighting[Any]) -> int:
+    return s.at
+
+
 def _late(
-    deaths: Sequence[Death],
-    answers: Answers,
-    acts: Sequence[Fault],
-    welcome: Welcome,
-    context: Context,
+    deaths: Sequence[Death], answers: Answers, welcome: Welcome, context: Context
 ) -> Iterator[tuple[Death, Sighting[RouteView]]]:
     """Answers from when a death must have been noticed: the name server was undisturbed, and so
     were its connections, for the recovery bound before it."""
     for namesrv, reported in by_node(answers).items():
+        ends = [s.at for s in reported]
         for death in deaths:
-            before = next((s for s in reversed(reported) if s.at < death.at), None)
-            if before is None or not welcome.has(death.node, death.address, death.at, before):
+            before = bisect_left(ends, death.at) - 1
+            if before < 0 or not welcome.has(death.node, death.address, death.at, reported[before]):
                 continue
-            for span in undisturbed(acts, [namesrv], [death.node]):
-                if span.at <= death.at < span.until and _was_undisturbed(span, death, context):
-                    due = Interval(death.at, death.since_ns + context.shrink_ns, span.until)
-                    inside = (s for s in reported if within(s, due) and s.at < death.until)
-                    yield from ((death, s) for s in inside)
+            span = welcome.undisturbed.of([namesrv], [death.node]).at(death.at + 1)
+            if span is not None and _was_undisturbed(span, death, context):
+                due = Interval(death.at, death.since_ns + context.shrink_ns, span.until)
+                inside = reported[slice_between(ends, due)]
+                yield from ((death, s) for s in inside if within(s, due) and s.at < death.until)
 
 
 def _was_undisturbed(span: Interval, death: Death, context: Context) -> bool:

@@ -24,10 +24,10 @@ from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.observations import NEVER
 from maxq.checkers.evidence.quiescence import (
     Standstills,
+    Undisturbed,
     after_last_heal,
     at_rest,
     lulls,
-    undisturbed,
     unknown_acts,
 )
 from maxq.checkers.judgement.grounds import DECLARE
@@ -204,7 +204,7 @@ def test_no_time_is_undisturbed_after_it() -> None:
     for time in (after_last_heal(r.history), at_rest(r.history)):
         assert time.doubt == unknown_acts(r.history) != ""
     assert list(lulls(r.history)) == []
-    assert [time.until for time in undisturbed(faults(r.history), ["n0"])] == [0]
+    assert [time.until for time in Undisturbed(faults(r.history)).of(["n0"])] == [0]
     assert Standstills(r.history).around(100) is None
 
 
@@ -233,10 +233,10 @@ def test_what_passes_disturbs_only_while_it_goes_on(effect: Effect) -> None:
     [lull] = lulls(h)
     assert (lull.time.at, lull.state) == (2, State(frozenset(), frozenset(), frozenset()))
     for nodes, peers in ((["b0-0"], []), (["c0"], ["b0-0"])):
-        found = [(time.at, time.until) for time in undisturbed(faults(h), nodes, peers)]
+        found = [(time.at, time.until) for time in Undisturbed(faults(h)).of(nodes, peers)]
         whole = facts.harmless or (bool(peers) and effect in GONE)
         assert found == ([(-1, NEVER)] if whole else [(-1, 1), (2, NEVER)])
-    assert [(time.at, time.until) for time in undisturbed(faults(h), ["c0"])] == [(-1, NEVER)]
+    assert [(time.at, time.until) for time in Undisturbed(faults(h)).of(["c0"])] == [(-1, NEVER)]
     assert Standstills(h).around(3) is not None
 
 
