@@ -10,7 +10,7 @@ Source: docs/spec/history-format.md 4 to 7.
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -111,10 +111,16 @@ class History:
 
 
 class PartHistory(History):
-    """Some operations of a history that is too big to be held, and how many there are of all."""
+    """Some operations of a history that is too big to be held, and how many there are of all.
 
-    def __init__(self, ops: Iterable[Op], totals: Counter[tuple[str, str]]) -> None:
+    `timings` are those of all (`maxq.histories.columns.timings`); None where nobody counted them.
+    """
+
+    def __init__(
+        self, ops: Iterable[Op], totals: Counter[tuple[str, str]], timings: Any = None
+    ) -> None:
         super().__init__(ops)
+        self.timings = timings
         self.__dict__["totals"] = totals  # what would be counted here would be too few
 
 

@@ -164,16 +164,29 @@ class ReplicaLog(msgspec.Struct, frozen=True, kw_only=True):
 T = TypeVar("T", ControllerView, ReplicaView, RouteView, ReplicaLog)
 
 
+# What was decoded last, by the identity of the value, which is held here so that it stays its own.
+# Equal answers share one value where a table was read, and several checkers ask for the same ones.
+_decoded: dict[int, tuple[Any, Any]] = {}
+_DECODED_MAX = 1024
+
+
 def decoded(op: Op, kind: type[T]) -> T:
     """The value of an `ok` completion.
 
     Raises:
         HistoryError: it has another shape.
     """
+    before = _decoded.get(id(op.value))
+    if before is not None and before[0] is op.value and type(before[1]) is kind:
+        return before[1]
     try:
-        return msgspec.convert(op.value, kind)
+        view = msgspec.convert(op.value, kind)
     except msgspec.ValidationError as error:
         raise HistoryError(f"value of {op.index} is no {kind.__name__}: {error}") from None
+    if len(_decoded) >= _DECODED_MAX:
+        _decoded.clear()
+    _decoded[id(op.value)] = op.value, view
+    return view
 
 
 def refused(op: Op) -> bool:

@@ -12,11 +12,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from maxq.histories.aliases import current_f
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.text import decode_value, encode_value, op_of_fields
+from maxq.histories.text import checked, decode_value, encode_value
 
 SCHEMA_VERSION = "1"
+KNOWN_MAX = 4096  # texts whose values are remembered
 _META: dict[bytes | str, bytes | str] = {"maxq.schema": SCHEMA_VERSION}
 _FIELDS = (
     pa.field("run_id", pa.string(), nullable=False),
@@ -67,15 +69,67 @@ def ops_from_events(table: pa.Table) -> tuple[Op, ...]:
     missing = set(EVENTS.names) - set(table.column_names)
     if missing:
         raise HistoryError(f"not an events table: no column {sorted(missing)}")
-    ops: list[Op] = []
-    for batch in table.to_batches():
-        for row in batch.to_pylist():
-            ops.append(op_of_row(row))
-    return tuple(ops)
+    values = Values()
+    return tuple(op for batch in table.to_batches() for op in values.ops_of(batch))
 
 
 def _text(value: Any) -> str | None:
     return None if value is None else encode_value(value).decode()
+
+
+class Values:
+    """Decodes the texts of rows; equal texts short after each other give one value.
+
+    Observers get the same answer most of the time, so that most of what they say is decoded once,
+    and held once.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Any] = {}
+
+    def of(self, text: str | None) -> Any:
+        """The value of a text; None of none.
+
+        Raises:
+            HistoryError: the text is no value.
+        """
+        if text is None:
+            return None
+        if text not in self._known:
+            if len(self._known) >= KNOWN_MAX:
+                self._known.clear()
+            self._known[text] = decode_value(text)
+        return self._known[text]
+
+    def ops_of(self, batch: pa.RecordBatch) -> list[Op]:
+        """The operations of rows of an events table; columns that are missing count as null.
+
+        Raises:
+            HistoryError: a row is none.
+        """
+        names = batch.schema.names
+        columns = (
+            batch[name].to_pylist() if name in names else [None] * len(batch) for name in _READ
+        )
+        return [self.op(*cells) for cells in zip(*columns, strict=True)]
+
+    def op(
+        self, index: Any, time: Any, kind: Any, process: Any, name: Any, f: Any, value: Any,
+        error: Any, ext: Any,
+    ) -> Op:  # fmt: skip
+        """The operation of the cells of a row, in the order of `_READ`.
+
+        Raises:
+            HistoryError: it is none.
+        """
+        who = process if process is not None else name
+        beside = None if ext is None else decode_value(ext)
+        checked(index, time, kind, who, f)
+        return Op(kind, who, current_f(f, who), self.of(value), self.of(error), index, time,
+                  beside or None)  # fmt: skip
+
+
+_READ = ("index", "time", "type", "process", "process_name", "f", "value", "error", "ext")
 
 
 def op_of_row(row: dict[str, Any]) -> Op:
@@ -84,18 +138,4 @@ def op_of_row(row: dict[str, Any]) -> Op:
     Raises:
         HistoryError: it is none.
     """
-    process = row["process"] if row["process"] is not None else row["process_name"]
-    ext = {} if row["ext"] is None else decode_value(row["ext"])
-    op = op_of_fields(
-        {
-            "index": row["index"],
-            "time": row["time"],
-            "type": row["type"],
-            "process": process,
-            "f": row["f"],
-            "value": None,
-        }
-    )
-    value = None if row["value"] is None else decode_value(row["value"])
-    error = None if row["error"] is None else decode_value(row["error"])
-    return Op(op.type, op.process, op.f, value, error, op.index, op.time, ext or None)
+    return Values().op(*(row[name] for name in _READ))

@@ -94,6 +94,18 @@ def op_of_fields(fields: dict[str, Any]) -> Op:
         index, time, op_type, process, f, value = (fields.pop(key) for key in FIXED)
     except KeyError as e:
         raise HistoryError(f"no key {e.args[0]!r}") from None
+    checked(index, time, op_type, process, f)
+    error = unescape(fields.pop("error", None))
+    ext = {key: unescape(v) for key, v in fields.items()} if fields else None
+    return Op(op_type, process, current_f(f, process), unescape(value), error, index, time, ext)
+
+
+def checked(index: Any, time: Any, op_type: Any, process: Any, f: Any) -> None:
+    """Check what every operation has.
+
+    Raises:
+        HistoryError: one of them is none.
+    """
     if type(index) is not int or type(time) is not int:
         raise HistoryError(f"index and time must be integers: {index!r}, {time!r}")
     check_numbers(index, time, process)
@@ -103,9 +115,6 @@ def op_of_fields(fields: dict[str, Any]) -> Op:
         raise HistoryError(f"process is neither an integer nor a name: {process!r}")
     if type(f) is not str:
         raise HistoryError(f"f is not a name: {f!r}")
-    error = unescape(fields.pop("error", None))
-    ext = {key: unescape(v) for key, v in fields.items()} if fields else None
-    return Op(op_type, process, current_f(f, process), unescape(value), error, index, time, ext)
 
 
 def check_numbers(index: int, time: int, process: object) -> None:

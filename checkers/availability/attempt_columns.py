@@ -16,8 +16,7 @@ from maxq.histories.columns.rows import INVOKE, OK, Rows
 from maxq.histories.columns.scan import BEGIN, END, Grammar, Ints, Mask, distinct, scan
 
 if TYPE_CHECKING:
-    from maxq.checkers.availability.attempts import Attempt
-    from maxq.checkers.availability.lost_masters import Lost
+    from maxq.checkers.availability.lost_masters import Attempt, Lost
 
 ANOTHER, NOBODY = -1, -2  # instead of the number of a set: one that is not asked for; not ok
 _KEY, _VALUE = 1, 2

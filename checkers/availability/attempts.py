@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from maxq.checkers.availability.lost_masters import Lost
+from maxq.checkers.availability.lost_masters import Attempt, Lost
 from maxq.checkers.availability.write_availability import MARGIN_NS, Window, windows
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.keyed import Alone, Event, results_of
@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS_MIN = 5
 PINNED = "pinned"  # ext of what a client did that stays with one broker
-
-
-class Attempt(NamedTuple):
-    """A send that was completed."""
-
-    at: int
-    begun: int
-    begun_ns: int
-    ok: bool
-    routed: bool
-    set: str | None  # of an ok one
 
 
 class Tried(NamedTuple):

@@ -27,6 +27,17 @@ MASTER = "0"  # as id in a route
 OTHERS_MIN = 2  # copies that an acknowledged message has: the master's and another member's
 
 
+class Attempt(NamedTuple):
+    """A send that was completed."""
+
+    at: int
+    begun: int
+    begun_ns: int
+    ok: bool
+    routed: bool
+    set: str | None  # of an ok one
+
+
 class Lost(NamedTuple):
     """A master that is gone. `at` is the last answer of a name server beyond the bound, and
     `listed` whom it calls master; empty: none."""

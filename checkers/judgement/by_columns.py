@@ -21,7 +21,7 @@ from maxq.checkers.core.columnar import (
     judged_groups,
     touching,
 )
-from maxq.checkers.core.keyed import Event
+from maxq.checkers.core.keyed import BULK, Event, events_of
 from maxq.checkers.judgement.dealt import (
     LARGE,
     Found,
@@ -35,11 +35,19 @@ from maxq.checkers.judgement.dealt import (
 )
 from maxq.histories.columns.log_texts import Bodies, slimmed
 from maxq.histories.columns.orderly import breaches_of
-from maxq.histories.columns.rows import Outline, OutlineMaker, Rows, rows_of, taken, text_at
+from maxq.histories.columns.rows import (
+    Outline,
+    OutlineMaker,
+    Rows,
+    rows_of,
+    taken,
+    text_at,
+    timings,
+)
 from maxq.histories.columns.scan import Ints, Mask
 from maxq.histories.observed import REPLICA_LOG
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import op_of_row
+from maxq.histories.tables import Values, op_of_row
 
 Reading = Callable[[], Iterator[pa.RecordBatch]]  # each call reads the history once
 Dealt = dict[str, dict[Any, list[Any]]]  # rows, by task and key
@@ -57,7 +65,9 @@ def judge_batches(reading: Reading, request: Request) -> Judged:
     """
     outline, small, others = _outlined(reading())
     judging = Judging(request, small)
-    found = _found(reading, outline, judging.tasks)
+    held = {name: task for name, task in judging.tasks.items() if _is_held(task)}
+    dealt_out = {name: task for name, task in judging.tasks.items() if name not in held}
+    found: Found = {**_of_small(held, small), **_found(reading, outline, dealt_out)}
     if more := judging.again(found):
         found = merged(found, _by_rows(reading, outline, more))
     evidence = _ops(reading, outline, judging.evidence(found))
@@ -68,6 +78,7 @@ def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[i
     maker, base = OutlineMaker(), 0
     ops: list[Op] = []
     others: dict[int, Op] = {}
+    values = Values()
     for batch in batches:
         client, f = maker.take(batch)
         names = maker.names()
@@ -75,21 +86,44 @@ def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[i
         at = np.flatnonzero(~(client & np.isin(f, large)))
         stored = client[at] & np.isin(f[at], [n for n, name in enumerate(names)
                                               if name == REPLICA_LOG])  # fmt: skip
-        for row, op in zip(at.tolist(), _small(batch, at, stored), strict=True):
+        for row, op in zip(at.tolist(), _small(batch, at, stored, values), strict=True):
             ops.append(op)
             if not client[row]:
                 others[base + row] = op
         base += len(batch)
     outline = maker.done()
-    return outline, Small(ops, outline.totals), others
+    return outline, Small(ops, outline.totals, timings(outline)), others
 
 
-def _small(batch: pa.RecordBatch, at: Ints, stored: Mask) -> Iterator[Op]:
+def _is_held(task: Task) -> bool:
+    """Whether a check reads nothing but what is held anyway."""
+    return not isinstance(task.check, Columnar) and BULK.isdisjoint(task.check.reads)
+
+
+def _of_small(tasks: Mapping[str, Task], small: Small) -> Found:
+    """What checks find in the small part, which they need not be dealt once more."""
+    history = small.history()
+    found: dict[str, dict[Any, Any] | Exception] = {}
+    for name, task in tasks.items():
+        rows: dict[Any, list[Any]] = defaultdict(list)
+        try:
+            for event in events_of(history, task.check.reads):
+                for key, said in task.check.rows(event, task.known):
+                    rows[key].append(said)
+            found[name] = {
+                key: task.check.judge(key, own, task.known) for key, own in sorted(rows.items())
+            }
+        except Exception as error:
+            found[name] = error
+    return found
+
+
+def _small(batch: pa.RecordBatch, at: Ints, stored: Mask, values: Values) -> Iterator[Op]:
     """Some rows as operations, slim; those that are `stored` logs are long texts."""
-    short = iter(taken(batch, at[~stored]).to_pylist())
+    short = iter(values.ops_of(taken(batch, at[~stored])))
     bodies = Bodies()
     for row, long in zip(at.tolist(), stored.tolist(), strict=True):
-        yield _slim(batch, row, bodies) if long else op_of_row(next(short))
+        yield _slim(batch, row, bodies) if long else next(short)
 
 
 def _slim(batch: pa.RecordBatch, row: int, bodies: Bodies) -> Op:

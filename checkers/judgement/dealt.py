@@ -40,11 +40,12 @@ class Small(NamedTuple):
 
     ops: list[Op]
     totals: Counter[tuple[str, str]]
+    timings: Any = None  # of all operations, where somebody counted them
 
     def history(self, more: Sequence[Op] = ()) -> PartHistory:
         """It as a history, with some operations more."""
         known = {op.index: op for op in [*more, *self.ops]}
-        return PartHistory((known[index] for index in sorted(known)), self.totals)
+        return PartHistory((known[index] for index in sorted(known)), self.totals, self.timings)
 
 
 class Request(NamedTuple):

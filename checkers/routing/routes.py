@@ -3,7 +3,7 @@ living stay.
 
 Of single answers (N1): an address has one id of a set. Of answers over time, only while nothing is
 done to the name server and no cut parts it from the broker
-(`maxq.checkers.evidence.quiescence.undisturbed`; a cut holds the end of a connection back):
+(`maxq.checkers.evidence.quiescence.Undisturbed`; a cut holds the end of a connection back):
 
 - N5: a broker whose process was killed or stopped, so that its connections ended, is in no name
   server's routes once the bound for a silent member is over, until it is started again. Not who had

@@ -23,7 +23,7 @@ from maxq.harness.contracts.environment import EnvironmentLost
 from maxq.harness.contracts.plugins import current as current_plugins
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
-from maxq.harness.report.measures import kinds, quantile
+from maxq.harness.report.measures import quantile
 from maxq.harness.run.judging import every_checker
 from maxq.harness.run.process.signals import Stop
 from maxq.harness.run.replay import Rate, options_for, signatures
@@ -32,6 +32,7 @@ from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.format import SEND, Act, Known, Schedule, ScheduleError, digest_of, read
 from maxq.harness.schedule.reductions import with_options
 from maxq.histories.aliases import current
+from maxq.histories.columns.timings import timings_of
 from maxq.histories.fault_facts import BUILT_IN
 
 FOLDER = Path(__file__).parents[1] / "schedule" / "upstream"
@@ -153,7 +154,7 @@ def came_to(judged: Judged, known: Known) -> tuple[Came, tuple[str, ...]]:
     wanted = [s for s in known.shows if s in seen or s in counts]
     seen += [s for s in wanted if s in counts]
     if known.slower_ms:
-        of_sends = [k.latencies() for k in kinds(judged.stored.history) if k.f == SEND]
+        of_sends = [k.latencies() for k in timings_of(judged.stored.history).kinds if k.f == SEND]
         middle = quantile(of_sends[0], 0.5) if of_sends else None
         if middle is None:
             return "failed", tuple(seen)

@@ -27,7 +27,7 @@ from maxq.harness.contracts.environment import EnvironmentLost, EnvironmentUnava
 from maxq.harness.contracts.target import Profile, Settings, Topology
 from maxq.harness.experiments.engine import JOURNAL, run_missing
 from maxq.harness.experiments.journal import append, resumed
-from maxq.harness.report.measures import kinds, quantile
+from maxq.harness.report.measures import quantile
 from maxq.harness.run import provenance as source
 from maxq.harness.run.execute import capabilities_of
 from maxq.harness.run.process.signals import Stop
@@ -38,6 +38,7 @@ from maxq.harness.sampling.draw import draw
 from maxq.harness.sampling.factors import possible, row_of
 from maxq.harness.schedule.format import SEND, Schedule, digest_of, read
 from maxq.harness.targets.reference import effective
+from maxq.histories.columns.timings import NO_TIMES, timings_of
 from maxq.histories.fault_facts import KILL, PAUSE
 
 BATTERY = Path(__file__).parents[1] / "schedule" / "battery"
@@ -119,7 +120,8 @@ def measure(job: Job, folder: Path) -> Entry:
 def judged_entry(entry: Entry, judged: Judged) -> Entry:
     """What a run says; of claims that its profile does not make, what was measured."""
     history, results = judged.stored.history, judged.results
-    sends = next((k.latencies() for k in kinds(history) if k.f == SEND), [])
+    of_sends = [k for k in timings_of(history).kinds if k.f == SEND]
+    sends = of_sends[0].latencies() if of_sends else NO_TIMES
     p50, p99 = quantile(sends, 0.5), quantile(sends, 0.99)
     return msgspec.structs.replace(
         entry,

@@ -1,9 +1,11 @@
 """What a report is made from. Everything in it but the options may be of hostile origin."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.core.api import Anomaly, Context
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power
@@ -19,6 +21,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `run` is the run's folder as people type it; `commit` what is known of the harness's source;
     `doubts` are what went wrong with the run or its history besides, and `explained` what trying
     said of the causes of findings, each in a line. `power`: how much the verdict could have called.
+    `recoveries` are those from each fault.
     """
 
     history: History
@@ -31,6 +34,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     doubts: tuple[str, ...] = ()
     explained: tuple[str, ...] = ()
     power: tuple[Power, ...] = ()
+    recoveries: Sequence[Recovery] = ()
 
 
 class Numbered(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,20 +5,16 @@ cell of a fine grid one is drawn, so an outlier is never lost and a page stays s
 drawn of how many is said. Quantiles and rates count every operation.
 """
 
-from collections import defaultdict
-from collections.abc import Sequence
 from math import log10
-from typing import Literal
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from maxq.harness.report.timescale import WIDTH, TimeScale, nice_step
-from maxq.histories.history import History
-from maxq.histories.observed import refused
-from maxq.histories.op import Op
+from maxq.histories.columns.timings import OUTCOMES, Ints, Outcome, Timing
 
-Outcome = Literal["ok", "refused", "info", "fail"]
-OUTCOMES: tuple[Outcome, ...] = ("ok", "refused", "info", "fail")
+Floats = npt.NDArray[np.float64]
 CELL = 10  # units wide; of the height that a plot has, one in `ROWS`
 ROWS = 60
 FLOOR_NS = 10_000  # what is faster is drawn at the bottom
@@ -26,67 +22,11 @@ WINDOWS = 120  # of time, for rates and quantiles; never shorter than a second
 QUANTILES_NEED = 5  # ok operations in a window, for its quantiles to mean anything
 
 
-class Kind(msgspec.Struct, kw_only=True):
-    """What happened to one kind of operation: `points` are (time of invocation, latency) by
-    outcome, `ends` the times of completions."""
-
-    f: str
-    invoked: int = 0
-    points: dict[Outcome, list[tuple[int, int]]] = msgspec.field(
-        default_factory=lambda: {outcome: [] for outcome in OUTCOMES}
-    )
-    ends: dict[Outcome, list[int]] = msgspec.field(
-        default_factory=lambda: {outcome: [] for outcome in OUTCOMES}
-    )
-    counts: dict[Outcome, int] = msgspec.field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
-
-    @property
-    def open(self) -> int:
-        """How many never completed."""
-        return max(0, self.invoked - sum(self.counts.values()))
-
-    @property
-    def slowest_ns(self) -> int:
-        return max((ns for points in self.points.values() for _, ns in points), default=0)
-
-    def latencies(self) -> list[int]:
-        """Of the ok ones, ascending."""
-        return sorted(ns for _, ns in self.points["ok"])
-
-
-def kinds(history: History) -> list[Kind]:
-    """Each kind of operation of clients and observers, by name."""
-    found: dict[str, Kind] = {}
-    for op in history.clients:
-        kind = found.setdefault(op.f, Kind(f=op.f))
-        if op.type == "invoke":
-            kind.invoked += 1
-            continue
-        outcome = outcome_of(op)
-        if outcome is None:
-            continue
-        kind.counts[outcome] += 1
-        if op.time < 0:
-            continue
-        kind.ends[outcome].append(op.time)
-        begun = history.invocation(op)
-        if begun is not None and 0 <= begun.time <= op.time and begun.index < op.index:
-            kind.points[outcome].append((begun.time, op.time - begun.time))
-    return [found[f] for f in sorted(found)]
-
-
-def outcome_of(op: Op) -> Outcome | None:
-    """How a completion is counted; None: it is none."""
-    if op.type == "fail":
-        return "refused" if refused(op) else "fail"
-    return op.type if op.type in ("ok", "info") else None
-
-
-def quantile(ascending: Sequence[int], share: float) -> int | None:
+def quantile(ascending: Ints, share: float) -> int | None:
     """The value that this share is not above; None of nothing."""
-    if not ascending:
+    if not len(ascending):
         return None
-    return ascending[min(len(ascending) - 1, int(share * len(ascending)))]
+    return int(ascending[min(len(ascending) - 1, int(share * len(ascending)))])
 
 
 class LogScale(msgspec.Struct, frozen=True):
@@ -97,9 +37,13 @@ class LogScale(msgspec.Struct, frozen=True):
 
     def at(self, ns: int) -> float:
         """Distance from the top."""
+        return float(self.all_at(np.array([ns]))[0])
+
+    def all_at(self, ns: Ints) -> Floats:
+        """The same of many."""
         top, floor = log10(max(self.top_ns, FLOOR_NS * 10)), log10(FLOOR_NS)
-        share = (log10(max(ns, FLOOR_NS)) - floor) / (top - floor)
-        return round((1 - min(share, 1.0)) * (self.height - 4) + 2, 1)
+        share = (np.log10(np.maximum(ns, FLOOR_NS)) - floor) / (top - floor)
+        return np.round((1 - np.minimum(share, 1.0)) * (self.height - 4) + 2, 1)
 
     def decades(self) -> list[int]:
         """Powers of ten of it (ns)."""
@@ -111,16 +55,21 @@ class LogScale(msgspec.Struct, frozen=True):
 
 
 def thinned(
-    points: Sequence[tuple[int, int]], time: TimeScale, height: LogScale
+    begun: Ints, took: Ints, time: TimeScale, height: LogScale
 ) -> list[tuple[float, float]]:
-    """One point for each cell that holds any, at the place of the first one there."""
-    cells: dict[tuple[int, int], tuple[float, float]] = {}
-    for at_ns, latency_ns in points:
-        x, y = time.at(at_ns), height.at(latency_ns)
-        cell = int(x // CELL), int(y * ROWS // height.height)
-        if cell not in cells:
-            cells[cell] = x, y
-    return sorted(cells.values())
+    """One point for each cell that holds any, at the place of the first one there.
+
+    Args:
+        begun: when each operation began (ns).
+        took: its latency (ns).
+        time: of the plot.
+        height: of the plot.
+    """
+    x, y = time.all_at(begun), height.all_at(took)
+    columns = (x // CELL).astype(np.int64)
+    rows = (y * ROWS // height.height).astype(np.int64)
+    _, first = np.unique(columns * (ROWS + 1) + rows, return_index=True)
+    return sorted(zip(x[first].tolist(), y[first].tolist(), strict=True))
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,29 +82,30 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
     p99_ns: int | None
 
 
-def windows(kind: Kind, time: TimeScale) -> list[Window]:
+def windows(kind: Timing, time: TimeScale) -> list[Window]:
     """The run in equal windows."""
     length_ns = max(nice_step(time.length_ns / WINDOWS), 1_000_000_000)
     first = time.start_ns // length_ns
     count = min(time.end_ns // length_ns - first + 1, WIDTH)
-    ended: list[dict[Outcome, int]] = [dict.fromkeys(OUTCOMES, 0) for _ in range(count)]
-    latencies: dict[int, list[int]] = defaultdict(list)
-    for outcome in OUTCOMES:
-        for at_ns in kind.ends[outcome]:
-            ended[_window(at_ns, length_ns, first, count)][outcome] += 1
-    for at_ns, latency_ns in kind.points["ok"]:
-        latencies[_window(at_ns, length_ns, first, count)].append(latency_ns)
-    return [_summed(n, first, length_ns, ended[n], sorted(latencies[n])) for n in range(count)]
 
+    def place(times: Ints) -> Ints:
+        found: Ints = np.clip(times // length_ns - first, 0, count - 1)
+        return found
 
-def _window(at_ns: int, length_ns: int, first: int, count: int) -> int:
-    return min(max(at_ns // length_ns - first, 0), count - 1)
+    ended = {name: np.bincount(place(kind.ended[name]), minlength=count) for name in OUTCOMES}
+    window = place(kind.begun["ok"])
+    order = np.lexsort((kind.took["ok"], window))
+    latencies = np.split(kind.took["ok"][order], np.cumsum(np.bincount(window, minlength=count)))
+    return [
+        _summed(n, first, length_ns, {name: int(ended[name][n]) for name in OUTCOMES}, latencies[n])
+        for n in range(count)
+    ]
 
 
 def _summed(
-    number: int, first: int, length_ns: int, ended: dict[Outcome, int], ascending: list[int]
+    number: int, first: int, length_ns: int, ended: dict[Outcome, int], ascending: Ints
 ) -> Window:
-    enough = ascending if len(ascending) >= QUANTILES_NEED else []
+    enough = ascending if len(ascending) >= QUANTILES_NEED else ascending[:0]
     start_ns = (first + number) * length_ns
     return Window(
         start_ns=start_ns,

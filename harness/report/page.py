@@ -7,7 +7,7 @@ Without a script everything is readable; with one, plots can be zoomed.
 
 import traceback
 from base64 import b64encode
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -22,7 +22,7 @@ from maxq.harness.report.cluster import picture
 from maxq.harness.report.evidence import Evidence, Group, grouped
 from maxq.harness.report.lanes import Lane, Lanes, lanes
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
-from maxq.harness.report.measures import OUTCOMES, Kind, kinds, windows
+from maxq.harness.report.measures import windows
 from maxq.harness.report.plot import (
     axis,
     latency_plot,
@@ -33,6 +33,7 @@ from maxq.harness.report.plot import (
 from maxq.harness.report.spoken import MEANS
 from maxq.harness.report.timeline import FAULTS_MAX, lane_row, marks_row
 from maxq.harness.report.timescale import TimeScale, duration, timescale
+from maxq.histories.columns.timings import OUTCOMES, Timing, Timings, timings_of
 
 FIRST = ("send", "poll", "acquire", "renew", "release")  # kinds whose plots come first
 OPEN_KINDS, NAME_MAX = 4, 120  # plots that need no click; characters of a name
@@ -80,7 +81,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def time(self) -> TimeScale:
-        return timescale(self.evidence.history.ops)
+        return timescale(self.timings.first_ns, self.timings.last_ns)
 
     @cached_property
     def done(self) -> Actions:
@@ -99,8 +100,8 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return brokers_by_address(self.evidence.history)
 
     @cached_property
-    def counted(self) -> list[Kind]:
-        return kinds(self.evidence.history)
+    def timings(self) -> Timings:
+        return timings_of(self.evidence.history)
 
     @cached_property
     def seen(self) -> Lanes:
@@ -125,10 +126,10 @@ def _body(evidence: Evidence) -> Html:
         ),
         ("anomalies", "Evidence", lambda: _evidence(page)),
         ("timeline", "Timeline", lambda: _timeline(page)),
-        ("latency", "Latency and rate", lambda: _plots(page.time, page.counted, page.done)),
+        ("latency", "Latency and rate", lambda: _plots(page.time, page.timings.kinds, page.done)),
         ("faults", "Faults", lambda: tables.faults_table(page.done)),
         ("recovery", "Recovery", lambda: tables.recovery_table(evidence)),
-        ("operations", "Operations", lambda: tables.kinds_table(page.counted)),
+        ("operations", "Operations", lambda: tables.kinds_table(page.timings.kinds)),
         ("checkers", "Checkers", lambda: _checkers(evidence)),
         ("setup", "Set-up", lambda: tables.setup_table(evidence)),
     ]
@@ -149,7 +150,7 @@ def _body(evidence: Evidence) -> Html:
            nav, class_="top", id="top"),
         el("div", guarded(lambda: findings.commands(evidence)), class_="top"),
         el("main", sections),
-        el("footer", el("p", f"Max-Q: {len(evidence.history):,} operations, "
+        el("footer", el("p", f"Max-Q: {page.timings.operations:,} operations, "
                              f"{duration(page.time.length_ns)} of the run's own clock.")),
     )  # fmt: skip
 
@@ -243,7 +244,7 @@ def toolbar() -> Html:
     )  # fmt: skip
 
 
-def _plots(time: TimeScale, counted: list[Kind], done: Actions) -> Html:
+def _plots(time: TimeScale, counted: Sequence[Timing], done: Actions) -> Html:
     if not counted:
         return el("p", "No client did anything.", class_="note")
     order = sorted(counted, key=lambda kind: (
@@ -275,7 +276,7 @@ def _plots(time: TimeScale, counted: list[Kind], done: Actions) -> Html:
     )  # fmt: skip
 
 
-def _kind(time: TimeScale, kind: Kind) -> Html:
+def _kind(time: TimeScale, kind: Timing) -> Html:
     stretches = windows(kind, time)
     drawn, said = latency_plot(time, kind, stretches)
     never = f"{kind.open} never completed. " if kind.open else ""

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Sequence
 
 from maxq.harness.report.bands import Band
 from maxq.harness.report.markup import Html, el, join
-from maxq.harness.report.measures import OUTCOMES, Kind, LogScale, Window, thinned
+from maxq.harness.report.measures import LogScale, Window, thinned
 from maxq.harness.report.timescale import WIDTH, TimeScale, duration, seconds
+from maxq.histories.columns.timings import OUTCOMES, Timing
 
 LANE, GAP = 16, 3  # px
 LATENCY, RATE, AXIS = 120, 46, 20  # px
@@ -132,12 +133,12 @@ def axis(time: TimeScale) -> Html:
 # Latency and rate.
 
 
-def latency_plot(time: TimeScale, kind: Kind, stretches: Sequence[Window]) -> tuple[Html, str]:
+def latency_plot(time: TimeScale, kind: Timing, stretches: Sequence[Window]) -> tuple[Html, str]:
     """Points by outcome and quantiles of what was ok; with a sentence on what was drawn."""
     height = LogScale(kind.slowest_ns, LATENCY)
     drawn, paths = 0, []
     for outcome in OUTCOMES:
-        points = thinned(kind.points[outcome], time, height)
+        points = thinned(kind.begun[outcome], kind.took[outcome], time, height)
         drawn += len(points)
         dots = "".join(f"M{x:g} {y:g}h.01" for x, y in points)
         if dots:
@@ -151,7 +152,7 @@ def latency_plot(time: TimeScale, kind: Kind, stretches: Sequence[Window]) -> tu
         for ns in height.decades()
     ]
     texts = [label(0, 0, max(10, height.at(ns) - 3), duration(ns), "y") for ns in height.decades()]
-    total = sum(map(len, kind.points.values()))
+    total = sum(map(len, kind.took.values()))
     said = "" if drawn == total else f"{drawn:,} points stand for {total:,} operations. "
     words = f"latency of {kind.f}, logarithmic, {total} operations, slowest " + duration(
         kind.slowest_ns
@@ -174,7 +175,7 @@ def _steps(time: TimeScale, height: LogScale, values: Sequence[tuple[Window, int
     return "".join(path)
 
 
-def rate_plot(time: TimeScale, kind: Kind, stretches: Sequence[Window]) -> Html:
+def rate_plot(time: TimeScale, kind: Timing, stretches: Sequence[Window]) -> Html:
     """Completions a second, one outcome on top of the other."""
     top = max((sum(w.per_s.values()) for w in stretches), default=0) or 1.0
     below = [0.0] * len(stretches)

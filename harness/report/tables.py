@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from maxq.checkers.availability.recovery import recoveries
 from maxq.checkers.evidence.faults import HOLDS, Fault
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.judgement.cuts import described, links_of
@@ -14,10 +13,11 @@ from maxq.harness.report.bands import Actions
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.findings import plain, table
 from maxq.harness.report.markup import Child, Html, el, join, short
-from maxq.harness.report.measures import OUTCOMES, Kind, quantile
+from maxq.harness.report.measures import quantile
 from maxq.harness.report.spoken import MEANS
 from maxq.harness.report.timescale import duration, seconds
 from maxq.harness.schedule.options import Options
+from maxq.histories.columns.timings import OUTCOMES, Timing
 
 ACTIONS_MAX, RECOVERIES_MAX, SETTINGS_MAX = 500, 500, 400
 NAME_MAX, VALUE_MAX = 120, 300
@@ -129,7 +129,7 @@ def _seen(done: Any) -> Html:
 
 def recovery_table(evidence: Evidence) -> Html:
     """How long each fault kept messages out (RTO), and how many it cost (RPO)."""
-    found = recoveries(evidence.history)
+    found = evidence.recoveries
     if not found:
         return el("p", "No fault was completed, so there is nothing to recover from.",
                   class_="note")  # fmt: skip
@@ -183,7 +183,7 @@ def _bar(value: float, most: float) -> Html:
     return el("svg", bar, width=BAR, height=12, aria_hidden="true")
 
 
-def kinds_table(kinds: Sequence[Kind]) -> Html:
+def kinds_table(kinds: Sequence[Timing]) -> Html:
     """Operations by kind: outcomes, and the latency of what was ok."""
     rows: list[Sequence[Child]] = []
     for kind in kinds:

@@ -4,15 +4,17 @@ Plots are drawn `WIDTH` units wide and stretched to their place, so that one dra
 window, and a zoom is a change of the view. Times are ns of the history's clock.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
-from maxq.histories.op import Op
+from maxq.histories.columns.timings import LAST_NS, Ints
 
 WIDTH = 10_000  # units
 TICKS_MAX = 12
-NS_MIN, NS_MAX = 1_000_000, 1 << 60  # the shortest and the longest run that is drawn
+NS_MIN, NS_MAX = 1_000_000, LAST_NS  # the shortest and the longest run that is drawn
 
 
 class TimeScale(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +32,11 @@ class TimeScale(msgspec.Struct, frozen=True, kw_only=True):
         inside = min(max(time_ns, self.start_ns), self.end_ns) - self.start_ns
         return round(inside * WIDTH / self.length_ns, 1)
 
+    def all_at(self, times_ns: Ints) -> npt.NDArray[np.float64]:
+        """The same of many."""
+        inside = np.clip(times_ns, self.start_ns, self.end_ns) - self.start_ns
+        return np.round(inside.astype(np.float64) * WIDTH / self.length_ns, 1)
+
     def ticks(self) -> list[tuple[float, str]]:
         """Round times with their places."""
         step_ns = nice_step(self.length_ns / TICKS_MAX)
@@ -41,11 +48,10 @@ class TimeScale(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def timescale(ops: Sequence[Op]) -> TimeScale:
+def timescale(first_ns: int, last_ns: int) -> TimeScale:
     """The scale of a history: from its first known time to its last, and a little more."""
-    times = [op.time for op in ops if 0 <= op.time <= NS_MAX]
-    start, end = (min(times), max(times)) if times else (0, 0)
-    return TimeScale(start_ns=start, end_ns=max(end + (end - start) // 100, start + NS_MIN))
+    end = max(last_ns + (last_ns - first_ns) // 100, first_ns + NS_MIN)
+    return TimeScale(start_ns=first_ns, end_ns=end)
 
 
 def nice_step(least_ns: float) -> int:

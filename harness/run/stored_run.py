@@ -183,6 +183,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             doubts=tuple(doubts),
             explained=tuple(line for one in self.explained for line in one.lines()),
             power=self.power,
+            recoveries=self.recoveries,
         )
 
 

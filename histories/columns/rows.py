@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from maxq.histories.aliases import current_f
 from maxq.histories.columns.ext_texts import Texts, encoded
 from maxq.histories.columns.scan import Ints, Mask
+from maxq.histories.columns.timings import LAST_NS, OUTCOMES, Timings, by_kind
+from maxq.histories.observed import ACQUIRE, NOT_GRANTED, RENEW
 from maxq.histories.op import HistoryError, Op
-from maxq.histories.tables import op_of_row
-from maxq.histories.text import TYPES
+from maxq.histories.tables import Values, op_of_row
+from maxq.histories.text import TYPES, decode_value
 
 INVOKE, OK, FAIL, INFO = range(4)  # as in `maxq.histories.text.TYPES`
 Codes = npt.NDArray[np.int16]
@@ -33,7 +35,8 @@ class Outline:
     """Columns of a whole history, by position.
 
     `process` is 0 where `client` is false. `f` counts in `names`. `pair` is the position of the
-    other half of an operation of a client, -1 where there is none.
+    other half of an operation of a client, -1 where there is none. `refused` are completions that
+    `maxq.histories.observed.refused` knows.
     """
 
     index: Ints
@@ -44,6 +47,7 @@ class Outline:
     f: Codes
     names: tuple[str, ...]
     pair: Ints
+    refused: Mask
 
     def codes(self, kinds: Iterable[str]) -> Codes:
         """The numbers of some kinds of operations."""
@@ -83,7 +87,9 @@ class OutlineMaker:
             op_of_row(batch.slice(int(at), 1).to_pylist()[0])  # says what is wrong
         process = batch["process"].fill_null(0).to_numpy()
         f = self._codes(batch["f"], client)
-        self._parts.append((index, time, kind.astype(np.int8), client, process, f))
+        kinds = kind.astype(np.int8)
+        refused = self._refused(batch["error"], kinds, f)
+        self._parts.append((index, time, kinds, client, process, f, refused))
         return client, f
 
     def names(self) -> tuple[str, ...]:
@@ -93,12 +99,12 @@ class OutlineMaker:
     def done(self) -> Outline:
         """The whole."""
         empty = (*(np.zeros(0, t) for t in (np.int64, np.int64, np.int8, np.bool_, np.int64,
-                                            np.int16)),)  # fmt: skip
+                                            np.int16, np.bool_)),)  # fmt: skip
         columns = [np.concatenate(column) for column in zip(*(self._parts or [empty]), strict=True)]
         self._parts.clear()
-        index, time, kind, client, process, f = columns
+        index, time, kind, client, process, f, refused = columns
         pair = paired(kind, client, process)
-        return Outline(index, time, kind, client, process, f, tuple(self._names), pair)
+        return Outline(index, time, kind, client, process, f, tuple(self._names), pair, refused)
 
     def _codes(self, column: Any, client: Mask) -> Codes:
         """Numbers of names; those of old versions are today's."""
@@ -111,8 +117,39 @@ class OutlineMaker:
         theirs = np.array([self._number(current_f(w, "")) for w in words] or [0], np.int16)
         return np.asarray(np.where(client, ours[local], theirs[local]), np.int16)
 
+    def _refused(self, errors: Any, kind: npt.NDArray[np.int8], f: Codes) -> Mask:
+        """Which rows are requests for a lock that another client has."""
+        asked = [number for name, number in self._names.items() if name in (ACQUIRE, RENEW)]
+        found: Mask = (kind == FAIL) & np.isin(f, asked)
+        at = np.flatnonzero(found)
+        texts = taken(errors, at).dictionary_encode()
+        such = [n for n, text in enumerate(texts.dictionary.to_pylist())
+                if decode_value(text) == NOT_GRANTED]  # fmt: skip
+        found[at] = np.isin(texts.indices.fill_null(-1).to_numpy(), such)
+        return found
+
     def _number(self, name: str) -> int:
         return self._names.setdefault(name, len(self._names))
+
+
+def timings(outline: Outline) -> Timings:
+    """How long the operations of a history took, as `timings_of` has it of one in memory."""
+    at = np.flatnonzero(outline.client)
+    kind, pair = outline.type[at].astype(np.int64), outline.pair[at]
+    outcome = np.array([-1, *(OUTCOMES.index(o) for o in ("ok", "fail", "info"))])[kind]
+    outcome[outline.refused[at]] = OUTCOMES.index("refused")
+    there = np.where((pair >= 0) & (kind != INVOKE), pair, 0)
+    known = (pair >= 0) & (kind != INVOKE) & (outline.index[there] < outline.index[at])
+    begun = np.where(known, outline.time[there], -1)
+    times = outline.time[(outline.time >= 0) & (outline.time <= LAST_NS)]
+    return Timings(
+        kinds=by_kind(
+            outline.names, outline.f[at].astype(np.int64), outcome, outline.time[at], begun
+        ),
+        operations=len(outline.index),
+        first_ns=int(times.min()) if len(times) else 0,
+        last_ns=int(times.max()) if len(times) else 0,
+    )
 
 
 def paired(kind: npt.NDArray[np.int8], client: Mask, process: Ints) -> Ints:
@@ -216,16 +253,15 @@ class Rows:
         """
         chosen = np.asarray(rows, np.int64)
         batch = self._batch.drop_columns(["value"]) if bare else self._batch
-        found = taken(batch, chosen).to_pylist()
-        for at, row in zip(chosen.tolist(), found, strict=True):
-            op = op_of_row({"value": None, **row})
+        values = Values()
+        for at, op in zip(chosen.tolist(), values.ops_of(taken(batch, chosen)), strict=True):
             begun = None
-            if self.begun[at] >= 0 or (self._pair[at] >= 0 and op.type != "invoke"):
-                same = {**row, "type": "invoke", "index": int(self.begun[at]), "error": None}
-                text = self._begun_value(int(self._pair[at]))
-                begun = op_of_row(
-                    {**same, "time": int(self.begun_ns[at]), "value": text, "ext": None}
-                )
+            pair = int(self._pair[at])
+            if self.begun[at] >= 0 or (pair >= 0 and op.type != "invoke"):
+                begun = Op(
+                    "invoke", op.process, op.f, values.of(self._begun_value(pair)),
+                    None, int(self.begun[at]), int(self.begun_ns[at]),
+                )  # fmt: skip
             yield at, op, begun
 
     def _begun_value(self, position: int) -> str | None:

@@ -1,15 +1,17 @@
 """What plots and tables say of a run."""
 
+import numpy as np
 import pytest
 from report_evidence import SECOND_NS, call, evidence, fault, large, numbered
 
 from maxq.harness.report.bands import actions
 from maxq.harness.report.evidence import grouped
 from maxq.harness.report.lanes import lanes
-from maxq.harness.report.measures import LogScale, kinds, thinned, windows
+from maxq.harness.report.measures import LogScale, thinned, windows
 from maxq.harness.report.page import render
 from maxq.harness.report.plot import shaded
 from maxq.harness.report.timescale import TimeScale, duration, seconds, timescale
+from maxq.histories.columns.timings import timings_of
 from maxq.histories.fault_facts import BUILT_IN
 from maxq.histories.history import History
 from maxq.histories.op import NEMESIS, Op
@@ -39,7 +41,8 @@ def test_thousands_of_faults_are_shaded_by_few_bands() -> None:
     for n in range(5000):
         ops += fault("kill", n, "b0-0") + fault("start", n + 0.5, "b0-0")
     history = History(numbered(ops))
-    time = timescale(history.ops)
+    timings = timings_of(history)
+    time = timescale(timings.first_ns, timings.last_ns)
     assert len(shaded(time, actions(history).bands)) < 3000
     page = render(evidence(list(history.ops)))
     assert "4000 faults on nodes are not drawn" in page
@@ -122,18 +125,19 @@ def test_lanes_tell_masters_sets_and_roles_with_the_names_of_nodes() -> None:
 
 def test_thinning_keeps_the_slowest() -> None:
     time = TimeScale(start_ns=0, end_ns=1000 * SECOND_NS)
-    points = [(n * 1_000_000, 1_000_000 + n % 7) for n in range(100_000)]
-    points.append((50_000_000_001, 9 * SECOND_NS))
+    begun = np.append(np.arange(100_000) * 1_000_000, 50_000_000_001)
+    took = np.append(1_000_000 + np.arange(100_000) % 7, 9 * SECOND_NS)
     height = LogScale(9 * SECOND_NS, 120)
-    kept = thinned(points, time, height)
+    kept = thinned(begun, took, time, height)
     assert len(kept) < 1000
     assert height.at(9 * SECOND_NS) in {y for _, y in kept}
 
 
 def test_rates_and_counts_leave_no_operation_out() -> None:
     found = large(5000)
-    time = timescale(found.history.ops)
-    for kind in kinds(found.history):
+    timings = timings_of(found.history)
+    time = timescale(timings.first_ns, timings.last_ns)
+    for kind in timings.kinds:
         stretches = windows(kind, time)
         length_s = (stretches[0].end_ns - stretches[0].start_ns) / 1e9
         total = sum(w.per_s["ok"] for w in stretches) * length_s
@@ -148,7 +152,7 @@ def test_a_lock_that_another_client_has_is_refused_and_no_failure() -> None:
         *call(2, "acquire", 3, 0, type="fail", error=["not-sent", "x"]),
         *call(3, "send", 4, 0, type="fail", error="not-granted"),
     ]
-    found = {kind.f: kind.counts for kind in kinds(History(numbered(ops)))}
+    found = {kind.f: kind.counts for kind in timings_of(History(numbered(ops))).kinds}
     assert found["acquire"] == {"ok": 1, "refused": 1, "info": 0, "fail": 1}
     assert found["send"]["fail"] == 1
     page = render(evidence(numbered(ops)))

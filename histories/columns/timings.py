@@ -1,0 +1,130 @@
+"""How long what clients asked for took, and how it ended: arrays, by kind of operation.
+
+Times are ns of the history's clock. A completion's latency counts from its invocation; of a
+completion without a time, or without an invocation before it, it is unknown.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from maxq.histories.history import History
+from maxq.histories.observed import refused
+from maxq.histories.op import Op
+
+Outcome = Literal["ok", "refused", "info", "fail"]
+OUTCOMES: tuple[Outcome, ...] = ("ok", "refused", "info", "fail")
+Ints = npt.NDArray[np.int64]
+
+
+class Timing(NamedTuple):
+    """One kind of operation. `counts` are its completions; of those with a known time, `ended` says
+    when they were; of those with a known latency, `begun` and `took` say since when and how long.
+    Arrays are in order of completions."""
+
+    f: str
+    invoked: int
+    counts: Mapping[Outcome, int]
+    ended: Mapping[Outcome, Ints]
+    begun: Mapping[Outcome, Ints]
+    took: Mapping[Outcome, Ints]
+
+    @property
+    def open(self) -> int:
+        """How many never completed."""
+        return max(0, self.invoked - sum(self.counts.values()))
+
+    @property
+    def slowest_ns(self) -> int:
+        """The greatest known latency; 0 if there is none."""
+        return max((int(took.max(initial=0)) for took in self.took.values()), default=0)
+
+    def latencies(self) -> Ints:
+        """Of the ok ones, ascending."""
+        return np.sort(self.took["ok"])
+
+
+class Timings(NamedTuple):
+    """Each kind of operation of clients and observers, by name; how many operations the whole
+    history has, and its first and last known time (0 where there is none), up to `LAST_NS`."""
+
+    kinds: Sequence[Timing]
+    operations: int
+    first_ns: int
+    last_ns: int
+
+
+NO_TIMES = np.zeros(0, np.int64)
+LAST_NS = 1 << 60  # what is later is no time of a run
+
+
+def outcome_of(op: Op) -> Outcome | None:
+    """How a completion is counted; None: it is none."""
+    if op.type == "fail":
+        return "refused" if refused(op) else "fail"
+    return op.type if op.type in ("ok", "info") else None
+
+
+def timings_of(history: History) -> Timings:
+    """Those of a history; of one that is only held in part, as it was counted of the whole."""
+    known: Timings | None = getattr(history, "timings", None)
+    return _timings(history) if known is None else known
+
+
+def _timings(history: History) -> Timings:
+    names: dict[str, int] = {}
+    rows = []
+    for op in history.clients:
+        outcome = outcome_of(op)
+        if outcome is None and op.type != "invoke":
+            continue
+        begun = history.invocation(op) if outcome is not None else None
+        known = begun is not None and begun.index < op.index
+        begun_ns = begun.time if begun is not None and known else -1
+        code = -1 if outcome is None else OUTCOMES.index(outcome)
+        rows.append((names.setdefault(op.f, len(names)), code, op.time, begun_ns))
+    table = np.array(rows, np.int64).reshape(len(rows), 4).T
+    times = [op.time for op in history.ops if 0 <= op.time <= LAST_NS]
+    return Timings(
+        kinds=by_kind(tuple(names), *table),
+        operations=len(history),
+        first_ns=min(times, default=0),
+        last_ns=max(times, default=0),
+    )
+
+
+def by_kind(
+    names: Sequence[str], kind: Ints, outcome: Ints, time: Ints, begun: Ints
+) -> list[Timing]:
+    """Operations of clients, by kind, in order of names.
+
+    Args:
+        names: of the kinds.
+        kind: of each operation, a place in `names`.
+        outcome: of each completion, a place in `OUTCOMES`; -1: an invocation.
+        time: of each operation (ns); -1: unknown.
+        begun: when its invocation was; -1: unknown, or it has none.
+    """
+    found = []
+    for number in sorted(range(len(names)), key=names.__getitem__):
+        mine = kind == number
+        if mine.any():
+            found.append(_timing(names[number], outcome[mine], time[mine], begun[mine]))
+    return found
+
+
+def _timing(f: str, outcome: Ints, time: Ints, begun: Ints) -> Timing:
+    ended: dict[Any, Ints] = {}
+    since: dict[Any, Ints] = {}
+    took: dict[Any, Ints] = {}
+    counts: dict[Any, int] = {}
+    for code, name in enumerate(OUTCOMES):
+        such = outcome == code
+        counts[name] = int(such.sum())
+        timed = such & (time >= 0)
+        ended[name] = time[timed]
+        timed &= (begun >= 0) & (begun <= time)
+        since[name], took[name] = begun[timed], time[timed] - begun[timed]
+    return Timing(f, int((outcome < 0).sum()), counts, ended, since, took)
