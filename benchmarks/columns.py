@@ -4,7 +4,7 @@ Each history is judged with every operation held, and then by columns, which nev
 (``maxq check --engine columns``): in batches of 7 and 1,000 rows, in one, and, where it is short,
 of one row each; so a batch ends between an invocation and its completion, wherever it is. Once more
 with every value in a text that is not ours, with spaces and an escape, which takes the slow way.
-Results must be equal: verdicts, claims, anomalies, stories, counts and their order.
+Results must be equal: verdicts, claims, anomalies, stories, counts and their order; and the pages.
 
 The histories: the run of every seeded bug under its directed schedule, and of the correct reference
 under the same; made-up ones, correct and with planted anomalies of every kind; and the runs of
@@ -25,13 +25,16 @@ import click
 import pyarrow as pa
 
 from maxq.checkers.availability import send_columns
+from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.judgement.by_columns import judge_batches
 from maxq.checkers.judgement.dealt import Request
-from maxq.checkers.judgement.runner import check_all
+from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks import lease_columns
 from maxq.checkers.messages import offset_columns
 from maxq.harness.experiments.simulate import simulated
+from maxq.harness.report.evidence import Evidence
+from maxq.harness.report.page import render
 from maxq.harness.run.judging import checkers_of
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.stored_run import options_of as options_of_run
@@ -64,11 +67,21 @@ class Case(NamedTuple):
     ops: Sequence[Op]
     checkers: Sequence[Checker]
     context: Context
+    options: Options
+
+    def page(self, history: History, results: Results, measured: Sequence[Recovery]) -> str:
+        """The report of a verdict on it."""
+        return render(
+            Evidence(
+                history=history, results=results, context=self.context, options=self.options,
+                config={}, run=self.name, commit="", recoveries=measured,
+            )
+        )  # fmt: skip
 
 
 def case_of(name: str, ops: Sequence[Op], options: Options) -> Case:
     """A history of a run with these options."""
-    return Case(name, ops, checkers_of(options), options.context())
+    return Case(name, ops, checkers_of(options), options.context(), options)
 
 
 def directed() -> Iterator[Case]:
@@ -123,16 +136,22 @@ def foreign(table: pa.Table) -> pa.Table:
 
 def differing(case: Case) -> list[str]:
     """The ways in which it was judged otherwise."""
-    expected = check_all(History(case.ops), case.checkers, case.context)
+    history = History(case.ops)
+    expected = check_all(history, case.checkers, case.context)
+    page = case.page(history, expected, recoveries(history))
     table = events_table(case.ops, run_id="run")
     every = (*BATCHES, *((1,) if len(case.ops) <= SHORT else ()))
     ways = [(f"batches of {rows or 'all'} rows", table, rows or len(table)) for rows in every]
     ways.append(("texts that are not ours", foreign(table), 1_000))
     request = Request(case.checkers, case.context)
-    return [
-        name for name, read, rows in ways
-        if judge_batches(batches_of(read, rows), request).results != expected
-    ]  # fmt: skip
+    wrong = []
+    for name, read, rows in ways:
+        judged = judge_batches(batches_of(read, rows), request)
+        if judged.results != expected:
+            wrong.append(name)
+        elif rows == len(table) and case.page(judged.history, expected, judged.recoveries) != page:
+            wrong.append(f"{name}: the page")
+    return wrong
 
 
 class Shares:

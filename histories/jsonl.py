@@ -38,6 +38,11 @@ AFTER_END = "a line after the end marker"
 _ENCODER = msgspec.json.Encoder()
 
 
+def end_marker(count: int) -> bytes:
+    """The last line of a journal with so many operations."""
+    return _ENCODER.encode({"end": True, "count": count}) + b"\n"
+
+
 class JournalWriter:
     """Appends operations to a new journal. Use it as a context manager, or close it.
 
@@ -121,7 +126,7 @@ class JournalWriter:
             return
         self.flush()
         os.fsync(self._digests_fd)
-        self._write(self._fd, _ENCODER.encode({"end": True, "count": self.count}) + b"\n")
+        self._write(self._fd, end_marker(self.count))
         os.fsync(self._fd)
         self._give_up()
 

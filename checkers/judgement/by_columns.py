@@ -1,8 +1,9 @@
 """Judges a history that is read batch by batch: no operation of a large kind is ever held.
 
 Three readings: one for the outline and the small part, one that deals rows out, as arrays where a
-check has them (`maxq.checkers.core.columnar`), one for the operations that anomalies name. A fourth
-deals out the rows of keys of which arrays could not say that nothing is wrong.
+check has them (`maxq.checkers.core.columnar`), one for the operations that checks ask for. A fourth
+deals out the rows of keys of which arrays could not say that nothing is wrong, and one more looks
+up what anomalies name beside those.
 """
 
 from collections import defaultdict
@@ -71,7 +72,10 @@ def judge_batches(reading: Reading, request: Request) -> Judged:
     if more := judging.again(found):
         found = merged(found, _by_rows(reading, outline, more))
     evidence = _ops(reading, outline, judging.evidence(found))
-    return judging.judged(found, evidence, breaches_of(outline, others))
+    judged = judging.judged(found, evidence, breaches_of(outline, others))
+    whole = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
+    cited = _ops(reading, outline, judged.results.cited - whole)
+    return judged._replace(history=judging.history([*evidence, *cited])) if cited else judged
 
 
 def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[int, Op]]:

@@ -43,8 +43,8 @@ class Small(NamedTuple):
     timings: Any = None  # of all operations, where somebody counted them
 
     def history(self, more: Sequence[Op] = ()) -> PartHistory:
-        """It as a history, with some operations more."""
-        known = {op.index: op for op in [*more, *self.ops]}
+        """It as a history, with some operations more, which are taken for slim ones."""
+        known = {op.index: op for op in [*self.ops, *more]}
         return PartHistory((known[index] for index in sorted(known)), self.totals, self.timings)
 
 
@@ -130,9 +130,13 @@ class Judging:
                 wanted.update(task.check.evidence(results))
         return frozenset(wanted)
 
+    def history(self, more: Sequence[Op]) -> PartHistory:
+        """The small part, with some operations more."""
+        return self._small.history(more)
+
     def judged(self, found: Found, evidence: Sequence[Op], breaches: Sequence[Breach]) -> Judged:
         """Put everything together; breaches are those of well-formedness."""
-        history = self._small.history(evidence)
+        history = self.history(evidence)
         around = self._results(RECOVERIES, found) if RECOVERIES in self.tasks else {}
         recoveries = recovered(self._small.history(), around)
 

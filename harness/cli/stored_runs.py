@@ -22,15 +22,16 @@ from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
-from maxq.harness.run import piecewise, rejudge, stored_run
+from maxq.harness.run import judging, piecewise, rejudge, stored_run
 from maxq.harness.run.rejudge import FORMATS, JudgedFile
 from maxq.harness.run.run_plan import workloads
 from maxq.harness.run.stored_run import Judged
 from maxq.histories.lines.foreign import FORMATS as FOREIGN
+from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, open_run, write_whole
 from maxq.spark_checkers.session import LOCAL, missing
 
-ENGINES = ("local", "columns", "spark")
+LOCAL_ENGINE, COLUMNS, SPARK = ENGINES = ("local", "columns", "spark")
 
 
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
@@ -45,10 +46,10 @@ TRUNCATED = click.option(
 @click.option(
     "--engine",
     type=Name(ENGINES),
-    default="local",
-    show_default=True,
-    help="columns: the same verdicts, quicker and in less memory, for a million operations and "
-    "more; spark: for histories that are too big for this process",
+    default=None,
+    help="columns: the default; local: every operation in memory, for --power, --explain and "
+    "checkers of plug-ins that need all; spark: for histories too big for this machine. All say "
+    "the same",
 )
 @click.option(
     "--master",
@@ -104,20 +105,25 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         _refuse_beside_model(given)
         asked = Asked(run, given["model"], given["budget"], given["format_"] or "", allow_truncated)
         return check_by_model(asked, as_json=as_json, verbose=verbose)
-    judge = _judge_of(given["engine"], given["master"])
+    engine, master = given["engine"], given["master"]
     named = stored_run.flat(given["workload"])
     judged: Judged | JudgedFile
     if run.is_dir():
-        if given["power"] and judge is not None:
-            raise click.UsageError("--power is for --engine local, which holds the history")
+        whole = [f"--{name}" for name in ("power", "explain") if given[name]]
+        if whole and engine not in (None, LOCAL_ENGINE):
+            raise click.UsageError(f"{whole[0]} is for --engine local, which holds the history")
         if named:
             raise click.UsageError("--workload is for files: a run's folder says what it was")
+        engine = engine or (LOCAL_ENGINE if whole else _engine_for(run))
+        judge = _judge_of(engine, master)
         judged = _check_run(run, judge, allow_truncated=allow_truncated, power=given["power"])
     else:
         if given["power"]:
             raise click.UsageError("--power is for a run's folder, which has its settings")
         if not named:
             raise click.UsageError(f"--workload is needed for a file: {', '.join(workloads())}")
+        needed = piecewise.need_all(rejudge.checkers_for(named))
+        judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), master)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
     if given["explain"]:
@@ -132,7 +138,7 @@ def _refuse_beside_model(given: dict[str, Any]) -> None:
     """What a model does not ask for is refused, and not passed over."""
     beside = {
         "--workload": given["workload"], "--power": given["power"], "--explain": given["explain"],
-        "--fail-on": given["fail_on"], "--engine": given["engine"] != ENGINES[0],
+        "--fail-on": given["fail_on"], "--engine": given["engine"],
     }  # fmt: skip
     if wrong := [name for name, value in beside.items() if value]:
         raise click.UsageError(f"{wrong[0]} is for claims: --model judges by a model alone")
@@ -155,11 +161,20 @@ def spark_missing() -> str:
     return missing()
 
 
+def _engine_for(run: Path) -> str:
+    """By which engine a run is judged where none is named."""
+    try:
+        checkers = judging.checkers_of(stored_run.options_of_folder(run))
+    except HistoryError:  # whoever reads its history says what is wrong
+        return COLUMNS
+    return LOCAL_ENGINE if piecewise.need_all(checkers) else COLUMNS
+
+
 def _judge_of(engine: str, master: str) -> piecewise.JudgeSource | None:
     """Who judges a history in pieces; None: a history is held whole."""
-    if engine == "columns":
+    if engine == COLUMNS:
         return piecewise.by_columns
-    if engine == "spark":
+    if engine == SPARK:
         if why := spark_missing():
             raise EnvironmentUnavailable(f"--engine spark: {why}")
         return partial(piecewise.on_spark, master=master)
@@ -186,7 +201,7 @@ def _check_run(
                 judged.save(whole=False)
             except OSError as error:
                 echo(f"the verdict is not stored: {described(error)}", err=True)
-            if judge is None:  # of a history that is not all here no page can be drawn
+            if judge is None or judge is piecewise.by_columns:  # Spark counts no times
                 judged = judged.with_report()
     return judged
 

@@ -1,6 +1,5 @@
 """The words of a report: the verdict, each claim, each anomaly with its story and operations."""
 
-import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 
@@ -11,6 +10,7 @@ from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
 from maxq.checkers.judgement.phrases import said
+from maxq.checkers.judgement.runner import CITED
 from maxq.harness.report.evidence import Evidence, Group, Numbered
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
 from maxq.harness.report.spoken import spoken
@@ -22,7 +22,6 @@ OPS_MAX, VALUE_MAX, STORY_MAX, REASON_MAX, TRIED_MAX = 12, 240, 4000, 6000, 20_0
 CARDS_MAX = 3  # anomalies of one name whose operations are shown
 HARMS_OPEN = 6  # findings that need no click
 START_MAX = 140  # characters of a story that is folded
-_OP = re.compile(r"\b([Oo]p )(\d{1,12})\b")
 
 
 def commands(evidence: Evidence) -> Html:
@@ -239,7 +238,7 @@ def _card(
 ) -> Html:  # fmt: skip
     a = numbered.anomaly
     story = short(named(a.story, brokers), STORY_MAX)
-    cited = (*a.ops, *(int(match[2]) for match in _OP.finditer(story)))
+    cited = (*a.ops, *(int(match[2]) for match in CITED.finditer(story)))
     known = [op for index in sorted({*cited}) if (op := _op_at(history, index)) is not None]
     shown = {op.index for op in known[:OPS_MAX]}
     places = " ".join(f"{time.at(op.time):g}" for op in known if op.index in a.ops and op.time >= 0)
@@ -268,7 +267,7 @@ def linked(story: str, number: int, shown: Collection[int]) -> Html:
     """A story, in which operations are links to their rows, where they have one."""
     parts: list[Child] = []
     end = 0
-    for match in _OP.finditer(story):
+    for match in CITED.finditer(story):
         if int(match[2]) in shown:
             link = el("a", match[0], href=f"#op-{number}-{int(match[2])}")
             parts += [story[end : match.start()], link]

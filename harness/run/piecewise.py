@@ -1,12 +1,13 @@
 """Judging a stored history that is not held in memory: by columns, or on Spark.
 
 The verdicts are the same. A table is read in pieces. Of a journal, and of a history of Jepsen, the
-rows are spooled first, without their operations.
+rows are spooled first, without their operations. A run's table is taken for its journal only while
+that is as it was recorded: the journal is what happened.
 """
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,9 @@ import msgspec
 import pyarrow as pa
 
 from maxq.checkers.core.api import Checker, Context
+from maxq.checkers.core.keyed import Keyed
 from maxq.checkers.judgement import dealt
+from maxq.harness.contracts.plugins import current
 from maxq.harness.run.judging import checkers_of, context_of
 from maxq.harness.run.rejudge import unknown_suffix
 from maxq.harness.run.stored_run import Judged, options_of
@@ -61,11 +64,22 @@ def judge_run(path: Path, judge: JudgeSource, *, allow_truncated: bool) -> Judge
         SparkMissing: there is no pyspark or no Java here.
     """
     path = path.resolve()
-    with _source_of_run(path, allow_truncated=allow_truncated) as source:
-        stored = open_part(path, History(()), source.report)
-        options = options_of(stored)
-        context = context_of(options, ended=source.report.complete)
-        judged = judge(source, checkers_of(options), context)
+    journal = path / JOURNAL
+    if journal.exists() and (table := _table_of(path)) is not None:
+        with suppress(HistoryError):  # a damaged table is no damaged history
+            return _judged(path, table_source(table), judge)
+    file = journal if journal.exists() else whole_table(path)
+    if file is None:  # it died before its first operation
+        return _judged(path, Source(unrecorded(path), lambda: iter(())), judge)
+    with source_of(file, allow_truncated=allow_truncated) as source:
+        return _judged(path, source, judge)
+
+
+def _judged(path: Path, source: Source, judge: JudgeSource) -> Judged:
+    stored = open_part(path, History(()), source.report)
+    options = options_of(stored)
+    context = context_of(options, ended=source.report.complete)
+    judged = judge(source, checkers_of(options), context)
     return Judged(
         stored=msgspec.structs.replace(stored, history=judged.history),
         options=options,
@@ -74,14 +88,22 @@ def judge_run(path: Path, judge: JudgeSource, *, allow_truncated: bool) -> Judge
     )
 
 
-@contextmanager
-def _source_of_run(path: Path, *, allow_truncated: bool) -> Iterator[Source]:
+def need_all(checkers: Sequence[Checker]) -> list[str]:
+    """The checkers, of plug-ins, that judge nothing but a history in memory, by name."""
+    own = {kind.checker.name for kind in current().checkers.values()}
+    return [c.name for c in checkers if c.name in own and not isinstance(c, Keyed)]
+
+
+def _table_of(path: Path) -> Path | None:
+    """The table that says what a run's journal does; None: the journal is to be read."""
+    from maxq.histories.lines.journal import recorded  # numpy
+
     table = whole_table(path)
-    if table is not None or (path / JOURNAL).exists():
-        with source_of(table or path / JOURNAL, allow_truncated=allow_truncated) as source:
-            yield source
-    else:  # it died before its first operation
-        yield Source(unrecorded(path), lambda: iter(()))
+    if table is None:
+        return None
+    with suppress(HistoryError):
+        return table if recorded(path / JOURNAL) == rows_of(table) else None
+    return None
 
 
 def table_source(path: Path) -> Source:

@@ -11,7 +11,7 @@ import numpy as np
 
 from maxq.histories.columns.scan import DIGITS_MAX, Ints
 from maxq.histories.digests import BlockCheck, digests_of
-from maxq.histories.jsonl import AFTER_END, ReadReport, next_op
+from maxq.histories.jsonl import AFTER_END, ReadReport, end_marker, next_op
 from maxq.histories.lines.batches import Forms
 from maxq.histories.lines.forms import Row, row_of
 from maxq.histories.lines.shapes import Lines, cut
@@ -22,6 +22,7 @@ from maxq.histories.text import NOT_JSON, RESERVED, decode_fields, op_of_fields
 CHUNK_BYTES = 4 << 20
 LONG_BYTES = 64 << 10
 DEPTH_MAX = 50
+_NEWLINE = 10
 _UNSURE = (
     b"\\",
     b"$",
@@ -49,6 +50,22 @@ def spool_journal(path: Path, spool: Spool, *, allow_truncated: bool = False) ->
         raise HistoryError(f"{path.name}: {damage}")
     spool.cut(reading.kept)
     return reading.report()
+
+
+def recorded(path: Path) -> int | None:
+    """How many operations a journal has that ended, and each block of which is as it was recorded;
+    None where only its lines can say how it is."""
+    check, count, last = BlockCheck(digests_of(path)), 0, b""
+    with path.open("rb") as file:
+        for text in chunks(file):
+            ends = (np.flatnonzero(np.frombuffer(text, np.uint8) == _NEWLINE) + 1).tolist()
+            if not text.endswith(b"\n") or check.take(count + 1, text, ends):
+                return None
+            count += len(ends)
+            last = text[ends[-2] if len(ends) > 1 else 0 :]
+    count -= 1  # the end marker
+    whole = last == end_marker(count) and not check.end(count, ended=True)
+    return count if whole and check.checked == count else None
 
 
 def chunks(file: BinaryIO, size: int = CHUNK_BYTES) -> Iterator[bytes]:

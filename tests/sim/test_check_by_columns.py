@@ -1,5 +1,6 @@
 """``maxq check --engine columns`` says of a stored run what ``maxq check`` says."""
 
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -7,8 +8,11 @@ import pytest
 
 from maxq.harness.cli.main import run_cli
 from maxq.harness.run import piecewise, stored_run
-from maxq.harness.run.stored_run import run_test
+from maxq.harness.run.stored_run import Judged, run_test
 from maxq.harness.schedule.options import Options
+from maxq.histories.op import HistoryError
+from maxq.histories.parquet import encode_parquet, read_parquet
+from maxq.histories.store import JOURNAL, PARQUET, REPORT
 
 SECONDS_NS = 1_000_000_000
 
@@ -24,16 +28,67 @@ def test_a_run_is_judged_alike(tmp_path: Path, mutant: str) -> None:
         mutant=mutant,
     )
     path = run_test(options, tmp_path, quiet=True).stored.path
-    local = stored_run.judge_stored(path)
-    judged = piecewise.judge_run(path, piecewise.by_columns, allow_truncated=False)
+    local = stored_run.judge_stored(path).with_report()
+    page = (path / REPORT).read_bytes()
+    judged = _by_columns(path).with_report()
     assert judged.results == local.results
     assert judged.results.valid is (not mutant)
     assert list(judged.recoveries) == list(local.recoveries)
+    assert (path / REPORT).read_bytes() == page
 
 
-def test_a_table_alone_is_judged_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def _by_columns(path: Path, *, allow_truncated: bool = False) -> Judged:
+    return piecewise.judge_run(path, piecewise.by_columns, allow_truncated=allow_truncated)
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = Options(environment="simulated", seed=3, time_limit_ns=8 * SECONDS_NS)
-    table = run_test(options, tmp_path, quiet=True).stored.path / "history.parquet"
+    return run_test(options, tmp_path_factory.mktemp("runs"), quiet=True).stored.path
+
+
+def _copy(run: Path, folder: Path) -> Path:
+    return Path(shutil.copytree(run, folder / "run"))
+
+
+def test_a_journal_that_was_changed_is_not_believed(short: Path, tmp_path: Path) -> None:
+    run = _copy(short, tmp_path)
+    journal = run / JOURNAL
+    journal.write_bytes(journal.read_bytes().replace(b'"type":"ok"', b'"type":"no"', 1))
+    with pytest.raises(HistoryError, match="line"):
+        _by_columns(run)
+    assert 0 < _by_columns(run, allow_truncated=True).stored.report.count < _count(short)
+
+
+def test_a_table_of_another_run_is_not_believed(short: Path, tmp_path: Path) -> None:
+    run = _copy(short, tmp_path)
+    ops = read_parquet(run / PARQUET)[:-2]
+    (run / PARQUET).write_bytes(encode_parquet(ops, run_id="another"))
+    assert _by_columns(run).stored.report.count == _count(short)
+
+
+@pytest.mark.parametrize("kept", [0.5, 0.99])
+def test_a_table_that_is_damaged_is_not_needed(short: Path, tmp_path: Path, kept: float) -> None:
+    run = _copy(short, tmp_path)
+    data = (run / PARQUET).read_bytes()
+    (run / PARQUET).write_bytes(data[: int(kept * len(data))])
+    assert _by_columns(run).results == _by_columns(short).results
+
+
+def test_a_page_of_a_table_that_is_damaged_is_not_needed(short: Path, tmp_path: Path) -> None:
+    run = _copy(short, tmp_path)
+    data = bytearray((run / PARQUET).read_bytes())
+    data[len(data) // 3] ^= 0xFF
+    (run / PARQUET).write_bytes(data)
+    assert _by_columns(run).results == _by_columns(short).results
+
+
+def _count(run: Path) -> int:
+    return len(read_parquet(run / PARQUET))
+
+
+def test_a_table_alone_is_judged_alike(short: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = short / PARQUET
     words = ["check", str(table), "--workload", "queue", "--json"]
     codes, said = [], []
     for engine in ("local", "columns"):
