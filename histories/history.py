@@ -7,9 +7,11 @@ because `wellformed` must be able to say what is wrong with them.
 Source: docs/spec/history-format.md 4 to 7.
 """
 
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -102,8 +104,21 @@ class History:
         pairs = self._pairs
         return tuple(op for op in self.nemesis if op.index not in pairs)
 
+    @cached_property
+    def _places(self) -> dict[str, "array[int]"]:
+        """The positions of the operations of each kind."""
+        places: dict[str, array[int]] = {}
+        for at, op in enumerate(self.ops):
+            if op.f not in places:
+                places[op.f] = array("q")
+            places[op.f].append(at)
+        return places
+
     def of_f(self, *names: str) -> tuple[Op, ...]:
-        return tuple(op for op in self.ops if op.f in names)
+        """The operations of some kinds, in order."""
+        places = [self._places[name] for name in {*names} if name in self._places]
+        chosen = places[0] if len(places) == 1 else sorted(chain.from_iterable(places))
+        return tuple(self.ops[at] for at in chosen)
 
     def filter(self, keep: Callable[[Op], bool]) -> "History":
         """A sparse history of some operations, indices unchanged."""

@@ -15,6 +15,7 @@ Claim: S2b (docs/spec/controller-ha.md 6.3).
 """
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -145,16 +146,24 @@ def stays(history: History) -> list[Stay]:
     """
     found: list[Stay] = []
     touches = [op for op in history.of_f(*sorted(MEMBERSHIP)) if op.is_client]
+    touched: dict[str, list[int]] = defaultdict(list)
+    for op in touches:
+        touched[_of(op)].append(op.index)
     for op in touches:
         if op.f != JOIN or op.type != "ok":
             continue
         said = shaped(op.value, Joined, op.index)
         if said.address is None:  # of histories that do not say
             continue
-        later = (o.index for o in touches if o.index > op.index and _of(o) in (said.node, ""))
+        later = min(_after(touched[name], op.index) for name in (said.node, ""))
         placed = Placed(said.node, said.set, said.id, said.address, op.index, -1)
-        found.append(Stay(placed, op.time, min(later, default=NEVER)))
+        found.append(Stay(placed, op.time, later))
     return found
+
+
+def _after(indices: Sequence[int], index: int) -> int:
+    at = bisect_right(indices, index)
+    return indices[at] if at < len(indices) else NEVER
 
 
 def _of(op: Op) -> str:
