@@ -24,7 +24,7 @@ from unittest import mock
 import click
 import pyarrow as pa
 
-from maxq.checkers.availability import send_columns
+from maxq.checkers.availability import attempt_columns
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.judgement.by_columns import judge_batches
@@ -57,7 +57,7 @@ from maxq.workloads.generated.memory import made
 BATCHES = (7, 1_000, 0)  # rows; 0: all of them in one
 SHORT = 600  # rows of a history that is also read row by row
 DIRECTED = Path(schedules.__file__).parent / "directed"
-READERS: tuple[Any, ...] = (messages, lease_columns, offset_columns, send_columns)
+READERS: tuple[Any, ...] = (messages, lease_columns, offset_columns, attempt_columns)
 
 
 class Case(NamedTuple):
