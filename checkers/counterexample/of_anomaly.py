@@ -1,0 +1,230 @@
+"""The smallest part of a history that shows an anomaly by itself.
+
+Whole operations are left out, never a completion alone. What is left must be judged invalid for the
+same promise, by the same name, about the same message, lock, node or set; and nothing may be found
+in it that was not found in the whole history: a read whose writer was left out, or a replica
+without its log, is no other anomaly.
+
+It begins with what the anomaly names. If that does not show it, what concerns no load is taken in,
+then sends and polls of the same queue. Where more than `LONG` operations are left, most of
+them wrote what one read shows: then messages are left out too (`without`), and that is said.
+
+How much is tried is counted in operations judged, not in time, so equal histories give equal
+counterexamples.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from maxq.checkers.core.api import Anomaly, Checker, Context
+from maxq.checkers.core.keyed import BULK
+from maxq.checkers.counterexample.fewer import fewer
+from maxq.checkers.counterexample.messages import Message, messages_of, touches, without
+from maxq.checkers.judgement.runner import CITED, Results, check_all
+from maxq.histories.grounds import RUN
+from maxq.histories.history import History
+from maxq.histories.op import Op
+
+LONG = 20  # operations
+WORK_MAX = 150_000  # operations judged, for one anomaly
+NEAR_MAX = 5_000  # operations of a kind that are looked at beside those that it names
+# What an anomaly is about, as far as its detail says so.
+SUBJECT = ("key", "set", "value", "offset", "node", "id", "lock", "group", "address")
+
+Subject = tuple[str, ...]
+Units = list[list[Op]]  # whole operations
+Shows = Callable[[Units], bool]
+
+
+class Counterexample(NamedTuple):
+    """Some operations of a history that show an anomaly by themselves.
+
+    `ops` are in order, without the run's own, and `length` counts whole ones. `minimal`: none can
+    be left out alone. `left_out`: so many messages are in none of them that the history has there.
+    """
+
+    anomaly: Anomaly
+    ops: tuple[Op, ...]
+    length: int
+    minimal: bool
+    left_out: int
+
+
+class _Work:
+    """Counts the operations that are judged."""
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+    def may(self, units: Units) -> bool:
+        """Whether so many more may be judged."""
+        return sum(map(len, units)) <= self.left
+
+    def __call__(self) -> bool:
+        return self.left > 0
+
+
+def subject_of(anomaly: Anomaly) -> Subject:
+    """What makes two findings one: the promise, the name, and what it is about."""
+    about = (repr(anomaly.detail.get(name)) for name in SUBJECT)
+    return (anomaly.claim, anomaly.name, *about)
+
+
+def cited_by(anomaly: Anomaly) -> set[int]:
+    """The indices of the operations that an anomaly names, in its story too."""
+    in_story = (int(match[2]) for match in CITED.finditer(anomaly.story))
+    return {*anomaly.ops, *anomaly.acts, *in_story}
+
+
+def firsts(results: Results) -> list[Anomaly]:
+    """The first anomaly of each name, of promises that are broken."""
+    broken = {c for c, verdict in results.claims.items() if verdict.status == "broken"}
+    found: dict[tuple[str, str], Anomaly] = {}
+    for anomaly in (a for v in results.verdicts for a in v.anomalies):
+        if anomaly.claim in broken:
+            found.setdefault((anomaly.claim, anomaly.name), anomaly)
+    return list(found.values())
+
+
+class Searching:
+    """The search in one judged history.
+
+    Args:
+        history: all of it, or what is left of it (`PartHistory`).
+        results: what was found in it.
+        checkers: by whom it was judged.
+        context: how its run was set up.
+    """
+
+    def __init__(
+        self, history: History, results: Results, checkers: Sequence[Checker], context: Context
+    ) -> None:
+        self._history = history
+        self._checkers = {checker.name: checker for checker in checkers}
+        self._context = context
+        self._found_by = {id(a): v.checker for v in results.verdicts for a in v.anomalies}
+        self._known = {subject_of(a) for v in results.verdicts for a in v.anomalies}
+        self._run = [op for op in history if op.process == RUN]
+
+    def of(self, anomaly: Anomaly, work: int = WORK_MAX) -> Counterexample | None:
+        """The smallest part that was found; None: too little of the history is here to show it, or
+        too much to be tried.
+
+        Args:
+            anomaly: one of the results.
+            work: how many operations may be judged.
+        """
+        left = _Work(work)
+        shows = self._trial(anomaly, left)
+        for units, lacks in self._candidates(anomaly):
+            if left.may(units) and shows(units):
+                return _reduced(anomaly, units, lacks, shows, left)
+        return None
+
+    def _trial(self, anomaly: Anomaly, left: _Work) -> Shows:
+        wanted = subject_of(anomaly)
+        checker = self._checkers[self._found_by[id(anomaly)]]
+
+        def shows(units: Units) -> bool:
+            ops = [*self._run, *(op for unit in units for op in unit)]
+            left.left -= len(ops)
+            history = History(sorted(ops, key=lambda op: op.index))
+            results = check_all(history, [checker], self._context)
+            subjects = {subject_of(a) for v in results.verdicts for a in v.anomalies}
+            broken = results.claims[anomaly.claim].status == "broken"
+            return broken and wanted in subjects and subjects <= self._known
+
+        return shows
+
+    def _candidates(self, anomaly: Anomaly) -> Iterator[tuple[Units, int]]:
+        """Parts of the history, and how many messages each lacks. What is left out first comes
+        first."""
+        cited = [op for at in sorted(cited_by(anomaly)) if (op := self._at(at)) is not None]
+        named = self._units(cited)
+        last = cited[-1].index if cited else 0
+        small = self._units(self._near(last, lambda op: op.f not in BULK))
+        own, with_small = list(named.values()), _joined(small, named)
+        yield own, 0
+        yield with_small, 0
+        if strange := _unsent(own, anomaly):
+            yield _projected(own, strange), len(strange)
+            yield _projected(with_small, strange), len(strange)
+        key = anomaly.detail.get("key")
+        if key is not None:
+            same = self._units(self._near(last, lambda op: touches(op, key)))
+            yield _joined(same, named), 0
+            yield _joined(same, small, named), 0
+
+    def _near(self, last: int, keep: Callable[[Op], bool]) -> list[Op]:
+        """Operations of a kind: where there are too many, those that came before one, and some."""
+        ops = [op for op in self._history if op.process != RUN and keep(op)]
+        if len(ops) <= NEAR_MAX:
+            return ops
+        end = min(len(ops), sum(op.index <= last for op in ops) + NEAR_MAX // 5)
+        return ops[max(0, end - NEAR_MAX) : end]
+
+    def _at(self, index: int) -> Op | None:
+        try:
+            return self._history[index]
+        except KeyError:
+            return None
+
+    def _units(self, ops: Iterable[Op]) -> dict[int, list[Op]]:
+        """Whole operations, by the index at which each begins."""
+        found: dict[int, list[Op]] = {}
+        for op in ops:
+            both = [op]
+            other = self._history.pair_index(op)
+            if other >= 0:
+                both.append(self._history[other])
+            both.sort(key=lambda op: op.index)
+            found[both[0].index] = both
+        return dict(sorted(found.items()))
+
+
+def _reduced(
+    anomaly: Anomaly, units: Units, lacks: int, shows: Shows, goes_on: _Work
+) -> Counterexample:
+    kept, minimal = _fewer(units, shows, goes_on)
+    gone: set[Message] = set()
+    if len(kept) > LONG:
+        messages = messages_of(op for unit in kept for op in unit)
+
+        def shows_of(at: Sequence[int]) -> bool:
+            return shows(_projected(kept, {*messages} - {messages[n] for n in at}))
+
+        found = fewer(len(messages), shows_of, goes_on)
+        gone = {*messages} - {messages[n] for n in found.kept}
+        kept, minimal = _fewer(_projected(kept, gone), shows, goes_on)
+    ops = sorted((op for unit in kept for op in unit), key=lambda op: op.index)
+    return Counterexample(anomaly, tuple(ops), len(kept), minimal, lacks + len(gone))
+
+
+def _fewer(units: Units, shows: Shows, goes_on: _Work) -> tuple[Units, bool]:
+    found = fewer(len(units), lambda at: shows([units[n] for n in at]), goes_on)
+    return [units[n] for n in found.kept], found.minimal
+
+
+def _unsent(units: Units, anomaly: Anomaly) -> set[Message]:
+    """The messages that these operations show and none of them sends, but for the anomaly's own."""
+    ops = [op for unit in units for op in unit]
+    own = {repr(anomaly.detail.get("value")), *map(repr, anomaly.detail.get("values") or ())}
+    sent = set(messages_of(op for op in ops if op.type == "invoke"))
+    return {m for m in messages_of(ops) if m not in sent and m[1] not in own}
+
+
+def _projected(units: Units, gone: Collection[Message]) -> Units:
+    return [left for unit in units if (left := without(unit, gone))]
+
+
+def _joined(*parts: Mapping[int, list[Op]]) -> Units:
+    """All of them, each once, those of the last part last."""
+    last: dict[int, int] = {}
+    for number, part in enumerate(parts):
+        last.update(dict.fromkeys(part, number))
+    return [
+        unit
+        for number, part in enumerate(parts)
+        for begun, unit in part.items()
+        if last[begun] == number
+    ]
