@@ -5,6 +5,7 @@ each claim that it decides it says one of five things (`Status`), and *kept* onl
 crash of a checker leaves its claims not judged, with its traceback.
 """
 
+import re
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -13,6 +14,7 @@ from maxq.histories.grounds import Ground
 from maxq.histories.history import History
 from maxq.histories.op import HistoryError
 
+CITED = re.compile(r"\b([Oo]p )(\d{1,12})\b")  # an operation in a story, by index
 Valid = bool | Literal["unknown"]
 Status = Literal["kept", "broken", "not promised", "no occasion", "not judged"]
 
@@ -34,6 +36,12 @@ class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
     story: str
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
     acts: tuple[int, ...] = ()
+
+    @property
+    def cited(self) -> set[int]:
+        """The indices of all operations that it names, in its story too."""
+        in_story = (int(match[2]) for match in CITED.finditer(self.story))
+        return {*self.ops, *self.acts, *in_story}
 
 
 class ClaimVerdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,24 +16,24 @@ counterexamples.
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from maxq.checkers.core.api import Anomaly, Checker, Context
+from maxq.checkers.core.api import Anomaly, Verdict
 from maxq.checkers.core.keyed import BULK
 from maxq.checkers.counterexample.fewer import fewer
+from maxq.checkers.counterexample.looked_at import broken_by, logs_near, near
 from maxq.checkers.counterexample.messages import Message, messages_of, touches, without
-from maxq.checkers.judgement.runner import CITED, Results, check_all
 from maxq.histories.grounds import RUN
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
 LONG = 20  # operations
 WORK_MAX = 150_000  # operations judged, for one anomaly
-NEAR_MAX = 5_000  # operations of a kind that are looked at beside those that it names
 # What an anomaly is about, as far as its detail says so.
 SUBJECT = ("key", "set", "value", "offset", "node", "id", "lock", "group", "address")
 
 Subject = tuple[str, ...]
 Units = list[list[Op]]  # whole operations
 Shows = Callable[[Units], bool]
+Judge = Callable[[History, str], Sequence[Verdict]]
 
 
 class Counterexample(NamedTuple):
@@ -70,40 +70,20 @@ def subject_of(anomaly: Anomaly) -> Subject:
     return (anomaly.claim, anomaly.name, *about)
 
 
-def cited_by(anomaly: Anomaly) -> set[int]:
-    """The indices of the operations that an anomaly names, in its story too."""
-    in_story = (int(match[2]) for match in CITED.finditer(anomaly.story))
-    return {*anomaly.ops, *anomaly.acts, *in_story}
-
-
-def firsts(results: Results) -> list[Anomaly]:
-    """The first anomaly of each name, of promises that are broken."""
-    broken = {c for c, verdict in results.claims.items() if verdict.status == "broken"}
-    found: dict[tuple[str, str], Anomaly] = {}
-    for anomaly in (a for v in results.verdicts for a in v.anomalies):
-        if anomaly.claim in broken:
-            found.setdefault((anomaly.claim, anomaly.name), anomaly)
-    return list(found.values())
-
-
 class Searching:
     """The search in one judged history.
 
     Args:
         history: all of it, or what is left of it (`PartHistory`).
-        results: what was found in it.
-        checkers: by whom it was judged.
-        context: how its run was set up.
+        verdicts: what was found in it.
+        judge: by whom it was judged: asks the checker with a name.
     """
 
-    def __init__(
-        self, history: History, results: Results, checkers: Sequence[Checker], context: Context
-    ) -> None:
+    def __init__(self, history: History, verdicts: Sequence[Verdict], judge: Judge) -> None:
         self._history = history
-        self._checkers = {checker.name: checker for checker in checkers}
-        self._context = context
-        self._found_by = {id(a): v.checker for v in results.verdicts for a in v.anomalies}
-        self._known = {subject_of(a) for v in results.verdicts for a in v.anomalies}
+        self._judge = judge
+        self._found_by = {id(a): v.checker for v in verdicts for a in v.anomalies}
+        self._known = {subject_of(a) for v in verdicts for a in v.anomalies}
         self._run = [op for op in history if op.process == RUN]
 
     def of(self, anomaly: Anomaly, work: int = WORK_MAX) -> Counterexample | None:
@@ -111,7 +91,7 @@ class Searching:
         too much to be tried.
 
         Args:
-            anomaly: one of the results.
+            anomaly: one of the verdicts.
             work: how many operations may be judged.
         """
         left = _Work(work)
@@ -123,26 +103,28 @@ class Searching:
 
     def _trial(self, anomaly: Anomaly, left: _Work) -> Shows:
         wanted = subject_of(anomaly)
-        checker = self._checkers[self._found_by[id(anomaly)]]
+        checker = self._found_by[id(anomaly)]
 
         def shows(units: Units) -> bool:
             ops = [*self._run, *(op for unit in units for op in unit)]
             left.left -= len(ops)
             history = History(sorted(ops, key=lambda op: op.index))
-            results = check_all(history, [checker], self._context)
-            subjects = {subject_of(a) for v in results.verdicts for a in v.anomalies}
-            broken = results.claims[anomaly.claim].status == "broken"
-            return broken and wanted in subjects and subjects <= self._known
+            verdicts = self._judge(history, checker)
+            subjects = {subject_of(a) for v in verdicts for a in v.anomalies}
+            if wanted not in subjects or not subjects <= self._known:
+                return False
+            return anomaly.claim in broken_by(verdicts)
 
         return shows
 
     def _candidates(self, anomaly: Anomaly) -> Iterator[tuple[Units, int]]:
         """Parts of the history, and how many messages each lacks. What is left out first comes
         first."""
-        cited = [op for at in sorted(cited_by(anomaly)) if (op := self._at(at)) is not None]
-        named = self._units(cited)
-        last = cited[-1].index if cited else 0
-        small = self._units(self._near(last, lambda op: op.f not in BULK))
+        cited = anomaly.cited
+        named = self._units(op for at in cited if (op := self._at(at)) is not None)
+        last = max(cited, default=0)
+        few = near(self._history, last, lambda op: op.f not in BULK and op.process != RUN)
+        small = self._units([*few, *logs_near(self._history, anomaly)])
         own, with_small = list(named.values()), _joined(small, named)
         yield own, 0
         yield with_small, 0
@@ -151,17 +133,9 @@ class Searching:
             yield _projected(with_small, strange), len(strange)
         key = anomaly.detail.get("key")
         if key is not None:
-            same = self._units(self._near(last, lambda op: touches(op, key)))
+            same = self._units(near(self._history, last, lambda op: touches(op, key)))
             yield _joined(same, named), 0
             yield _joined(same, small, named), 0
-
-    def _near(self, last: int, keep: Callable[[Op], bool]) -> list[Op]:
-        """Operations of a kind: where there are too many, those that came before one, and some."""
-        ops = [op for op in self._history if op.process != RUN and keep(op)]
-        if len(ops) <= NEAR_MAX:
-            return ops
-        end = min(len(ops), sum(op.index <= last for op in ops) + NEAR_MAX // 5)
-        return ops[max(0, end - NEAR_MAX) : end]
 
     def _at(self, index: int) -> Op | None:
         try:

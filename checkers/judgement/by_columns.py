@@ -7,7 +7,7 @@ up what anomalies name beside those.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ from maxq.checkers.core.columnar import (
     touching,
 )
 from maxq.checkers.core.keyed import BULK, Event, events_of
+from maxq.checkers.counterexample.looked_at import NEAR_MAX, looked_at
+from maxq.checkers.evidence.log import MESSAGES
 from maxq.checkers.judgement.dealt import (
     LARGE,
     Found,
@@ -73,9 +75,42 @@ def judge_batches(reading: Reading, request: Request) -> Judged:
         found = merged(found, _by_rows(reading, outline, more))
     evidence = _ops(reading, outline, judging.evidence(found))
     judged = judging.judged(found, evidence, breaches_of(outline, others))
-    whole = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
-    cited = _ops(reading, outline, judged.results.cited - whole)
+    looked = looked_at(judged.history, judged.results.verdicts)
+    wanted = judged.results.cited | looked.indices
+    if looked.queues:
+        wanted |= _on_queues(reading, outline, judging.tasks.values(), looked.queues)
+    here = {op.index for op in judged.history if op.f != REPLICA_LOG}  # those are slim
+    cited = _ops(reading, outline, _with_pairs(outline, wanted) - here)
     return judged._replace(history=judging.history([*evidence, *cited])) if cited else judged
+
+
+def _with_pairs(outline: Outline, indices: frozenset[int]) -> frozenset[int]:
+    """The same operations, whole ones."""
+    pair = outline.pair[np.isin(outline.index, list(indices))]
+    return indices | {*outline.index[pair[pair >= 0]].tolist()}
+
+
+def _on_queues(
+    reading: Reading, outline: Outline, tasks: Iterable[Task], queues: Collection[tuple[int, int]]
+) -> frozenset[int]:
+    """The sends and polls of some queues that are near an index, and more."""
+    both = next(((t.check, t.known) for t in tasks
+                 if isinstance(t.check, Columnar) and t.check.reads == MESSAGES), None)  # fmt: skip
+    if both is None:
+        return frozenset()
+    check, known = both
+    found: dict[int, list[Ints]] = {key: [] for key, _ in queues}
+    for rows in rows_of(reading(), outline):
+        chosen = np.flatnonzero(rows.client & rows.of(check.reads))
+        dealing = check.columns(rows, chosen, known)
+        for key, parts in found.items():
+            parts.append(rows.index[touching(dealing, frozenset((key,)))])
+    near: set[int] = set()
+    for key, last in queues:
+        index = np.sort(np.concatenate([np.zeros(0, np.int64), *found[key]]))
+        at = int(np.searchsorted(index, last, side="right"))
+        near.update(index[max(0, at - 2 * NEAR_MAX) : at + NEAR_MAX].tolist())
+    return frozenset(near)
 
 
 def _outlined(batches: Iterator[pa.RecordBatch]) -> tuple[Outline, Small, dict[int, Op]]:

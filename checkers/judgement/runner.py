@@ -11,7 +11,6 @@ is unknown, and says what to change. Exit codes are Jepsen's: 0 valid, 1 invalid
 for a harness that crashed; a real violation is never masked by a crash.
 """
 
-import re
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -38,7 +37,6 @@ from maxq.histories.history import Breach, History, wellformed
 
 NAMED_MAX = 8  # claims of one reason that a verdict names; of more their number comes first
 BREACHES_MAX = 100
-CITED = re.compile(r"\b([Oo]p )(\d{1,12})\b")  # an operation in a story, by index
 EXIT_VALID, EXIT_INVALID, EXIT_UNKNOWN, EXIT_CRASH = 0, 1, 2, 255
 
 
@@ -59,11 +57,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cited(self) -> frozenset[int]:
         """The indices of all operations that anomalies name, in their stories too."""
-        named: set[int] = set()
-        for anomaly in (a for v in self.verdicts for a in v.anomalies):
-            named.update(anomaly.ops)
-            named.update(int(match[2]) for match in CITED.finditer(anomaly.story))
-        return frozenset(named)
+        return frozenset().union(*(a.cited for v in self.verdicts for a in v.anomalies))
 
     @property
     def claims(self) -> dict[str, ClaimVerdict]:

@@ -5,12 +5,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from maxq.checkers.core.api import ClaimVerdict, Harm, Status
+from maxq.checkers.core.api import CITED, ClaimVerdict, Harm, Status
 from maxq.checkers.core.claims import BY_ID
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
 from maxq.checkers.judgement.phrases import said
-from maxq.checkers.judgement.runner import CITED
 from maxq.harness.report.evidence import Evidence, Group, Numbered
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
 from maxq.harness.report.spoken import spoken
