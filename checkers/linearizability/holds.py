@@ -16,8 +16,24 @@ import numpy as np
 from maxq.checkers.linearizability.blocks import clash
 from maxq.checkers.linearizability.calls import FAILED, NEVER, OPEN, Calls, Ints, Mask
 from maxq.checkers.linearizability.decided import LEGAL, Decided
+from maxq.checkers.linearizability.ties import Ties, joined
 
 ACQUIRE, RELEASE = "acquire", "release"
+
+
+def ties(calls: Calls) -> Ties:
+    """The ties of the calls on a lock: an acquire goes with the releases that follow it."""
+    last: dict[int, int] = {}
+    pairs = []
+    takes = calls.of(ACQUIRE)
+    for at, process in enumerate(calls.process.tolist()):
+        if calls.outcome[at] == FAILED:
+            continue
+        if takes[at]:
+            last[process] = at
+        elif process in last:
+            pairs.append((at, last[process]))
+    return Ties(joined(calls.size, pairs), lambda at: ())
 
 
 class _Holds(NamedTuple):

@@ -11,6 +11,7 @@ from collections.abc import Collection, Hashable, Iterable
 from typing import TYPE_CHECKING
 
 from maxq.checkers.linearizability.decided import Decided
+from maxq.checkers.linearizability.ties import Ties, by_values
 from maxq.histories.op import Op
 
 if TYPE_CHECKING:  # numpy, for those who judge
@@ -29,6 +30,7 @@ class Model(ABC):
 
     name: str = ""
     about: str = ""
+    are: str = "linearizable as"  # what calls are that keep to it: "3 calls are ... register"
     reads: Collection[str] = ()
     initial: State = None
 
@@ -64,6 +66,21 @@ class Model(ABC):
         """What must have been brought about for a call; None: nothing; ANYTHING: it may be any
         change, as for a compare-and-set that was refused."""
         return None
+
+    def brings(self, call: "Call") -> Iterable[Hashable]:
+        """The values that others may see because of a call that changes the state."""
+        return [value for value in (call.argument, call.other) if value is not None]
+
+    def shows(self, call: "Call") -> Iterable[Hashable]:
+        """The values that the answer of a call shows."""
+        result = call.result
+        inside = result if isinstance(result, tuple | frozenset) else ()
+        return [] if result is None else [result, *inside]
+
+    def ties(self, calls: "Calls") -> Ties:
+        """Which calls of a key can be taken out of it, so that what is left can be blamed for
+        nothing that the whole was not to blame for. By default by `brings` and `shows`."""
+        return by_values(self, calls)
 
     def fast(self, calls: "Calls") -> Decided | None:
         """Decide one key without a search; None: not mine, search."""

@@ -8,19 +8,23 @@ import msgspec
 from maxq.checkers.linearizability.calls import FAILED, OK, OPEN, Calls, CallsMaker
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.judge import decide
+from maxq.checkers.linearizability.minimal import Smallest, smallest
 from maxq.checkers.linearizability.model import Model
 from maxq.checkers.linearizability.search import Over
 from maxq.histories.history import History
 
+SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
 OUTCOMES = {"ok": OK, "fail": FAILED, "info": OPEN}
 
 
 class KeyJudged(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one key; `calls` is how many there were on it."""
+    """What became of one key; `calls` is how many there were on it, `smallest` a part of them that
+    has no legal order by itself."""
 
     key: Any
     calls: int
     decided: Decided
+    smallest: Smallest | None = None
 
 
 class ModelJudged(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,13 +43,23 @@ class ModelJudged(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return True if every == {True} else "unknown"
 
+    @property
+    def counterexample(self) -> KeyJudged | None:
+        """The key with the shortest part that has no legal order."""
+        found = [key for key in self.keys if key.smallest]
+        return min(found, key=_length, default=None)
+
     def of(self, valid: object) -> list[KeyJudged]:
         """The keys of one verdict."""
         return [k for k in self.keys if k.decided.valid is valid or k.decided.valid == valid]
 
 
+def _length(key: KeyJudged) -> int:
+    return len(key.smallest.begins) if key.smallest else 0
+
+
 def judge(model: Model, history: History, over: Over) -> ModelJudged:
-    """Judge every key; the budget is for all of them together.
+    """Judge every key, and make counterexamples; the budget is for all of this together.
 
     Raises:
         HistoryError: an operation has not the model's shape.
@@ -55,6 +69,10 @@ def judge(model: Model, history: History, over: Over) -> ModelJudged:
     for key, calls in sorted(dealt.items(), key=lambda pair: repr(pair[0])):
         decided = decide(model, calls, over)
         found.append(KeyJudged(key=key, calls=calls.size, decided=decided))
+    bad = [at for at, one in enumerate(found) if one.decided.valid is False]
+    for at in bad[:SHRUNK_MAX]:
+        less = smallest(model, dealt[found[at].key], found[at].decided, over)
+        found[at] = msgspec.structs.replace(found[at], smallest=less)
     return ModelJudged(model=model.name, keys=tuple(found), passed=dict(passed))
 
 

@@ -6,6 +6,7 @@ from maxq.checkers.linearizability import growing
 from maxq.checkers.linearizability.calls import OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import keyed
 from maxq.histories.op import HistoryError, Op
 
@@ -39,6 +40,19 @@ class KeyValue(Model):
             yield f"{state}{call.argument}"
         elif call.outcome == OPEN or call.result == state:
             yield state
+
+    def ties(self, calls: Calls) -> Ties:
+        every = [calls.call(at) for at in range(calls.size)]
+        made = [(at, call) for at, call in enumerate(every) if call.kind != GET]
+
+        def needs(at: int) -> Iterable[int]:
+            """A text shows the parts that it is made of."""
+            get = every[at]
+            if get.kind != GET or get.result is None:
+                return ()
+            return [n for n, c in made if c.begun < get.ended and c.argument in get.result]
+
+        return alone(calls.size, needs)
 
     def fast(self, calls: Calls) -> Decided | None:
         return growing.decide(calls)

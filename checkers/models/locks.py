@@ -6,6 +6,7 @@ from maxq.checkers.linearizability import holds
 from maxq.checkers.linearizability.calls import Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.ties import Ties
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import Op
 
@@ -32,6 +33,9 @@ class Mutex(Model):
                 yield call.argument
         elif state == call.argument:
             yield None
+
+    def ties(self, calls: Calls) -> Ties:
+        return holds.ties(calls)
 
     def fast(self, calls: Calls) -> Decided | None:
         return holds.decide(calls)

@@ -3,10 +3,11 @@
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any
 
-from maxq.checkers.linearizability import registers
+from maxq.checkers.linearizability import overwriting, registers
 from maxq.checkers.linearizability.calls import FAILED, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import Decided
 from maxq.checkers.linearizability.model import ANYTHING, Model, State
+from maxq.checkers.linearizability.ties import Ties, alone, by_values
 from maxq.checkers.models.shapes import frozen, keyed, pair_in
 from maxq.histories.op import Op
 
@@ -55,6 +56,9 @@ class CasRegister(Model):
         if call.outcome == FAILED:
             return ANYTHING
         return ("value", call.argument if call.kind == registers.CAS else call.result)
+
+    def ties(self, calls: Calls) -> Ties:
+        return overwriting.ties(calls)
 
     def fast(self, calls: Calls) -> Decided | None:
         return registers.decide(calls) or registers.surely_stale(calls)
@@ -107,3 +111,12 @@ class MultiRegister(Model):
             elif call.outcome != OPEN and have.setdefault(key, value) != value:
                 return
         yield frozenset(have.items())
+
+    def brings(self, call: Call) -> Iterable[Hashable]:
+        return [(key, value) for what, key, value in call.argument if what == "w"]
+
+    def shows(self, call: Call) -> Iterable[Hashable]:
+        return [(key, value) for what, key, value in call.argument if what == "r"]
+
+    def ties(self, calls: Calls) -> Ties:
+        return alone(calls.size, by_values(self, calls).needs)

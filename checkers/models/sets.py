@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
+import numpy as np
+
 from maxq.checkers.linearizability.calls import OK, OPEN, Call, Calls, Row
 from maxq.checkers.linearizability.decided import LEGAL, Decided
 from maxq.checkers.linearizability.model import Model, State
+from maxq.checkers.linearizability.ties import Ties, alone
 from maxq.checkers.models.shapes import frozen, keyed
 from maxq.histories.op import HistoryError, Op
 
@@ -65,6 +68,16 @@ class Counter(Model):
             yield state + call.argument
         elif call.outcome == OPEN or call.result == state:
             yield state
+
+    def ties(self, calls: Calls) -> Ties:
+        adds, reads = calls.of("add"), calls.of("read")
+
+        def needs(at: int) -> Iterable[int]:
+            """A read shows the sum of all that was added until it was over."""
+            there = adds & (calls.begun < calls.ended[at]) if reads[at] else adds & False
+            return np.flatnonzero(there).tolist()
+
+        return alone(calls.size, needs)
 
 
 class UniqueIds(Model):

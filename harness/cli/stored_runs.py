@@ -82,6 +82,13 @@ TRUNCATED = click.option(
     type=Name(FOREIGN),
     help="of the file, for --model; by default found from its first bytes",
 )
+@click.option(
+    "--minimal",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="with --model: write the operations that suffice for an invalid verdict, as a history and "
+    "as a page with a diagram",
+)
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
@@ -103,7 +110,8 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         from maxq.harness.cli.histories.by_model import Asked, check_by_model
 
         _refuse_beside_model(given)
-        asked = Asked(run, given["model"], given["budget"], given["format_"] or "", allow_truncated)
+        asked = Asked(run, given["model"], given["budget"], given["format_"] or "",
+                      allow_truncated, given["minimal"])  # fmt: skip
         return check_by_model(asked, as_json=as_json, verbose=verbose)
     engine, master = given["engine"], given["master"]
     named = stored_run.flat(given["workload"])

@@ -9,17 +9,18 @@ import msgspec
 
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
 from maxq.harness.cli.given.budget import Budget
+from maxq.harness.cli.histories import counterexample
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import WIDTH, wrapped
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
 from maxq.harness.run import plugins
 from maxq.harness.run.rejudge import open_file
-from maxq.histories.history import wellformed
+from maxq.histories.history import History, wellformed
 from maxq.histories.lines.foreign import FORMATS, HEAD, format_of
 from maxq.histories.op import HistoryError
 from maxq.histories.store import StoredRun, open_run
 
-ROWS_MAX = 12
+ROWS_MAX, EXAMPLE_MAX = 12, 20
 COLUMNS = (("key", 2), ("calls", 1), ("found", 10))
 EXIT_CODES: dict[object, int] = {True: 0, False: 1, "unknown": 2}
 
@@ -33,12 +34,14 @@ class Asked(NamedTuple):
     budget: Budget
     kind: str = ""
     allow_truncated: bool = False
+    minimal: Path | None = None  # where a counterexample is written
 
     def repeat(self) -> str:
         """The command that does it again."""
         words = ["maxq check", str(self.path), "--model", self.model]
         words += ["--format", self.kind] if self.kind else []
         words += ["--allow-truncated"] if self.allow_truncated else []
+        words += ["--minimal", str(self.minimal)] if self.minimal else []
         if self.budget != Budget():
             words += ["--budget", str(self.budget)]
         return " ".join([*words, *(f"--plugin {module}" for module in plugins.modules())])
@@ -58,7 +61,8 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
         raise HistoryError(
             f"{asked.path.name}: no operation that {asked.model} knows; its operations are: {seen}"
         )
-    said = Said(judged, [f"{b.rule} at op {b.index}: {b.text}" for b in broken], seconds)
+    said = Said(judged, [f"{b.rule} at op {b.index}: {b.text}" for b in broken], seconds, history)
+    written = _write(asked, said)
     if as_json:
         found = msgspec.json.encode(_document(asked, said), enc_hook=str)  # of keywords
         echo(msgspec.json.format(found, indent=2).decode())
@@ -67,6 +71,8 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
             echo(f"the history is damaged: {stored.report.damage}; judged what precedes it",
                  err=True)  # fmt: skip
         _show(asked, said, verbose=verbose)
+    if written:
+        echo(f"written: {', '.join(map(str, written))}", err=as_json)
     return EXIT_CODES[said.valid]
 
 
@@ -77,11 +83,37 @@ class Said(NamedTuple):
     judged: ModelJudged
     malformed: Sequence[str]
     seconds: float
+    history: History
 
     @property
     def valid(self) -> bool | Literal["unknown"]:
         """The verdict."""
         return "unknown" if self.malformed else self.judged.valid
+
+    @property
+    def example(self) -> KeyJudged | None:
+        """The key of the counterexample."""
+        return None if self.malformed else self.judged.counterexample
+
+
+def _write(asked: Asked, said: Said) -> tuple[Path, ...]:
+    """Write the counterexample, where there is one and it was asked for."""
+    if asked.minimal is None:
+        return ()
+    key = said.example
+    if key is None or key.smallest is None:
+        echo("no counterexample is written: nothing is known to be invalid", err=True)
+        return ()
+    about = counterexample.About(
+        model=asked.model, headline=headline(said), why=_reason(key), of=key.calls,
+        command=f"maxq check {asked.minimal / counterexample.JOURNAL} --model {asked.model}",
+    )  # fmt: skip
+    return counterexample.write(counterexample.part_of(said.history, key), asked.minimal, about)
+
+
+def _reason(key: KeyJudged) -> str:
+    decided = key.decided if key.smallest is None else key.smallest.decided
+    return f"{decided.name}: {decided.why}"
 
 
 def _stored(asked: Asked) -> StoredRun:
@@ -108,7 +140,12 @@ def _document(asked: Asked, said: Said) -> dict[str, Any]:
         "malformed": said.malformed,
         "seconds": round(said.seconds, 3),
         "keys": [
-            {"key": _plain(k.key), "calls": k.calls, **k.decided._asdict()}
+            {
+                "key": _plain(k.key),
+                "calls": k.calls,
+                **k.decided._asdict(),
+                "minimal": k.smallest.begins if k.smallest else None,
+            }
             for k in said.judged.keys
         ],
         "left_out": said.judged.passed,
@@ -144,11 +181,13 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     echo(wrapped(f"verdict: {headline(said)}"))
     judged = said.judged
     found = [*judged.of(False), *judged.of("unknown")]
-    if found and not said.malformed:
+    if found and not said.malformed and not (said.example and len(judged.keys) == 1):
         shown = found if verbose else found[:ROWS_MAX]
         echo_drawn(table(COLUMNS, map(_cells, shown), width=WIDTH, colour=coloured()))
         if len(found) > len(shown):
             echo(f"  ... and {len(found) - len(shown)} more keys; -v shows all")
+    if said.example:
+        _show_example(said, said.example, verbose=verbose)
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
     echo(f"decided: keys: {counted}; in {said.seconds:.2f} s")
@@ -156,6 +195,20 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
         others = ", ".join(f"{count:,} {f}" for f, count in sorted(judged.passed.items()))
         echo(wrapped(f"left out: operations that {judged.model} does not know: {others}"))
     echo(one_line(f"repeat:  {asked.repeat()}"))
+
+
+def _show_example(said: Said, key: KeyJudged, *, verbose: bool) -> None:
+    part = counterexample.part_of(said.history, key)
+    count = len(part.pairs)
+    on = "" if key.key is None else f" on key {key.key}"
+    are = "is illegal by itself" if count == 1 else "are illegal by themselves"
+    echo(wrapped(f"counterexample: {count:,} of the {key.calls:,} operations{on} {are}: "
+                 f"{_reason(key)}"))  # fmt: skip
+    rows = counterexample.cells(part)
+    shown = rows if verbose or count <= EXAMPLE_MAX else rows[:EXAMPLE_MAX]
+    echo_drawn(table(counterexample.COLUMNS, shown, width=WIDTH, colour=coloured()))
+    if len(shown) < count:
+        echo(f"  ... and {count - len(shown):,} more operations; -v shows all")
 
 
 def _cells(key: KeyJudged) -> list[tuple[str, str]]:

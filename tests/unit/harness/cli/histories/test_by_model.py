@@ -226,3 +226,47 @@ def test_locks_have_names_and_what_is_left_out_is_said(
     assert "left out: operations that mutex does not know: 1 renew" in out
     code, out, _ = checked(capsys, tmp_path, text.replace("8", "7"), "--model", "mutex")
     assert (code, "held the lock at one time" in " ".join(out.split())) == (1, True)
+
+
+HOSTILE = '</title><script>alert(1)</script>\\"onload=alert(2) \\u202e'
+
+
+def test_a_counterexample_is_written_and_judged_again(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    other = STALE.replace(":process 1, :type :ok", ":process 9, :type :invoke, :f :write, "
+                          ":value 7}\n{:process 1, :type :ok", 1)  # fmt: skip
+    folder = tmp_path / "small"
+    code, out, _ = checked(capsys, tmp_path, other, "--model", "register", "--minimal", str(folder))
+    words = " ".join(out.split())
+    assert code == 1
+    assert "counterexample: 3 of the 4 operations are illegal by themselves: stale-read:" in words
+    assert "0-1 0 - write 1 ok 2-4 1 - write 2 ok 5-6 0 - read ok 1" in words
+    assert "counterexample.html" in words
+    for name in ("history.jsonl", "history.edn"):
+        assert run_cli(["check", str(folder / name), "--model", "register"]) == 1
+        assert "3 calls are not linearizable as register" in capsys.readouterr().out
+
+
+def test_a_page_is_inert_whatever_the_values(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "small"
+    text = STALE.replace("value 1}", f'value "{HOSTILE}"}}')
+    code, _, _ = checked(capsys, tmp_path, text, "--model", "register", "--minimal", str(folder))
+    page = (folder / "counterexample.html").read_text()
+    assert code == 1
+    assert "<script" not in page
+    assert page.count("</title>") == 1 + page.count("<g><title>")
+    assert "\u202e" not in page
+    assert "default-src 'none'" in page.replace("&#x27;", "'")
+
+
+def test_what_is_valid_has_no_counterexample(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    text = STALE.replace("value 1}\n", "value 2}\n")
+    folder = tmp_path / "small"
+    code, _, err = checked(capsys, tmp_path, text, "--model", "register", "--minimal", str(folder))
+    assert (code, folder.exists()) == (0, False)
+    assert "no counterexample is written: nothing is known to be invalid" in err
