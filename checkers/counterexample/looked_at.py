@@ -18,14 +18,14 @@ def broken_by(verdicts: Iterable[Verdict]) -> set[str]:
 
 
 def firsts(verdicts: Iterable[Verdict]) -> list[Anomaly]:
-    """The first anomaly of each name, of promises that are broken."""
+    """The first anomaly of each name, of promises that are broken; losses come first."""
     verdicts = list(verdicts)
     broken = broken_by(verdicts)
     found: dict[tuple[str, str], Anomaly] = {}
     for anomaly in (a for v in verdicts for a in v.anomalies):
         if anomaly.claim in broken:
             found.setdefault((anomaly.claim, anomaly.name), anomaly)
-    return list(found.values())
+    return sorted(found.values(), key=lambda a: not a.name.startswith("lost"))
 
 
 class LookedAt(NamedTuple):

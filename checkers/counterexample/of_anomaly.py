@@ -13,8 +13,9 @@ How much is tried is counted in operations judged, not in time, so equal histori
 counterexamples.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from maxq.checkers.core.api import Anomaly, Verdict
 from maxq.checkers.core.keyed import BULK
@@ -25,7 +26,7 @@ from maxq.histories.grounds import RUN
 from maxq.histories.history import History
 from maxq.histories.op import Op
 
-LONG = 20  # operations
+LONG, MANY = 20, 60  # operations
 WORK_MAX = 150_000  # operations judged, for one anomaly
 # What an anomaly is about, as far as its detail says so.
 SUBJECT = ("key", "set", "value", "offset", "node", "id", "lock", "group", "address")
@@ -48,6 +49,17 @@ class Counterexample(NamedTuple):
     length: int
     minimal: bool
     left_out: int
+
+    def to_json(self) -> dict[str, Any]:
+        """It as plain values, its operations by index."""
+        return {
+            "claim": self.anomaly.claim,
+            "name": self.anomaly.name,
+            "operations": self.length,
+            "minimal": self.minimal,
+            "messages_left_out": self.left_out,
+            "ops": [op.index for op in self.ops],
+        }
 
 
 class _Work:
@@ -159,19 +171,47 @@ class Searching:
 def _reduced(
     anomaly: Anomaly, units: Units, lacks: int, shows: Shows, goes_on: _Work
 ) -> Counterexample:
-    kept, minimal = _fewer(units, shows, goes_on)
-    gone: set[Message] = set()
+    """The smallest part of one that shows it. Of many operations whole kinds are left out first,
+    and then messages, each of which takes several with it; of few, messages only if need be."""
+    kept, minimal, gone = _without_kinds(units, shows, goes_on), False, set[Message]()
+    if len(kept) <= MANY:
+        kept, minimal = _fewer(kept, shows, goes_on)
     if len(kept) > LONG:
-        messages = messages_of(op for unit in kept for op in unit)
-
-        def shows_of(at: Sequence[int]) -> bool:
-            return shows(_projected(kept, {*messages} - {messages[n] for n in at}))
-
-        found = fewer(len(messages), shows_of, goes_on)
-        gone = {*messages} - {messages[n] for n in found.kept}
+        gone = _without_messages(anomaly, kept, shows, goes_on)
         kept, minimal = _fewer(_projected(kept, gone), shows, goes_on)
+    if len(kept) > LONG and goes_on():  # what is gone now may have needed other messages
+        more = _without_messages(anomaly, kept, shows, goes_on)
+        kept, minimal = _fewer(_projected(kept, more), shows, goes_on)
+        gone |= more
     ops = sorted((op for unit in kept for op in unit), key=lambda op: op.index)
     return Counterexample(anomaly, tuple(ops), len(kept), minimal, lacks + len(gone))
+
+
+def _without_kinds(units: Units, shows: Shows, goes_on: _Work) -> Units:
+    """What is left without all operations of each kind that need not be there."""
+    for f, count in Counter(unit[0].f for unit in units).most_common():
+        without = [unit for unit in units if unit[0].f != f]
+        if count > 1 and without and goes_on() and shows(without):
+            units = without
+    return units
+
+
+def _without_messages(
+    anomaly: Anomaly, units: Units, shows: Shows, goes_on: _Work
+) -> set[Message]:  # fmt: skip
+    """The messages that need not be there, the anomaly's own tried last."""
+    own = _own(anomaly)
+    messages = sorted(messages_of(op for unit in units for op in unit), key=lambda m: m[1] in own)
+
+    def shows_of(at: Sequence[int]) -> bool:
+        return shows(_projected(units, {*messages} - {messages[n] for n in at}))
+
+    found = fewer(len(messages), shows_of, goes_on)
+    return {*messages} - {messages[n] for n in found.kept}
+
+
+def _own(anomaly: Anomaly) -> set[str]:
+    return {repr(anomaly.detail.get("value")), *map(repr, anomaly.detail.get("values") or ())}
 
 
 def _fewer(units: Units, shows: Shows, goes_on: _Work) -> tuple[Units, bool]:
@@ -182,13 +222,14 @@ def _fewer(units: Units, shows: Shows, goes_on: _Work) -> tuple[Units, bool]:
 def _unsent(units: Units, anomaly: Anomaly) -> set[Message]:
     """The messages that these operations show and none of them sends, but for the anomaly's own."""
     ops = [op for unit in units for op in unit]
-    own = {repr(anomaly.detail.get("value")), *map(repr, anomaly.detail.get("values") or ())}
+    own = _own(anomaly)
     sent = set(messages_of(op for op in ops if op.type == "invoke"))
     return {m for m in messages_of(ops) if m not in sent and m[1] not in own}
 
 
 def _projected(units: Units, gone: Collection[Message]) -> Units:
-    return [left for unit in units if (left := without(unit, gone))]
+    """Whole operations without some messages; one whose completion showed no other is gone."""
+    return [left for unit in units if len(left := without(unit, gone)) == len(unit)]
 
 
 def _joined(*parts: Mapping[int, list[Op]]) -> Units:

@@ -9,6 +9,7 @@ import msgspec
 
 from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.core.api import ClaimVerdict, Context
+from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.evidence.faults import faults
 from maxq.checkers.evidence.harms import charged
 from maxq.checkers.evidence.harms import plain as plain_harms
@@ -69,6 +70,9 @@ class Shown(Protocol):
 
     @property
     def unreported(self) -> Exception | None: ...
+
+    @property
+    def counterexamples(self) -> Sequence[Counterexample]: ...
 
 
 def show(judged: Shown, *, as_json: bool, verbose: bool = False) -> None:
@@ -144,10 +148,23 @@ def _foot(judged: Shown) -> list[str]:
             text += f"; a send was ok again after at most {max(known) / 1e9:.2f} s"
         text += f"; after {late} of them not until the last send" if late else ""
         lines.append(wrapped(text))
+    lines += [wrapped(f"minimal: {_suffices(judged)}")] if judged.counterexamples else []
     lines += [f"run:     {judged.stored.path}", f"repeat:  {judged.repeat}"]
     lines.append(f"commit:  {judged.commit}")
     lines += [f"report:  {judged.report}"] if judged.report is not None else []
     return lines
+
+
+def _suffices(judged: Shown) -> str:
+    """How few operations show what was found."""
+    each = judged.counterexamples
+    first, of = each[0], judged.stored.history.totals.total() // 2
+    one = first.length == 1
+    rest = f", and {len(each) - 1} more kinds have such a part" if len(each) > 1 else ""
+    return (
+        f"{first.length:,} of {of:,} operations show{'s' if one else ''} {first.anomaly.name} by "
+        f"{'itself' if one else 'themselves'}{rest}; --minimal DIR writes them"
+    )
 
 
 def show_rows(rows: Sequence[Row], room: int) -> None:
@@ -236,6 +253,7 @@ def document(judged: Shown) -> dict[str, Any]:
         "power": power_rows(judged.power),
         "anomalies": msgspec.to_builtins(list(results.broken), str_keys=True),
         "measured_anomalies": msgspec.to_builtins(list(results.measured), str_keys=True),
+        "counterexamples": [c.to_json() for c in judged.counterexamples],
         "recoveries": msgspec.to_builtins(list(judged.recoveries)),
         "faults": msgspec.to_builtins(faults(judged.stored.history), str_keys=True),
         "repeat": judged.repeat,

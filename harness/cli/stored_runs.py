@@ -34,6 +34,7 @@ from maxq.spark_checkers.session import LOCAL, missing
 LOCAL_ENGINE, COLUMNS, SPARK = ENGINES = ("local", "columns", "spark")
 
 
+NO_EXAMPLE = ("nothing is known to be invalid", "no small part was found that is invalid by itself")
 HISTORY = click.argument("run", type=click.Path(exists=True, path_type=Path))
 TRUNCATED = click.option(
     "--allow-truncated", is_flag=True, help="take the readable part of a damaged history"
@@ -86,8 +87,8 @@ TRUNCATED = click.option(
     "--minimal",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="with --model: write the operations that suffice for an invalid verdict, as a history and "
-    "as a page with a diagram",
+    help="write the operations that suffice for an invalid verdict as a history that is judged "
+    "alone, of each kind of anomaly one; with --model also as a page with a diagram",
 )
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
@@ -134,12 +135,34 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         judge = _judge_of(engine or (LOCAL_ENGINE if needed else COLUMNS), master)
         judged = _check_file(run, named, judge, allow_truncated=allow_truncated)
     judged = msgspec.structs.replace(judged, fail_on=given["fail_on"] or "")
+    written = _write_minimal(judged, given["minimal"], named) if given["minimal"] else []
     if given["explain"]:
         if not isinstance(judged, Judged):
             raise click.UsageError("--explain is for a run's folder: a file cannot be repeated")
         judged = explained(judged)
     show(judged, as_json=as_json, verbose=verbose)
+    for line in written:
+        echo(line, err=as_json)
     return judged.exit_code
+
+
+def _write_minimal(judged: Judged | JudgedFile, folder: Path, named: Sequence[str]) -> list[str]:
+    """Write what suffices; a line for each."""
+    from maxq.harness.cli.histories.minimal import write
+
+    if not judged.counterexamples:
+        echo(f"{folder}: nothing is written: {NO_EXAMPLE[judged.results.valid is False]}", err=True)
+        return []
+    try:
+        found = write(judged.stored, judged.counterexamples, folder)
+    except FileExistsError as error:
+        raise click.UsageError(f"--minimal: {error.filename} is there already") from None
+    more = "".join(f" --workload {name}" for name in named)
+    return [
+        f"minimal: {c.length:,} operation{'' if c.length == 1 else 's'} for {c.anomaly.name} "
+        f"({c.anomaly.claim}): maxq check {path}{more}"
+        for c, path in found
+    ]
 
 
 def _refuse_beside_model(given: dict[str, Any]) -> None:
@@ -197,7 +220,7 @@ def _check_run(
             judged = piecewise.judge_run(run, judge, allow_truncated=allow_truncated)
         else:
             judged = stored_run.judge_stored(run, allow_truncated=allow_truncated)
-        judged = judged.with_power() if power else judged
+        judged = (judged.with_power() if power else judged).with_counterexamples()
         found = judged.stored.report
         _say_state(judged.stored)
         if not ended:
@@ -242,13 +265,15 @@ def _check_file(
     if judge is None:
         stored = rejudge.open_file(path, allow_truncated=allow_truncated)
         _say_assumed(stored, rejudge.concurrency_of(stored.history))
-        return rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
+        found = rejudge.judged_file(stored, check_all(stored.history, checkers, context), named)
+        return found.with_counterexamples(checkers)
     with piecewise.source_of(path, allow_truncated=allow_truncated) as source:
         stored = rejudge.unread(path, source.report)
         _say_assumed(stored, source.concurrency())
         judged = judge(source, checkers, context)
     stored = msgspec.structs.replace(stored, history=judged.history)
-    return rejudge.judged_file(stored, judged.results, named, judged.recoveries)
+    found = rejudge.judged_file(stored, judged.results, named, judged.recoveries)
+    return found.with_counterexamples(checkers)
 
 
 def _say_assumed(stored: StoredRun, clients: int | None) -> None:

@@ -21,8 +21,7 @@ from maxq.harness.experiments.scorecard import (
     cell,
     middle,
 )
-from maxq.harness.report.markup import Child, Html, el, join
-from maxq.harness.report.page import policy
+from maxq.harness.report.markup import Child, Html, el, join, policy
 from maxq.harness.schedule.options import PROFILES
 
 NONE = "-"

@@ -7,6 +7,7 @@ import msgspec
 
 from maxq.checkers.availability.recovery import Recovery
 from maxq.checkers.core.api import Anomaly, Context
+from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power
 from maxq.harness.schedule.options import Options
@@ -21,7 +22,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     `run` is the run's folder as people type it; `commit` what is known of the harness's source;
     `doubts` are what went wrong with the run or its history besides, and `explained` what trying
     said of the causes of findings, each in a line. `power`: how much the verdict could have called.
-    `recoveries` are those from each fault.
+    `recoveries` are those from each fault; `counterexamples` belong to some of the anomalies.
     """
 
     history: History
@@ -35,6 +36,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     explained: tuple[str, ...] = ()
     power: tuple[Power, ...] = ()
     recoveries: Sequence[Recovery] = ()
+    counterexamples: Sequence[Counterexample] = ()
 
 
 class Numbered(msgspec.Struct, frozen=True, kw_only=True):

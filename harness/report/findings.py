@@ -7,10 +7,12 @@ import msgspec
 
 from maxq.checkers.core.api import CITED, ClaimVerdict, Harm, Status
 from maxq.checkers.core.claims import BY_ID
+from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import summary as words
 from maxq.checkers.judgement.digest import named
 from maxq.checkers.judgement.phrases import said
 from maxq.harness.report.evidence import Evidence, Group, Numbered
+from maxq.harness.report.examples import of_anomaly
 from maxq.harness.report.markup import Child, Html, clean, el, join, short
 from maxq.harness.report.spoken import spoken
 from maxq.harness.report.timescale import TimeScale, seconds
@@ -191,10 +193,18 @@ def anomalies(
     `brokers` are names of brokers by address."""
     if not groups:
         return el("p", "None was found.", class_="note")
-    return join(_group(evidence.history, group, time, brokers) for group in groups)
+    small = {id(c.anomaly): c for c in evidence.counterexamples}
+    of = evidence.history.totals.total() // 2
+    return join(
+        _group(evidence.history, group, time, brokers, small.get(id(group.numbered[0].anomaly)), of)
+        for group in groups
+    )
 
 
-def _group(history: History, group: Group, time: TimeScale, brokers: Mapping[str, str]) -> Html:
+def _group(
+    history: History, group: Group, time: TimeScale, brokers: Mapping[str, str],
+    small: Counterexample | None, of: int,
+) -> Html:  # fmt: skip
     cards = [_card(history, one, time, brokers, is_open=n == 0)
              for n, one in enumerate(group.numbered[:CARDS_MAX])]  # fmt: skip
     more = group.found - len(group.numbered)
@@ -204,6 +214,7 @@ def _group(history: History, group: Group, time: TimeScale, brokers: Mapping[str
         el("h3", el("span", group.claim, class_="claim"), " ",
            short(said(group.name, group.found), VALUE_MAX), " ",
            el("span", f"({group.name})", class_="times")),
+        of_anomaly.drawn(small, of, brokers) if small is not None else None,
         cards,
         _others(group.numbered[CARDS_MAX:], brokers),
         el("p", rest, class_="note") if more > 0 else None,

@@ -7,7 +7,9 @@ as escapes.
 """
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable
+from hashlib import sha256
 from html import escape
 from typing import NamedTuple, TypeAlias
 
@@ -92,3 +94,15 @@ def short(value: object, length_max: int) -> str:
     """Text of a bounded length; says that there was more."""
     text = clean(value)
     return text if len(text) <= length_max else f"{text[:length_max]}… ({len(text)} characters)"
+
+
+def policy(style: str, script: str) -> str:
+    """A content security policy that allows this style and this script and nothing else."""
+
+    def digest(what: str) -> str:
+        return b64encode(sha256(what.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; "
+        f"script-src 'sha256-{digest(script)}'; base-uri 'none'; form-action 'none'"
+    )

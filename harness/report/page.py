@@ -6,10 +6,8 @@ Without a script everything is readable; with one, plots can be zoomed.
 """
 
 import traceback
-from base64 import b64encode
 from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
-from hashlib import sha256
 from importlib.resources import files
 
 import msgspec
@@ -20,8 +18,9 @@ from maxq.harness.report import findings, first_screen, tables
 from maxq.harness.report.bands import Actions, actions
 from maxq.harness.report.cluster import picture
 from maxq.harness.report.evidence import Evidence, Group, grouped
+from maxq.harness.report.examples.diagram import stylesheet
 from maxq.harness.report.lanes import Lane, Lanes, lanes
-from maxq.harness.report.markup import Child, Html, clean, el, join, short
+from maxq.harness.report.markup import Child, Html, clean, el, join, policy, short
 from maxq.harness.report.measures import windows
 from maxq.harness.report.plot import (
     axis,
@@ -41,7 +40,7 @@ OPEN_KINDS, NAME_MAX = 4, 120  # plots that need no click; characters of a name
 
 def render(evidence: Evidence) -> str:
     """A run as a page. Pure: equal evidence gives an equal page."""
-    style, script = _inside("report.css"), _inside("report.js")
+    style, script = _inside("report.css") + stylesheet(), _inside("report.js")
     o = evidence.options
     title = f"{first_screen.WORDS.get(evidence.results.valid, 'unknown')}: {', '.join(o.workload)}"
     head = join(
@@ -56,18 +55,6 @@ def render(evidence: Evidence) -> str:
     content = join(_body(evidence), Html(f"<script>{script}</script>"))
     page = el("html", el("head", head), el("body", content), lang="en")
     return f"<!doctype html>\n{page}\n"
-
-
-def policy(style: str, script: str) -> str:
-    """A content security policy that allows this style and this script and nothing else."""
-
-    def digest(what: str) -> str:
-        return b64encode(sha256(what.encode()).digest()).decode()
-
-    return (
-        f"default-src 'none'; style-src 'sha256-{digest(style)}'; "
-        f"script-src 'sha256-{digest(script)}'; base-uri 'none'; form-action 'none'"
-    )
 
 
 def _inside(name: str) -> str:

@@ -7,9 +7,11 @@ import msgspec
 from maxq.checkers.availability.availability import Availability
 from maxq.checkers.availability.processes import Processes
 from maxq.checkers.availability.service import Service
-from maxq.checkers.core.api import Checker, Context
+from maxq.checkers.core.api import Checker, Context, Verdict
 from maxq.checkers.core.claims import CLAIMS
 from maxq.checkers.core.stats import Stats
+from maxq.checkers.counterexample.looked_at import firsts
+from maxq.checkers.counterexample.of_anomaly import Counterexample, Searching
 from maxq.checkers.judgement.fault_proof import FaultProof
 from maxq.checkers.judgement.runner import Results, check_all
 from maxq.checkers.locks.locks import Locks
@@ -46,6 +48,7 @@ ALWAYS: Sequence[Checker] = (Service(), Processes(), FaultProof(), Stats())
 # What no answer of a target without ids shows, by checker (of offsets: who was elected when); and
 # what only our reference reports.
 BY_IDS = frozenset(c.name for c in (BrokerIds(), Epochs(), Replicas(), Idle(), Routes(), Offsets()))
+EXAMPLES_MAX = 8
 CONFIRMED = ("S9b", "S10b")  # RocketMQ does not publish its confirmOffset
 
 
@@ -91,6 +94,23 @@ def context_of(options: Options, *, ended: bool | None = None) -> Context:
         grounds=older(grounds_of(options)),
         ended=ended,
     )
+
+
+def counterexamples_of(
+    history: History, results: Results, checkers: Sequence[Checker], context: Context
+) -> tuple[Counterexample, ...]:
+    """The smallest part of a judged history that shows it, of the first anomaly of each name; none
+    of a run that is not invalid."""
+    if results.valid is not False:
+        return ()
+    by_name = {checker.name: checker for checker in checkers}
+
+    def judge(part: History, name: str) -> Sequence[Verdict]:
+        return check_all(part, [by_name[name]], context).verdicts
+
+    searching = Searching(history, results.verdicts, judge)
+    found = map(searching.of, firsts(results.verdicts)[:EXAMPLES_MAX])
+    return tuple(each for each in found if each is not None)
 
 
 def judge(options: Options, history: History, *, ended: bool | None = None) -> Results:

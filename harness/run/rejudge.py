@@ -12,12 +12,13 @@ import msgspec
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Checker, Context
 from maxq.checkers.core.stats import Stats
+from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import summary
 from maxq.checkers.judgement.digest import Row, digest
 from maxq.checkers.judgement.runner import Results
 from maxq.checkers.power.power import Power
 from maxq.harness.run.explained import Explained
-from maxq.harness.run.judging import judges_of
+from maxq.harness.run.judging import counterexamples_of, judges_of
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn
 from maxq.histories.jsonl import ReadReport, read_jsonl
@@ -57,6 +58,13 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     power: tuple[Power, ...] = ()  # a file has no settings that say what is promised
     report: Path | None = None  # a file has no folder for one
     unreported: Exception | None = None
+    counterexamples: tuple[Counterexample, ...] = ()
+
+    def with_counterexamples(self, checkers: Sequence[Checker]) -> "JudgedFile":
+        """The same, with what suffices of an invalid history."""
+        history = self.stored.history
+        found = counterexamples_of(history, self.results, checkers, self.context)
+        return msgspec.structs.replace(self, counterexamples=found)
 
     @property
     def rows(self) -> Sequence[Row]:

@@ -23,6 +23,7 @@ import msgspec
 from maxq.checkers.availability.recovery import Recovery, recoveries
 from maxq.checkers.core.api import Context
 from maxq.checkers.core.promises import DEFAULTS, STRICT, SYNCED
+from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.checkers.judgement import runner, summary
 from maxq.checkers.judgement.digest import Row, digest, faults_in_short
 from maxq.checkers.judgement.runner import Results
@@ -70,7 +71,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     `unreported` why there is none, which changes no verdict. `measured` are the recoveries from
     faults where `stored.history` holds only a part. `fail_on`: of which measurements the exit code
     is 1 (`maxq.checkers.judgement.summary.FAIL_ON`). `power`: how much the verdict could have
-    called, where that was asked for.
+    called, where that was asked for. `counterexamples` show some of the anomalies by themselves.
     """
 
     stored: StoredRun
@@ -83,6 +84,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     measured: tuple[Recovery, ...] | None = None
     fail_on: str = ""
     power: tuple[Power, ...] = ()
+    counterexamples: tuple[Counterexample, ...] = ()
 
     @property
     def recoveries(self) -> Sequence[Recovery]:
@@ -139,10 +141,20 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             results["explained"] = msgspec.to_builtins(list(self.explained))
         if self.power:
             results["power"] = power_rows(self.power)
+        if self.counterexamples:
+            results["counterexamples"] = [c.to_json() for c in self.counterexamples]
         if whole:
             run.save_results(self.stored.history.ops, results)
         else:
             run.save_verdict(results)
+
+    def with_counterexamples(self) -> "Judged":
+        """The same, with what suffices of an invalid history."""
+        checkers = judging.checkers_of(self.options)
+        found = judging.counterexamples_of(
+            self.stored.history, self.results, checkers, self.context
+        )
+        return msgspec.structs.replace(self, counterexamples=found)
 
     def with_power(self) -> "Judged":
         """The same, with wrong answers planted in its history, and called or not."""
@@ -184,6 +196,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
             explained=tuple(line for one in self.explained for line in one.lines()),
             power=self.power,
             recoveries=self.recoveries,
+            counterexamples=self.counterexamples,
         )
 
 
@@ -317,7 +330,7 @@ def run_test(
                 context = msgspec.structs.replace(context, progress=progress)
                 run_in_world(options, run, context, partial(_is_valid, run.path))
                 progress.say("checking")
-            judged = judge_stored(run.path)
+            judged = judge_stored(run.path).with_counterexamples()
         except BaseException as error:
             _save_failure(run, error)
             judged_early = _violation(run, error)
@@ -359,7 +372,7 @@ def _violation(run: Run, error: BaseException) -> Judged | None:
     with suppress(HistoryError, OSError):
         judged = judge_stored(run.path)
         if judged.results.valid is False:
-            judged = msgspec.structs.replace(judged, trouble=error)
+            judged = msgspec.structs.replace(judged, trouble=error).with_counterexamples()
             judged.save(whole=False)
             return judged.with_report()
     return None

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from maxq.checkers.models.judged import KeyJudged
-from maxq.harness.report.examples.counterexample import Bar, Example, page
+from maxq.harness.report.examples.counterexample import Example, page
+from maxq.harness.report.examples.diagram import Bar
 from maxq.harness.run.rejudge import encode_jsonl
 from maxq.histories.history import History
 from maxq.histories.jepsen import encode_edn

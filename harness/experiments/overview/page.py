@@ -21,8 +21,7 @@ from maxq.harness.experiments.overview.entries import (
     entries,
     inner_stores,
 )
-from maxq.harness.report.markup import Child, Html, clean, el, join, short
-from maxq.harness.report.page import policy
+from maxq.harness.report.markup import Child, Html, clean, el, join, policy, short
 from maxq.histories.store import REPORT
 
 INDEX = "index.html"

@@ -1,36 +1,16 @@
 """A page about some operations that have no legal order: who did what beside whom.
 
-Bars are operations, one lane a process. Only the order of begins and ends counts, so that is what
-the diagram keeps: two bars overlap where neither operation was over before the other began, and
-their lengths mean nothing. The page loads nothing, and nothing in it can run.
+It loads nothing, and nothing in it can run.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-from maxq.harness.report.markup import Html, el, join, short
-from maxq.harness.report.page import policy
+from maxq.harness.report.examples.diagram import CELL_MAX, Bar, diagram, stylesheet
+from maxq.harness.report.markup import Html, el, join, policy, short
 
-LEFT, LANE, BAR, PAD = 96, 62, 22, 14  # px
-CHAR, STEP_MIN = 7.3, 30  # px: of a letter, of a step of the order
-LABEL_MAX, CELL_MAX = 26, 400  # characters
-LANES_MAX = 200
 REPORT = "maxq.harness.report"
-
-
-class Bar(NamedTuple):
-    """An operation: `begun` and `ended` are its places in the history, `ended` None if it has no
-    answer; `shown` if it is one of those that show best what is wrong."""
-
-    process: str
-    begun: int
-    ended: int | None
-    asked: str
-    answered: str
-    times: str
-    outcome: str
-    shown: bool
 
 
 class Example(NamedTuple):
@@ -46,10 +26,7 @@ class Example(NamedTuple):
 
 def page(example: Example) -> str:
     """The whole page. Pure: an equal example gives an equal page."""
-    style = "".join(
-        files(package).joinpath(name).read_text(encoding="utf-8")
-        for package, name in ((REPORT, "report.css"), (__package__, "counterexample.css"))
-    )
+    style = files(REPORT).joinpath("report.css").read_text(encoding="utf-8") + stylesheet()
     count = len(example.bars)
     head = join(
         el("meta", charset="utf-8"),
@@ -70,8 +47,7 @@ def page(example: Example) -> str:
                 "neither operation was over before the other began; only where one ends before "
                 "another begins is their order known. A dashed bar had no answer: it may take "
                 "effect at any time after its begin, or never.", class_="note"),
-        el("div", _drawn(example.bars), class_="scroll", tabindex="0", role="region",
-           aria_label="diagram of operations"),
+        diagram(example.bars),
         el("h2", "Operations"),
         _table(example.bars),
         el("h2", "Judge it again"),
@@ -92,86 +68,3 @@ def _table(bars: Sequence[Bar]) -> Html:
     names = ("ops", "process", "time", "operation", "outcome")
     return el("table", el("thead", el("tr", (el("th", name) for name in names))),
               el("tbody", rows), class_="calls")  # fmt: skip
-
-
-def steps(bars: Sequence[Bar]) -> Mapping[int, int]:
-    """Where each begin and end stands, in whole steps: only a begin that follows an end is a step
-    further, so that exactly those bars overlap of which neither was over first."""
-    found: dict[int, int] = {}
-    ends = {b.ended for b in bars if b.ended is not None}
-    step, was_end = 0, False
-    for place in sorted({*ends, *(b.begun for b in bars)}):
-        is_end = place in ends
-        step += was_end and not is_end
-        found[place] = step
-        was_end = is_end
-    return found
-
-
-def _label(bar: Bar) -> tuple[str, str]:
-    answer = bar.answered.removeprefix("ok").strip()
-    shown = f"→ {answer}" if answer and bar.outcome != "info" else ""
-    return short(bar.asked, LABEL_MAX), short(shown, LABEL_MAX)
-
-
-def _drawn(bars: Sequence[Bar]) -> Html:
-    at = steps(bars)
-    last = max(at.values(), default=0)
-    wide = _widths(bars, at, last)
-    edges = [LEFT]
-    for width in wide:
-        edges.append(edges[-1] + width + PAD)
-    lanes = {p: n for n, p in enumerate(dict.fromkeys(b.process for b in bars))}
-    height, width = len(lanes) * LANE + 10, edges[-1] + 50
-    return el(
-        "svg",
-        (_lane(p, n, width) for p, n in lanes.items()),
-        (_bar(b, at, edges, lanes[b.process] * LANE + 28) for b in bars),
-        width=width, height=height, viewBox=f"0 0 {width} {height}", role="img",
-        aria_label=f"{len(bars)} operations of {len(lanes)} processes; the table below says which",
-    )  # fmt: skip
-
-
-def _widths(bars: Sequence[Bar], at: Mapping[int, int], last: int) -> list[int]:
-    """Of each step its width: so that every bar has room for its words."""
-    wide = [STEP_MIN] * (last + 1)
-    spans = [(at[b.begun], last if b.ended is None else at[b.ended], b) for b in bars]
-    for first, end, bar in sorted(spans, key=lambda s: (s[1] - s[0], s[0])):
-        need = int(max(map(len, _label(bar))) * CHAR) + 16
-        short_of = need - sum(wide[first : end + 1]) - PAD * (end - first)
-        if short_of > 0:
-            each = -(-short_of // (end - first + 1))
-            for step in range(first, end + 1):
-                wide[step] += each
-    return wide
-
-
-def _lane(process: str, number: int, width: int) -> Html:
-    y = number * LANE + 28
-    return join(
-        el("line", x1=LEFT, x2=width, y1=y + BAR / 2, y2=y + BAR / 2, class_="lane"),
-        el("text", short(f"process {process}", 13), x=2, y=y + 15, class_="who"),
-    )
-
-
-def _bar(bar: Bar, at: Mapping[int, int], edges: Sequence[int], y: int) -> Html:
-    x = edges[at[bar.begun]]
-    asked, answered = _label(bar)
-    mark = " shown" if bar.shown else ""
-    if bar.ended is None:
-        until = edges[-1] + 40
-        shape = el("path", d=f"M{until} {y}H{x}V{y + BAR}H{until}", class_=f"open{mark}")
-    else:
-        until = edges[at[bar.ended] + 1] - PAD
-        shape = el("rect", x=x, y=y, width=until - x, height=BAR, rx=3,
-                   class_=f"bar {bar.outcome}{mark}")  # fmt: skip
-    return el(
-        "g",
-        el("title", f"{short(bar.asked, CELL_MAX)}: {short(bar.answered, CELL_MAX)} "
-                    f"({bar.times})"),
-        shape,
-        el("text", asked, x=x + 5, y=y - 5, class_="word"),
-        el("text", answered or ("no answer" if bar.outcome == "info" else
-                                "failed" if bar.outcome == "fail" else ""),
-           x=x + 6, y=y + 15, class_="word out"),
-    )  # fmt: skip
