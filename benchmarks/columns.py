@@ -35,7 +35,7 @@ from maxq.checkers.messages import offset_columns
 from maxq.harness.experiments.simulate import simulated
 from maxq.harness.report.evidence import Evidence
 from maxq.harness.report.page import render
-from maxq.harness.run.judging import checkers_of
+from maxq.harness.run.judging import checkers_of, counterexamples_of
 from maxq.harness.run.replay import options_for
 from maxq.harness.run.stored_run import options_of as options_of_run
 from maxq.harness.schedule import format as schedules
@@ -75,6 +75,9 @@ class Case(NamedTuple):
             Evidence(
                 history=history, results=results, context=self.context, options=self.options,
                 config={}, run=self.name, commit="", recoveries=measured,
+                counterexamples=counterexamples_of(
+                    history, results, self.checkers, self.context
+                ),
             )
         )  # fmt: skip
 

@@ -103,14 +103,21 @@ def counterexamples_of(
     of a run that is not invalid."""
     if results.valid is not False:
         return ()
+    search = searching_in(history, results, checkers, context)
+    found = map(search.of, firsts(results.verdicts)[:EXAMPLES_MAX])
+    return tuple(each for each in found if each is not None)
+
+
+def searching_in(
+    history: History, results: Results, checkers: Sequence[Checker], context: Context
+) -> Searching:
+    """A search for counterexamples in a judged history."""
     by_name = {checker.name: checker for checker in checkers}
 
     def judge(part: History, name: str) -> Sequence[Verdict]:
         return check_all(part, [by_name[name]], context).verdicts
 
-    searching = Searching(history, results.verdicts, judge)
-    found = map(searching.of, firsts(results.verdicts)[:EXAMPLES_MAX])
-    return tuple(each for each in found if each is not None)
+    return Searching(history, results.verdicts, judge)
 
 
 def judge(options: Options, history: History, *, ended: bool | None = None) -> Results:

@@ -1,11 +1,13 @@
 """``maxq check --engine columns`` says of a stored run what ``maxq check`` says."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from maxq.checkers.counterexample.of_anomaly import Counterexample
 from maxq.harness.cli.main import run_cli
 from maxq.harness.run import piecewise, stored_run
 from maxq.harness.run.stored_run import Judged, run_test
@@ -28,13 +30,27 @@ def test_a_run_is_judged_alike(tmp_path: Path, mutant: str) -> None:
         mutant=mutant,
     )
     path = run_test(options, tmp_path, quiet=True).stored.path
-    local = stored_run.judge_stored(path).with_report()
+    local = stored_run.judge_stored(path).with_counterexamples().with_report()
     page = (path / REPORT).read_bytes()
-    judged = _by_columns(path).with_report()
+    judged = _by_columns(path).with_counterexamples().with_report()
     assert judged.results == local.results
     assert judged.results.valid is (not mutant)
     assert list(judged.recoveries) == list(local.recoveries)
     assert (path / REPORT).read_bytes() == page
+    assert bool(judged.counterexamples) is bool(mutant)
+    _each_is_invalid_alone(path, judged.counterexamples, tmp_path / "small")
+
+
+def _each_is_invalid_alone(path: Path, found: Sequence[Counterexample], folder: Path) -> None:
+    assert run_cli(["check", str(path), "--minimal", str(folder)]) == (1 if found else 0)
+    for number, each in enumerate(found, start=1):
+        small = folder / f"{number}-{each.anomaly.name}"
+        assert each.length <= 20
+        assert run_cli(["check", str(small)]) == 1
+        assert stored_run.judge_stored(small).results.claims[each.anomaly.claim].status == "broken"
+    assert folder.exists() is bool(found)
+    again = run_cli(["check", str(path), "--minimal", str(folder)])
+    assert again == (254 if found else 0)  # what is there is not written over
 
 
 def _by_columns(path: Path, *, allow_truncated: bool = False) -> Judged:

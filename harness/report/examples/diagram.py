@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-from maxq.harness.report.markup import Html, el, join, short
+from maxq.harness.report.markup import Html, clean, el, join, short
 
 LEFT, LANE, BAR, PAD = 96, 62, 22, 14  # px
 CHAR, STEP_MIN = 7.3, 30  # px: of a letter, of a step of the order
@@ -58,7 +58,12 @@ def steps(bars: Sequence[Bar]) -> Mapping[int, int]:
 def _label(bar: Bar) -> tuple[str, str]:
     answer = bar.answered.removeprefix("ok").strip()
     shown = f"→ {answer}" if answer and bar.outcome != "info" else ""
-    return short(bar.asked, LABEL_MAX), short(shown, LABEL_MAX)
+    return _cut(bar.asked), _cut(shown)
+
+
+def _cut(text: str) -> str:
+    text = clean(text)
+    return text if len(text) <= LABEL_MAX else f"{text[: LABEL_MAX - 1]}…"
 
 
 def _drawn(bars: Sequence[Bar]) -> Html:

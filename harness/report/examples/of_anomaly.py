@@ -66,7 +66,9 @@ def _answered(ended: Op, asked: str, brokers: Mapping[str, str]) -> str:
         return f"failed: {ended.error}" if ended.error else "failed"
     if ended.is_client and ended.type == "info":
         return "no answer"
-    more = named(spoken(ended), brokers).removeprefix(asked).lstrip("; :")
+    more = named(spoken(ended), brokers)
+    for known in (asked, asked.removeprefix("read the ")):
+        more = more.removeprefix(known).lstrip("; :")
     return more or "ok"
 
 
