@@ -18,7 +18,7 @@ from maxq.harness.cli.given.param_types import (
     Name,
     Names,
 )
-from maxq.harness.cli.histories.known_models import known_models
+from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
@@ -81,6 +81,18 @@ TRUNCATED = click.option(
     type=Name(FOREIGN),
     help="of the file, for --model; by default found from its first bytes",
 )
+@click.option(
+    "--consistency",
+    type=Name(consistency_models),
+    help="what transactions promise, for --model list-append or rw-register; by default the "
+    "strongest that can be said of the history",
+)
+@click.option(
+    "--keys",
+    type=Name(lambda: ("sequential", "linearizable")),
+    help="what each register of rw-register promises by itself, which gives more of the order of "
+    "its values",
+)
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
@@ -102,7 +114,8 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         from maxq.harness.cli.histories.by_model import Asked, check_by_model
 
         _refuse_beside_model(given)
-        asked = Asked(run, given["model"], given["budget"], given["format_"] or "", allow_truncated)
+        asked = Asked(run, given["model"], given["budget"], given["format_"] or "", allow_truncated,
+                      given["consistency"] or "", given["keys"] or "")  # fmt: skip
         return check_by_model(asked, as_json=as_json, verbose=verbose)
     judge = _judge_of(given["engine"], given["master"])
     named = stored_run.flat(given["workload"])

@@ -1,0 +1,191 @@
+"""A history of transactions, judged: which anomalies it has, which models they contradict."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from maxq.checkers.transactions import list_append, registers
+from maxq.checkers.transactions.columns import Transactions
+from maxq.checkers.transactions.cycles import Cycles, cycles
+from maxq.checkers.transactions.findings import Analysis, said
+from maxq.checkers.transactions.graph import (
+    Edges,
+    Graph,
+    Stations,
+    joined,
+    process_edges,
+    realtime_edges,
+)
+from maxq.checkers.transactions.levels import (
+    CYCLES,
+    EXTRAS,
+    broken,
+    family,
+    forbidden,
+    strongest,
+    weakest,
+)
+from maxq.checkers.transactions.told import short, told
+
+DEFAULT, WITHOUT_TIMES = "strict-serializable", "serializable"
+_ORDER = [
+    "phantom", "duplicate-elements", "G1a", "G1b", "dirty-update", "incompatible-order",
+    "cyclic-versions", "internal", "lost-update",
+    *(name + extra for extra in EXTRAS for name in CYCLES),
+]  # fmt: skip
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of anomaly: how often it is there, and one that shows it: in a line, with its
+    transactions and why, and by the indices of their invocations."""
+
+    name: str
+    count: int
+    forbidden: bool
+    why: str
+    lines: tuple[str, ...]
+    witness: tuple[int, ...]
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict on a consistency model, and what is known of the others.
+
+    `broken` are the weakest models that the anomalies contradict, `kept` the strongest of those
+    that none of them contradicts. `unknown` says why nothing can be said.
+    """
+
+    consistency: str
+    valid: bool | Literal["unknown"]
+    transactions: int
+    anomalies: tuple[Anomaly, ...]
+    broken: tuple[str, ...]
+    kept: tuple[str, ...]
+    unknown: str = ""
+    dependencies: dict[str, int] = {}
+
+
+class Asked(NamedTuple):
+    """What is asked: the model ("": the strongest), and of registers what may be assumed of each
+    key: "" or "linearizable" or "sequential"."""
+
+    consistency: str = ""
+    keys: str = ""
+
+
+STRONGEST = Asked()
+
+
+def judge_lists(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judged:
+    """Judge transactions that append to lists.
+
+    Raises:
+        ValueError: the model is none of those that can be asked for.
+    """
+    levels = family(timed=t.timed)
+    wanted = chosen(asked.consistency, levels)
+    analysis = list_append.analysed(t)
+    found = cycles(graph_of(t, analysis), over, sessions=not t.timed)
+    return verdict(t, wanted, (analysis, found), levels, lists=True)
+
+
+def judge_registers(t: Transactions, asked: Asked, over: Callable[[], bool]) -> Judged:
+    """Judge transactions that write and read registers.
+
+    Raises:
+        ValueError: the model is none of those that can be asked for.
+    """
+    levels = family(timed=t.timed)
+    wanted = chosen(asked.consistency, levels)
+    analysis = registers.analysed(t, asked.keys)
+    found = cycles(graph_of(t, analysis), over, sessions=not t.timed)
+    return verdict(t, wanted, (analysis, found), levels, lists=False)
+
+
+def chosen(consistency: str, levels: Any) -> str:
+    """The model that is asked for; by default the strongest.
+
+    Raises:
+        ValueError: it is none of `levels`.
+    """
+    wanted = consistency or (DEFAULT if DEFAULT in levels else WITHOUT_TIMES)
+    if wanted not in levels:
+        raise ValueError(f"{wanted} cannot be said of this history; {', '.join(levels)} can")
+    return wanted
+
+
+def graph_of(t: Transactions, analysis: Analysis) -> Graph:
+    """All dependencies, those of processes and of real time also."""
+    stations = Stations(analysis.size)
+    edges = [analysis.edges, process_edges(t, analysis.there)]
+    if t.timed:
+        edges.append(realtime_edges(t, analysis.there, stations))
+    return Graph(t.size, stations.size, joined(edges))
+
+
+def verdict(
+    t: Transactions,
+    wanted: str,
+    found: tuple[Analysis, Cycles],
+    levels: Any,
+    *,
+    lists: bool,
+    unproven: str = "",
+) -> Judged:
+    """What is said of a history; `unproven` says what else keeps it from being called valid."""
+    analysis, loops = found
+    names = {*analysis.findings.counts, *loops.counts}
+    wrong = forbidden(levels, wanted)
+    bad = broken(levels, names)
+    why = "" if wanted in bad else _unknown(t, analysis, loops, wrong) or unproven
+    anomalies = _anomalies(t, analysis, loops, wrong, lists=lists)
+    anomalies.sort(key=lambda a: (not a.forbidden, _ORDER.index(a.name) if a.name in _ORDER else 0))
+    kept = [name for name in levels if name not in bad]
+    return Judged(
+        consistency=wanted, valid=False if wanted in bad else "unknown" if why else True,
+        transactions=t.size, anomalies=tuple(anomalies),
+        broken=tuple(weakest(levels, bad)), kept=tuple(strongest(levels, kept)), unknown=why,
+        dependencies=_counted(t, analysis.edges),
+    )  # fmt: skip
+
+
+def _unknown(t: Transactions, analysis: Analysis, loops: Cycles, wrong: frozenset[str]) -> str:
+    if open_ := [name for name in loops.undecided if name in wrong]:
+        return f"the budget was used up before all cycles were named ({', '.join(open_)})"
+    if analysis.unjudged:
+        keys = ", ".join(repr(t.keys[key]) for key in analysis.unjudged[:3])
+        return (f"a value was written twice to {len(analysis.unjudged):,} keys ({keys}): what was "
+                "read of them has no one source")  # fmt: skip
+    if not len(analysis.edges.source):
+        return "no transaction depends on another: the history tests nothing"
+    return ""
+
+
+def _counted(t: Transactions, edges: Edges) -> dict[str, int]:
+    kinds = np.bincount(edges.kind[edges.source < t.size], minlength=3)
+    return {"ww": int(kinds[0]), "wr": int(kinds[1]), "rw": int(kinds[2])}
+
+
+def _anomalies(
+    t: Transactions, analysis: Analysis, loops: Cycles, wrong: frozenset[str], *, lists: bool
+) -> list[Anomaly]:
+    found: list[Anomaly] = []
+    for name, count in analysis.findings.counts.items():
+        first = next(one for one in analysis.findings.shown if one.name == name)
+        lines = tuple(said(t, txn, lists) for txn in first.txns)
+        found.append(Anomaly(
+            name=name, count=count, forbidden=name in wrong, why=first.why, lines=lines,
+            witness=_begins(t, first.txns),
+        ))  # fmt: skip
+    for name, count in loops.counts.items():
+        best = min((c for c in loops.shown if c.name == name), key=lambda c: len(c.steps))
+        found.append(Anomaly(
+            name=name, count=count, forbidden=name in wrong, why=short(t, best),
+            lines=told(t, best, lists=lists), witness=_begins(t, [s.txn for s in best.steps]),
+        ))  # fmt: skip
+    return found
+
+
+def _begins(t: Transactions, txns: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(t.begun[txn]) for txn in dict.fromkeys(txns))
