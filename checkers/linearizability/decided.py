@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-Means = Literal["fast test", "pre-test", "search"]
+Means = Literal["fast test", "pre-test", "search", "dependencies"]
 
 
 class Decided(NamedTuple):

@@ -13,10 +13,11 @@ from maxq.checkers.models.registers import (
     StrictCasRegister,
 )
 from maxq.checkers.models.sets import Counter, GrowSet, UniqueIds
+from maxq.checkers.models.transactions import ListAppend, RwRegister
 
 OURS: tuple[type[Model], ...] = (
     CasRegister, Counter, FifoQueue, KeyValue, MultiRegister, Mutex, Queue, Register, GrowSet,
-    StrictCasRegister, UniqueIds,
+    StrictCasRegister, UniqueIds, ListAppend, RwRegister,
 )  # fmt: skip
 
 

@@ -11,6 +11,8 @@ from maxq.checkers.linearizability.judge import decide
 from maxq.checkers.linearizability.minimal import Smallest, smallest
 from maxq.checkers.linearizability.model import Model
 from maxq.checkers.linearizability.search import Over
+from maxq.checkers.models.transactions import TransactionModel
+from maxq.checkers.transactions.judged import STRONGEST, Asked, Judged
 from maxq.histories.history import History
 
 SHRUNK_MAX = 4  # keys without a legal order of which a counterexample is made
@@ -29,11 +31,13 @@ class KeyJudged(msgspec.Struct, frozen=True, kw_only=True):
 
 class ModelJudged(msgspec.Struct, frozen=True, kw_only=True):
     """What became of all keys, in order of their names; `passed` counts by kind the operations
-    of clients that are none of the model's."""
+    of clients that are none of the model's. Transactions are one object, and all that is known of
+    them is in `transactions`."""
 
     model: str
     keys: tuple[KeyJudged, ...]
     passed: dict[str, int] = {}
+    transactions: Judged | None = None
 
     @property
     def valid(self) -> bool | Literal["unknown"]:
@@ -58,12 +62,21 @@ def _length(key: KeyJudged) -> int:
     return len(key.smallest.begins) if key.smallest else 0
 
 
-def judge(model: Model, history: History, over: Over) -> ModelJudged:
+def judge(model: Model, history: History, over: Over, asked: Asked = STRONGEST) -> ModelJudged:
     """Judge every key, and make counterexamples; the budget is for all of this together.
+
+    Args:
+        model: the model.
+        history: the history.
+        over: whether the budget is used up.
+        asked: of transactions: the consistency model, and what may be assumed.
 
     Raises:
         HistoryError: an operation has not the model's shape.
+        ValueError: the consistency model cannot be said of the history.
     """
+    if isinstance(model, TransactionModel):
+        return _judge_transactions(model, history, over, asked)
     found, passed = [], Counter[str]()
     dealt = calls_by_key(model, history, passed)
     for key, calls in sorted(dealt.items(), key=lambda pair: repr(pair[0])):
@@ -74,6 +87,21 @@ def judge(model: Model, history: History, over: Over) -> ModelJudged:
         less = smallest(model, dealt[found[at].key], found[at].decided, over)
         found[at] = msgspec.structs.replace(found[at], smallest=less)
     return ModelJudged(model=model.name, keys=tuple(found), passed=dict(passed))
+
+
+def _judge_transactions(
+    model: TransactionModel, history: History, over: Over, asked: Asked
+) -> ModelJudged:
+    passed = Counter[str]()
+    txns = model.columns(history, passed)
+    found = model.judge(txns, asked, over)
+    wrong = [a for a in found.anomalies if a.forbidden]
+    name, why, witness = (
+        (wrong[0].name, wrong[0].why, wrong[0].witness) if wrong else ("", found.unknown, ())
+    )
+    decided = Decided(found.valid, "dependencies", name, why, witness)
+    key = KeyJudged(key=None, calls=txns.size, decided=decided)
+    return ModelJudged(model=model.name, keys=(key,), passed=dict(passed), transactions=found)
 
 
 def calls_by_key(model: Model, history: History, passed: Counter[str]) -> dict[Any, Calls]:

@@ -18,7 +18,7 @@ from maxq.harness.cli.given.param_types import (
     Name,
     Names,
 )
-from maxq.harness.cli.histories.known_models import known_models
+from maxq.harness.cli.histories.known_models import consistency_models, known_models
 from maxq.harness.cli.show import described, show
 from maxq.harness.contracts.environment import EnvironmentUnavailable
 from maxq.harness.contracts.terminal import echo
@@ -90,6 +90,18 @@ TRUNCATED = click.option(
     help="write the operations that suffice for an invalid verdict as a history that is judged "
     "alone, of each kind of anomaly one; with --model also as a page with a diagram",
 )
+@click.option(
+    "--consistency",
+    type=Name(consistency_models),
+    help="what transactions promise, for --model list-append or rw-register; by default the "
+    "strongest that can be said of the history",
+)
+@click.option(
+    "--keys",
+    type=Name(lambda: ("sequential", "linearizable")),
+    help="what each register of rw-register promises by itself, which gives more of the order of "
+    "its values",
+)
 @PLUGIN_OPTION
 @FAIL_ON_OPTION
 @EXPLAIN_OPTION
@@ -111,8 +123,10 @@ def check(run: Path, allow_truncated: bool, as_json: bool, verbose: bool, **give
         from maxq.harness.cli.histories.by_model import Asked, check_by_model
 
         _refuse_beside_model(given)
-        asked = Asked(run, given["model"], given["budget"], given["format_"] or "",
-                      allow_truncated, given["minimal"])  # fmt: skip
+        asked = Asked(
+            run, given["model"], given["budget"], given["format_"] or "", allow_truncated,
+            given["minimal"], given["consistency"] or "", given["keys"] or "",
+        )  # fmt: skip
         return check_by_model(asked, as_json=as_json, verbose=verbose)
     engine, master = given["engine"], given["master"]
     named = stored_run.flat(given["workload"])

@@ -8,8 +8,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from maxq.checkers.models.judged import KeyJudged, ModelJudged, judge
+from maxq.checkers.models.transactions import TransactionModel
+from maxq.checkers.transactions.judged import Asked as AskedOf
 from maxq.harness.cli.given.budget import Budget
-from maxq.harness.cli.histories import counterexample
+from maxq.harness.cli.histories import by_transactions, counterexample
 from maxq.harness.cli.histories.known_models import known_models
 from maxq.harness.cli.show import WIDTH, wrapped
 from maxq.harness.contracts.terminal import coloured, echo, echo_drawn, one_line, table
@@ -27,7 +29,8 @@ EXIT_CODES: dict[object, int] = {True: 0, False: 1, "unknown": 2}
 
 class Asked(NamedTuple):
     """What is judged, and how: the file's format (empty: found from its first bytes), and whether
-    the readable part of a damaged history will do."""
+    the readable part of a damaged history will do; of transactions also by which consistency
+    model, and what may be assumed of keys."""
 
     path: Path
     model: str
@@ -35,11 +38,15 @@ class Asked(NamedTuple):
     kind: str = ""
     allow_truncated: bool = False
     minimal: Path | None = None  # where a counterexample is written
+    consistency: str = ""
+    keys: str = ""
 
     def repeat(self) -> str:
         """The command that does it again."""
         words = ["maxq check", str(self.path), "--model", self.model]
         words += ["--format", self.kind] if self.kind else []
+        words += ["--consistency", self.consistency] if self.consistency else []
+        words += ["--keys", self.keys] if self.keys else []
         words += ["--allow-truncated"] if self.allow_truncated else []
         words += ["--minimal", str(self.minimal)] if self.minimal else []
         if self.budget != Budget():
@@ -54,7 +61,7 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     # Times say nothing here: what counts is the order of the history.
     broken = [b for b in wellformed(history) if not b.warning and b.rule != "W8"]
     started = time.monotonic()
-    judged = judge(known_models()[asked.model], history, asked.budget.begun())
+    judged = _judged(asked, stored)
     seconds = time.monotonic() - started
     if not any(key.calls for key in judged.keys):
         seen = ", ".join(sorted({op.f for op in history.clients})[:8]) or "none"
@@ -74,6 +81,20 @@ def check_by_model(asked: Asked, *, as_json: bool, verbose: bool) -> int:
     if written:
         echo(f"written: {', '.join(map(str, written))}", err=as_json)
     return EXIT_CODES[said.valid]
+
+
+def _judged(asked: Asked, stored: StoredRun) -> ModelJudged:
+    model = known_models()[asked.model]
+    if (asked.consistency or asked.keys) and not isinstance(model, TransactionModel):
+        raise HistoryError(f"--consistency and --keys are for transactions, not for {asked.model}")
+    try:
+        return judge(
+            model, stored.history, asked.budget.begun(), AskedOf(asked.consistency, asked.keys)
+        )
+    except HistoryError:
+        raise
+    except ValueError as error:
+        raise HistoryError(f"{asked.path.name}: {error}") from None
 
 
 class Said(NamedTuple):
@@ -149,6 +170,7 @@ def _document(asked: Asked, said: Said) -> dict[str, Any]:
             for k in said.judged.keys
         ],
         "left_out": said.judged.passed,
+        "transactions": said.judged.transactions,
         "repeat": asked.repeat(),
     }
 
@@ -160,6 +182,8 @@ def _plain(key: Any) -> Any:
 def headline(said: Said) -> str:
     """The verdict in a sentence."""
     judged = said.judged
+    if judged.transactions is not None and not said.malformed:
+        return by_transactions.headline(judged.transactions, judged.model)
     bad, open_ = judged.of(False), judged.of("unknown")
     calls, keys = sum(key.calls for key in judged.keys), len(judged.keys)
     what = f"{calls:,} calls" if keys == 1 else f"{calls:,} calls on {keys:,} keys"
@@ -180,6 +204,12 @@ def headline(said: Said) -> str:
 def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     echo(wrapped(f"verdict: {headline(said)}"))
     judged = said.judged
+    if judged.transactions is not None:
+        for line in by_transactions.lines(judged.transactions, verbose=verbose):
+            echo(line)
+        echo(f"decided: in {said.seconds:.2f} s")
+        _show_end(asked, judged)
+        return
     found = [*judged.of(False), *judged.of("unknown")]
     if found and not said.malformed and not (said.example and len(judged.keys) == 1):
         shown = found if verbose else found[:ROWS_MAX]
@@ -191,6 +221,10 @@ def _show(asked: Asked, said: Said, *, verbose: bool) -> None:
     means = sorted({key.decided.by for key in judged.keys})
     counted = ", ".join(f"{sum(k.decided.by == by for k in judged.keys):,} by {by}" for by in means)
     echo(f"decided: keys: {counted}; in {said.seconds:.2f} s")
+    _show_end(asked, judged)
+
+
+def _show_end(asked: Asked, judged: ModelJudged) -> None:
     if judged.passed:
         others = ", ".join(f"{count:,} {f}" for f, count in sorted(judged.passed.items()))
         echo(wrapped(f"left out: operations that {judged.model} does not know: {others}"))
